@@ -1,0 +1,115 @@
+"""What a row of the journal is: the one total order of all that happened to a stream.
+
+A row is a message or an event. Rows of one stream are ordered by position ``(stream_id, seq, event_no)``:
+a message takes the next ``seq``; an event keeps the stream's ``seq`` and takes the next ``event_no``, so events
+after message S sort behind it and before message S+1.
+
+Limits are decided once, by the gateway, and *recorded*: every row carries the stream's ``first_seq`` after it was
+applied (whatever max_msgs, max_bytes, max_age or a purge cut off in front), and ``evicts``, the one message that a
+per-subject limit removed for it (0 for none). Readers, Spark and replays only apply what is recorded, so a limit
+that is later raised, or a message that is later deleted, can never bring a removed message back.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+from zlib import crc32
+
+
+class Kind(StrEnum):
+    """What a row is; the values are persisted and must never change."""
+
+    MESSAGE = "message"
+    REMOVE = "remove"
+    """Messages removed other than by a new one: ``data`` is a JSON object, see :class:`Removal`."""
+    STREAM = "stream"
+    """Stream created or updated: ``data`` is ``{"config": {...}, "created_ns": n}``."""
+    STREAM_DELETE = "stream_delete"
+
+
+class Position(NamedTuple):
+    """Where a row stands in its stream's order."""
+
+    stream_id: int
+    seq: int
+    event_no: int
+
+
+class Row(NamedTuple):
+    """One journal row; the column order is the order of the journal's schema."""
+
+    stream: str
+    stream_id: int
+    """Creation time of the stream in ns: tells a stream from an older one of the same name."""
+    seq: int
+    event_no: int
+    kind: str
+    subject: str
+    ts_ns: int
+    msg_id: str | None
+    first_seq: int
+    evicts: int
+    headers: bytes | None
+    """Raw header block as published, from ``NATS/1.0`` to the empty line; None when there is none."""
+    data: bytes
+    crc: int
+    """:func:`checksum` of subject, headers and data; readers verify it."""
+
+    @property
+    def position(self) -> Position:
+        """Where this row stands in its stream's order."""
+        return Position(self.stream_id, self.seq, self.event_no)
+
+
+class Removal(NamedTuple):
+    """The ``data`` of a REMOVE row."""
+
+    ranges: list[tuple[int, int]]
+    """Inclusive sequence ranges; empty when only ``first_seq`` moved."""
+    reason: str
+    """``delete``, ``purge``, ``limits`` or ``age``."""
+    erase: bool
+    """Whether reads of the past must not show these messages either."""
+
+
+@dataclass(slots=True)
+class RowColumns:
+    """Rows gathered column by column, as the journal writer and the index take them (equal lengths)."""
+
+    stream: list[str] = field(default_factory=list)
+    stream_id: list[int] = field(default_factory=list)
+    seq: list[int] = field(default_factory=list)
+    event_no: list[int] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+    subject: list[str] = field(default_factory=list)
+    ts_ns: list[int] = field(default_factory=list)
+    msg_id: list[str | None] = field(default_factory=list)
+    first_seq: list[int] = field(default_factory=list)
+    evicts: list[int] = field(default_factory=list)
+    headers: list[bytes | None] = field(default_factory=list)
+    data: list[bytes] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def append(self, row: Row) -> None:
+        """Add one row (the event path; messages are added in bulk by the publish decision)."""
+        for name in self.__slots__:
+            getattr(self, name).append(getattr(row, name))
+
+    def rows(self) -> Iterator[Row]:
+        """The same rows one by one, with their checksums."""
+        for values in zip(*(getattr(self, name) for name in self.__slots__), strict=True):
+            yield Row(*values, crc=checksum(values[5], values[10], values[11]))
+
+
+def checksum(subject: str, headers: bytes | None, data: bytes) -> int:
+    """CRC-32 over subject, headers and data, in this order."""
+    return crc32(data, crc32(headers or b"", crc32(subject.encode())))
+
+
+def stored_size(subject: str, headers: bytes | None, data: bytes) -> int:
+    """Bytes that a message counts for in ``max_bytes`` and ``state.bytes``: nats-server's file store formula."""
+    size = 30 + len(subject.encode()) + len(data)
+    return size + 4 + len(headers) if headers else size
