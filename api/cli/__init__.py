@@ -1,0 +1,1 @@
+"""The `silt` command: one verb a file, gathered by `main`."""

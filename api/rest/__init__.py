@@ -1,0 +1,1 @@
+"""The HTTP API: streams, messages and points in time as JSON."""

@@ -1,0 +1,1 @@
+"""Consumers of streams: their state machine and the simplified client."""

@@ -1,0 +1,1 @@
+"""The tables: journal, messages, index, limits, time travel, the settle job and SQL."""

@@ -1,0 +1,1 @@
+"""Spark jobs: read, transforms, write."""

@@ -1,0 +1,1 @@
+"""DataFrame transforms without reads, writes or actions."""

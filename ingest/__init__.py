@@ -1,0 +1,1 @@
+"""Links to NATS, the publish decision and the group commit."""
