@@ -1,0 +1,74 @@
+# Needs Python 3.11 or newer, Java 17 or 21, and make. `make setup` brings the rest into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DATA ?= silt-data
+PACKAGES := api conf consumers delta_store ingest tests
+INSTALLED := $(VENV)/.silt-installed
+JARS := $(VENV)/.silt-jars
+# How often a download is tried before it counts as failed.
+TRIES := 1 2 3
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test test-unit test-slow test-power-loss check format bench fuzz lock clean
+
+help: ## show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
+
+setup: $(INSTALLED) $(JARS) ## install everything into .venv, once
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Silt needs Python 3.11 or newer; give one with: make setup PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): $(BIN)/python requirements.lock pyproject.toml
+	@for try in $(TRIES); do \
+		$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements.lock \
+			&& break; [ $$try != 3 ] || exit 1; sleep 5; done
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Spark takes Delta's jars from Maven Central when it starts for the first time: better here than in a test.
+$(JARS): $(INSTALLED)
+	@for try in $(TRIES); do $(BIN)/silt doctor --fetch-jars && break; [ $$try != 3 ] || exit 1; sleep 5; done
+	@touch $@
+
+demo: setup ## publish a year of flights and ask about the past in three ways
+	$(BIN)/silt demo
+
+up: setup ## run Silt on DATA (default silt-data) until Ctrl-C
+	$(BIN)/silt up --data $(DATA)
+
+test: setup ## every test but the slow ones
+	$(BIN)/python -m pytest -m "not slow and not power_loss"
+
+test-unit: setup ## the pure tests only, with asyncio's debug mode
+	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest tests/unit
+
+test-slow: setup ## the slow tests: kill rounds, clusters, long differentials
+	$(BIN)/python -m pytest -m "slow and not power_loss"
+
+test-power-loss: setup ## power cuts on a loop device (needs root)
+	$(BIN)/python -m pytest -m power_loss
+
+check: setup ## what must hold before a commit: lint, format, types, import rules, the code's own shape
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+format: setup ## rewrite what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## measure against nats-server on this machine; writes results/
+	$(BIN)/python -m tests.benchmarks.run
+
+lock: setup ## make requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
+		--no-header --no-annotate --upgrade --output-file requirements.lock
+
+clean: ## remove what can be made again
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist results
