@@ -1,0 +1,37 @@
+"""Every hard limit, with where it comes from: a limit is fixed, whatever can be chosen is in ``conf.settings``."""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# --- names and texts: nats-server's own bounds (server/jetstream.go, jetstream_api.go, stream.go) ---
+STREAM_NAME_CHARS_MAX = 255
+STREAM_DESCRIPTION_BYTES_MAX = 4 * KIB
+STREAM_METADATA_BYTES_MAX = 128 * KIB
+
+# --- JetStream API pages: nats-server's own (server/jetstream_api.go) ---
+NAMES_PAGE = 1024
+LIST_PAGE = 256
+SUBJECT_DETAILS_PAGE = 100_000
+DELETED_DETAILS_MAX = 100_000
+
+# --- Direct Get: nats-server's own (server/stream.go; ADR-31) ---
+MULTI_LAST_SUBJECTS_MAX = 1024
+DIRECT_GET_BATCH_BYTES = 64 * MIB
+
+# --- intake: nats-server's own ingest queue (server/stream.go): past it a publisher gets 429 ---
+INTAKE_MESSAGES_MAX = 100_000
+INTAKE_BYTES_MAX = 128 * MIB
+
+# --- Delta: ours ---
+SUBJECT_PARTITIONS_EXACT_MAX = 32
+"""Subjects that a stream may have before its folders become buckets: more would flood the table with folders."""
+SUBJECT_BUCKETS = 16
+"""Buckets of a stream with many subjects; a layout hint, readers go by file statistics."""
+
+# --- processes: ours ---
+CHILD_START_SECONDS = 180.0
+"""Longest wait for a child process to say that it is ready (the first Spark start fetches its jars)."""
+CHILD_STOP_SECONDS = 30.0
+"""Longest wait for a child process to drain and end before it is killed."""
+LOG_FILE_BYTES_MAX = 16 * MIB
+"""Size at which a process log is rotated; one old file is kept."""
