@@ -1,0 +1,96 @@
+"""What must be true before the journal may forget: the settled files are on the disk, not just in its cache.
+
+Spark does not fsync on a local disk. Before journal rows are truncated, every file that the `messages` commits since
+the last truncation added, their log entries and all their folders are fsynced here, and what was written is read back:
+a log entry must parse, a data file must have the size its log entry promises and Parquet's magic at both ends.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+MAGIC = b"PAR1"
+
+
+class NotDurable(Exception):
+    """A settled file or log entry is missing, short or damaged: nothing may be truncated on its strength."""
+
+
+def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
+    """Fsync and check all that versions ``after_version + 1 … up_to_version`` of a local Delta table wrote.
+
+    Returns the number of data files checked. A file that a later version in the range removed again may be gone.
+    Raises :class:`NotDurable`, or ``OSError`` when an fsync fails.
+    """
+    log = table / "_delta_log"
+    added: dict[str, int] = {}
+    if after_version + 1 < _oldest_entry(log):
+        _fsync_all(table)
+        after_version = _oldest_entry(log) - 1
+    for version in range(after_version + 1, up_to_version + 1):
+        for action in _entry(log / f"{version:020d}.json"):
+            if add := action.get("add"):
+                added[unquote(add["path"])] = add["size"]
+            if remove := action.get("remove"):
+                added.pop(unquote(remove["path"]), None)
+    folders = {table}
+    for name, size in added.items():
+        path = table / name
+        _check(path, size)
+        folders.update(parent for parent in path.parents if parent.is_relative_to(table))
+    for checkpoint in log.glob("*.checkpoint*.parquet"):
+        if int(checkpoint.name[:20]) > after_version:
+            _fsync(checkpoint)
+    for folder in (*folders, log, table.parent):
+        _fsync(folder)
+    return len(added)
+
+
+def _oldest_entry(log: Path) -> int:
+    return min((int(entry.name[:20]) for entry in log.glob("*.json") if entry.name[:20].isdigit()), default=0)
+
+
+def _fsync_all(table: Path) -> None:
+    """For versions whose entries log cleanup has taken: fsync all there is, as no list of files is left."""
+    for folder, _, names in os.walk(table):
+        for name in (*names, "."):
+            _fsync(Path(folder, name))
+
+
+def _entry(path: Path) -> list[dict[str, Any]]:
+    try:
+        _fsync(path)
+        text = path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotDurable(f"log entry {path} is missing") from error
+    try:
+        actions = [json.loads(line) for line in text.splitlines() if line]
+    except ValueError as error:
+        raise NotDurable(f"log entry {path} is damaged: {error}") from error
+    if not actions:
+        raise NotDurable(f"log entry {path} is empty")
+    return actions
+
+
+def _check(path: Path, size: int) -> None:
+    try:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            found = os.fstat(file.fileno()).st_size
+            head = file.read(4)
+            file.seek(-4, os.SEEK_END)
+            tail = file.read(4)
+    except OSError as error:
+        raise NotDurable(f"settled file {path} can not be read back: {error}") from error
+    if found != size or head != MAGIC or tail != MAGIC:
+        raise NotDurable(f"settled file {path} is damaged: {found} bytes where its log entry says {size}")
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

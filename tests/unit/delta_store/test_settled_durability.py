@@ -1,0 +1,72 @@
+"""The journal may only forget what is on the disk: each kind of missing or damaged settled file must be noticed."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from delta_store.settled_durability import NotDurable, make_durable
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A partitioned table of four commits, as Spark leaves one."""
+    path = tmp_path / "messages"
+    for number in range(4):
+        rows = pa.table({"stream": ["a.b%/c"] * 10, "seq": list(range(number * 10, number * 10 + 10))})
+        write_deltalake(path, rows, mode="append", partition_by=["stream"])
+    return path
+
+
+def test_counts_the_files_of_the_new_versions(table: Path) -> None:
+    """Only versions after the last truncation are looked at."""
+    assert make_durable(table, -1, 3) == 4
+    assert make_durable(table, 1, 3) == 2
+    assert make_durable(table, 3, 3) == 0
+
+
+def test_a_removed_file_may_be_gone(table: Path) -> None:
+    """Compaction within the range takes files out again, and vacuum may have deleted them."""
+    before = DeltaTable(table).file_uris()
+    DeltaTable(table).optimize.compact()
+    for uri in before:
+        Path(uri.removeprefix("file://")).unlink()
+    assert make_durable(table, -1, 4) == 1
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "zeroed"])
+def test_damaged_data_file_is_refused(table: Path, damage: str) -> None:
+    """A settled file that is missing, short or overwritten with NULs keeps the journal from forgetting."""
+    victim = next(table.rglob("*.parquet"))
+    if damage == "missing":
+        victim.unlink()
+    elif damage == "short":
+        victim.write_bytes(victim.read_bytes()[:-1])
+    else:
+        victim.write_bytes(bytes(victim.stat().st_size))
+    with pytest.raises(NotDurable, match="settled file"):
+        make_durable(table, -1, 3)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b'{"add":'])
+def test_damaged_log_entry_is_refused(table: Path, content: bytes) -> None:
+    """An empty, NUL-filled or torn log entry is damage, never an empty commit."""
+    (table / "_delta_log" / f"{2:020d}.json").write_bytes(content)
+    with pytest.raises(NotDurable, match="log entry"):
+        make_durable(table, 0, 3)
+
+
+def test_missing_log_entry_is_refused(table: Path) -> None:
+    """A gap in the middle of the log is damage."""
+    (table / "_delta_log" / f"{2:020d}.json").unlink()
+    with pytest.raises(NotDurable, match="missing"):
+        make_durable(table, 0, 3)
+
+
+def test_entries_taken_by_log_cleanup_are_no_gap(table: Path) -> None:
+    """A gateway that was away longer than the log's retention fsyncs everything instead."""
+    DeltaTable(table).create_checkpoint()
+    for version in range(2):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    assert make_durable(table, -1, 3) == 2
