@@ -1,11 +1,18 @@
-"""JetStream API errors: ``code``, ``err_code`` and text exactly as nats-server gives them."""
+"""JetStream API errors: ``code``, ``err_code`` and text exactly as nats-server gives them (server/errors.json).
+
+``X.error`` is a fresh error to raise or to put into a reply; errors whose text says more are functions.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True)
 class ApiError(Exception):
-    """An error reply of the JetStream API; ``err_code`` is stable, the text is not."""
+    """An error reply of the JetStream API; ``err_code`` is stable, the text is not.
+
+    Not frozen, because Python itself writes an exception's traceback; nobody else changes one.
+    """
 
     code: int
     err_code: int
@@ -14,3 +21,116 @@ class ApiError(Exception):
     def as_json(self) -> dict[str, int | str]:
         """The ``error`` object of a reply."""
         return {"code": self.code, "err_code": self.err_code, "description": self.description}
+
+
+class Fixed(NamedTuple):
+    """An error with one text."""
+
+    code: int
+    err_code: int
+    description: str
+
+    @property
+    def error(self) -> ApiError:
+        """A fresh error of this kind."""
+        return ApiError(*self)
+
+
+BAD_REQUEST = Fixed(400, 10003, "bad request")
+CLUSTER_REQUIRED = Fixed(503, 10010, "JetStream clustering support required")
+CONSUMER_NOT_FOUND = Fixed(404, 10014, "consumer not found")
+SNAPSHOT_DELIVER_SUBJECT_INVALID = Fixed(400, 10015, "deliver subject not valid")
+MIRROR_WITH_SOURCES = Fixed(400, 10031, "stream mirrors can not also contain other sources")
+MIRROR_WITH_SUBJECTS = Fixed(400, 10034, "stream mirrors can not contain subjects")
+NO_MESSAGE_FOUND = Fixed(404, 10037, "no message found")
+NOT_EMPTY_REQUEST = Fixed(400, 10038, "expected an empty request payload")
+MESSAGE_TOO_LARGE = Fixed(400, 10054, "message size exceeds maximum allowed")
+MIRROR_NOT_UPDATABLE = Fixed(400, 10055, "stream mirror configuration can not be updated")
+STREAM_MISMATCH = Fixed(400, 10056, "stream name in subject does not match request")
+STREAM_NAME_EXISTS = Fixed(400, 10058, "stream name already in use with a different configuration")
+STREAM_NOT_FOUND = Fixed(404, 10059, "stream not found")
+EXPECTED_STREAM_MISMATCH = Fixed(400, 10060, "expected stream does not match")
+SUBJECT_OVERLAP = Fixed(400, 10065, "subjects overlap with an existing stream")
+REPLICAS_NOT_SUPPORTED = Fixed(500, 10074, "replicas > 1 not supported in non-clustered mode")
+HEADER_TOO_LARGE = Fixed(400, 10097, "header size exceeds maximum allowed of 64k")
+SUBJECT_DETAILS_TOO_MANY = Fixed(500, 10117, "subject details would exceed maximum allowed")
+NAME_WITH_PATH_SEPARATORS = Fixed(400, 10128, "Stream name can not contain path separators")
+STREAM_NAME_EXISTS_RESTORE = Fixed(400, 10130, "stream name already in use, cannot restore")
+REPLICAS_NEGATIVE = Fixed(400, 10133, "replicas count cannot be negative")
+SOURCE_NAME_INVALID = Fixed(400, 10141, "sourced stream name is invalid")
+MIRROR_NAME_INVALID = Fixed(400, 10142, "mirrored stream name is invalid")
+MIRROR_WITH_FIRST_SEQ = Fixed(400, 10143, "stream mirrors can not have first sequence configured")
+TTL_DISABLED = Fixed(400, 10166, "per-message TTL is disabled")
+TOO_MANY_REQUESTS = Fixed(429, 10167, "too many requests")
+COUNTERS_DISABLED = Fixed(400, 10168, "message counters is disabled")
+MIRROR_WITH_COUNTERS = Fixed(400, 10173, "stream mirrors can not also calculate counters")
+ATOMIC_PUBLISH_DISABLED = Fixed(400, 10174, "atomic publish is disabled")
+REQUIRED_API_LEVEL = Fixed(412, 10185, "JetStream minimum api level required")
+MIRROR_WITH_SCHEDULES = Fixed(400, 10186, "stream mirrors can not also schedule messages")
+SOURCE_WITH_SCHEDULES = Fixed(400, 10187, "stream source can not also schedule messages")
+SCHEDULES_DISABLED = Fixed(400, 10188, "message schedules is disabled")
+EXPECTED_SUBJECT_SEQUENCE_MISSING = Fixed(400, 10193, "missing sequence for expected last sequence per subject")
+MIRROR_WITH_ATOMIC_PUBLISH = Fixed(400, 10198, "stream mirrors can not also use atomic publishing")
+BATCH_PUBLISH_DISABLED = Fixed(400, 10205, "batch publish is disabled")
+MIRROR_WITH_BATCH_PUBLISH = Fixed(400, 10209, "stream mirrors can not also use batch publishing")
+STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not allowed")
+
+
+def invalid_json(reason: str) -> ApiError:
+    """The request body is not the JSON that the endpoint takes."""
+    return ApiError(400, 10025, f"invalid JSON: {reason}")
+
+
+def sequence_not_found(seq: int) -> ApiError:
+    """No message to delete at this sequence."""
+    return ApiError(400, 10043, f"sequence {seq} not found")
+
+
+def stream_invalid_config(reason: str) -> ApiError:
+    """The stream configuration is not valid, or not one that Silt has."""
+    return ApiError(500, 10052, reason)
+
+
+def message_delete_failed(reason: str) -> ApiError:
+    """A message was not deleted."""
+    return ApiError(500, 10057, reason)
+
+
+def restore_failed(reason: str) -> ApiError:
+    """A stream was not restored."""
+    return ApiError(500, 10062, f"restore failed: {reason}")
+
+
+def snapshot_failed(reason: str) -> ApiError:
+    """A stream's snapshot was not made."""
+    return ApiError(500, 10064, f"snapshot failed: {reason}")
+
+
+def wrong_last_msg_id(last: str) -> ApiError:
+    """The last stored message has another id than the publisher expects."""
+    return ApiError(400, 10070, f"wrong last msg ID: {last}")
+
+
+def wrong_last_sequence(last: int) -> ApiError:
+    """The last sequence is another than the publisher expects."""
+    return ApiError(400, 10071, f"wrong last sequence: {last}")
+
+
+def store_failed(reason: str) -> ApiError:
+    """The stream can not take a message (discard new)."""
+    return ApiError(503, 10077, reason)
+
+
+def purge_failed(reason: str) -> ApiError:
+    """A stream was not purged."""
+    return ApiError(500, 10110, reason)
+
+
+def rollup_failed(reason: str) -> ApiError:
+    """A publish asked for a rollup that the stream does not do."""
+    return ApiError(500, 10111, reason)
+
+
+def pedantic(reason: str) -> ApiError:
+    """A pedantic request would have been changed by a default."""
+    return ApiError(400, 10157, f"pedantic mode: {reason}")

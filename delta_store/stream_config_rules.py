@@ -1,0 +1,338 @@
+"""What makes a stream configuration valid, and what an update may change: nats-server 2.15's rules and texts.
+
+A *request* is the decoded JSON of a configuration: the fields that were set, with their right types. The rules run in
+nats-server's order, so that a configuration with several faults gets the same error. Whatever is valid for nats-server
+but is not built in Silt yet is refused by name in a step of its own, :func:`refuse_unsupported`: a field is never
+silently ignored.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from conf.limits import STREAM_DESCRIPTION_BYTES_MAX, STREAM_METADATA_BYTES_MAX, STREAM_NAME_CHARS_MAX
+from delta_store import api_errors, subjects
+from delta_store.api_errors import ApiError, Fixed, stream_invalid_config
+from delta_store.stream_config import StreamConfig
+
+Request = Mapping[str, Any]
+
+REPLICAS_MAX = 5
+MAX_AGE_MIN_NS = 100_000_000
+DUPLICATE_WINDOW_DEFAULT_NS = 120_000_000_000
+MARKER_TTL_MIN_NS = 1_000_000_000
+
+REQUIRED_LEVEL_KEY = "_nats.req.level"
+VERSION_KEY = "_nats.ver"
+LEVEL_KEY = "_nats.level"
+
+_NAME_FORBIDDEN = frozenset(" \t\r\n\f.*>\\/")
+_LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
+_API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
+
+_UNSUPPORTED = (
+    "placement",
+    "mirror",
+    "sources",
+    "first_seq",
+    "subject_transform",
+    "republish",
+    "discard_new_per_subject",
+    "sealed",
+    "allow_rollup_hdrs",
+    "consumer_limits",
+    "allow_msg_ttl",
+    "subject_delete_marker_ttl",
+    "allow_msg_counter",
+    "allow_atomic",
+    "allow_msg_schedules",
+    "persist_mode",
+    "allow_batched",
+)
+"""Fields that Silt does not have yet: any value but the default is refused."""
+
+_MIRROR_EXCLUDES: tuple[tuple[str, Fixed], ...] = (
+    ("first_seq", api_errors.MIRROR_WITH_FIRST_SEQ),
+    ("subjects", api_errors.MIRROR_WITH_SUBJECTS),
+    ("sources", api_errors.MIRROR_WITH_SOURCES),
+    ("allow_msg_counter", api_errors.MIRROR_WITH_COUNTERS),
+    ("allow_atomic", api_errors.MIRROR_WITH_ATOMIC_PUBLISH),
+    ("allow_batched", api_errors.MIRROR_WITH_BATCH_PUBLISH),
+    ("allow_msg_schedules", api_errors.MIRROR_WITH_SCHEDULES),
+)
+
+
+def normalise(request: Request, *, pedantic: bool = False) -> StreamConfig:
+    """The configuration with its defaults filled in, or the :class:`ApiError` that nats-server gives.
+
+    ``pedantic`` refuses what would otherwise be adjusted. What nats-server would take and Silt does not have is not
+    looked at here.
+    """
+    _check_name_and_texts(request)
+    config = _with_limits(request, pedantic=pedantic)
+    config = _with_window(config, request, pedantic=pedantic)
+    _check_features(request, config, pedantic=pedantic)
+    _check_mirror_and_sources(request)
+    if not config.subjects and not _is_set(request, "mirror") and not _is_set(request, "sources"):
+        config = replace(config, subjects=(config.name,))
+    _check_subjects(config)
+    if _is_set(request, "placement") and request["placement"].get("preferred"):
+        raise stream_invalid_config("preferred server not permitted in placement")
+    return config
+
+
+def refuse_unsupported(request: Request) -> None:
+    """Refuse, by name, a field that Silt does not have yet and that is set to more than its default."""
+    for name in _UNSUPPORTED:
+        if _is_set(request, name):
+            raise stream_invalid_config(f"{name} is not supported by Silt yet")
+    if (retention := request.get("retention", "limits")) != "limits":
+        raise stream_invalid_config(f"retention {retention} is not supported by Silt yet, only limits")
+    if (compression := request.get("compression", "none")) != "none":
+        raise stream_invalid_config(
+            f"compression {compression} is not supported by Silt yet: its tables are compressed"
+        )
+
+
+def check_create(request: Request) -> None:
+    """What only a create request is refused for, before its configuration is looked at."""
+    if request.get("sealed"):
+        raise stream_invalid_config("stream configuration for create can not be sealed")
+    if request.get("mirror_direct") and not _is_set(request, "mirror"):
+        raise stream_invalid_config("stream has no mirror but does have mirror direct")
+
+
+def check_replicas(config: StreamConfig) -> None:
+    """A single server has no place for replicas."""
+    if config.num_replicas > 1:
+        raise api_errors.REPLICAS_NOT_SUPPORTED.error
+
+
+def check_update(old: StreamConfig, new: StreamConfig, request: Request) -> None:
+    """What may not change from ``old`` to ``new``; ``request`` tells of fields that a config does not hold."""
+    check_replicas(new)
+    if new.storage != old.storage:
+        raise _update_refused("can not change storage type")
+    if new.retention != old.retention and "workqueue" in (new.retention, old.retention):
+        raise _update_refused("can not change retention policy to/from workqueue")
+    if old.deny_delete and not new.deny_delete:
+        raise _update_refused("can not cancel deny message deletes")
+    if old.deny_purge and not new.deny_purge:
+        raise _update_refused("can not cancel deny purge")
+    if _is_set(request, "mirror"):
+        raise api_errors.MIRROR_NOT_UPDATABLE.error
+    if request.get("allow_msg_counter"):
+        raise _update_refused("can not change message counter setting")
+    if request.get("persist_mode"):
+        raise _update_refused("can not change persist mode")
+
+
+def with_required_level(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Metadata as it is kept: what a reply adds is taken away, and the API level that the stream needs is set.
+
+    Everything that Silt has is of level 0.
+    """
+    kept = {key: value for key, value in metadata.items() if key not in (VERSION_KEY, LEVEL_KEY)}
+    return kept | {REQUIRED_LEVEL_KEY: "0"}
+
+
+def same_config(one: StreamConfig, other: StreamConfig) -> bool:
+    """Whether a create request asks for the stream that is there."""
+    return one == replace(other, metadata=one.metadata) and _own(one.metadata) == _own(other.metadata)
+
+
+def overlapping(filters: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether some subject is matched on both sides."""
+    return any(subjects.overlaps(one, other) for one in filters for other in others)
+
+
+def _own(metadata: Mapping[str, str]) -> dict[str, str]:
+    ours = (VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY)
+    return {key: value for key, value in metadata.items() if key not in ours}
+
+
+def _is_set(request: Request, name: str) -> bool:
+    """Whether a field has another value than Go's zero value; an empty placement counts as none."""
+    value = request.get(name)
+    if isinstance(value, dict) and name == "placement":
+        return any(value.values())
+    return value is not None if name == "mirror" else bool(value)
+
+
+def _update_refused(reason: str) -> ApiError:
+    return stream_invalid_config(f"stream configuration update {reason}")
+
+
+def _check_name_and_texts(request: Request) -> None:
+    name = request.get("name", "")
+    if not name or not _NAME_FORBIDDEN.isdisjoint(name):
+        raise stream_invalid_config("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+    if len(name.encode()) > STREAM_NAME_CHARS_MAX:
+        raise stream_invalid_config(f"stream name is too long, maximum allowed is {STREAM_NAME_CHARS_MAX}")
+    if len(request.get("description", "").encode()) > STREAM_DESCRIPTION_BYTES_MAX:
+        raise stream_invalid_config(
+            f"stream description is too long, maximum allowed is {STREAM_DESCRIPTION_BYTES_MAX}"
+        )
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in request.get("metadata", {}).items())
+    if size > STREAM_METADATA_BYTES_MAX:
+        raise stream_invalid_config(f"stream metadata exceeds maximum size of {STREAM_METADATA_BYTES_MAX} bytes")
+
+
+def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
+    replicas = request.get("num_replicas", 0) or 1
+    if replicas > REPLICAS_MAX:
+        raise stream_invalid_config(f"maximum replicas is {REPLICAS_MAX}")
+    if replicas < 0:
+        raise api_errors.REPLICAS_NEGATIVE.error
+    limits = {}
+    for name in _LIMITS:
+        limit = request.get(name, 0)
+        if pedantic and limit < -1:
+            raise api_errors.pedantic(f"{name} must be set to -1")
+        limits[name] = limit if limit > 0 else -1
+    max_age = request.get("max_age", 0)
+    if max_age < 0:
+        raise stream_invalid_config("max age can not be negative")
+    if 0 < max_age < MAX_AGE_MIN_NS:
+        raise stream_invalid_config("max age needs to be >= 100ms")
+    return StreamConfig(
+        name=request["name"],
+        subjects=tuple(request.get("subjects", ())),
+        description=request.get("description", ""),
+        retention=request.get("retention", "limits"),
+        discard=request.get("discard", "old"),
+        storage=request.get("storage", "file"),
+        max_age=max_age,
+        num_replicas=replicas,
+        no_ack=request.get("no_ack", False),
+        allow_direct=request.get("allow_direct", False),
+        deny_delete=request.get("deny_delete", False),
+        deny_purge=request.get("deny_purge", False),
+        compression=request.get("compression", "none"),
+        metadata=dict(request.get("metadata", {})),
+        **limits,
+    )
+
+
+def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
+    """Fill in and check the duplicate window."""
+    window = request.get("duplicate_window", 0)
+    if window == 0 and not _is_set(request, "mirror") and not _is_set(request, "sources"):
+        window = DUPLICATE_WINDOW_DEFAULT_NS
+        if 0 < config.max_age < window:
+            if pedantic:
+                raise api_errors.pedantic("duplicate window cannot be bigger than max age")
+            window = config.max_age
+    if window < 0:
+        raise stream_invalid_config("duplicates window can not be negative")
+    if config.max_age and window > config.max_age:
+        raise stream_invalid_config("duplicates window can not be larger then max age")
+    if 0 < window < MAX_AGE_MIN_NS:
+        raise stream_invalid_config("duplicates window needs to be >= 100ms")
+    return replace(config, duplicate_window=window)
+
+
+def _check_features(request: Request, config: StreamConfig, *, pedantic: bool) -> None:
+    """How features go together. Most of them Silt does not have, but a combination that is wrong gets its own error."""
+    rollup = request.get("allow_rollup_hdrs", False)
+    if config.deny_purge and rollup:
+        raise stream_invalid_config("roll-ups require the purge permission")
+    if request.get("allow_msg_counter"):
+        _check_counter(request, config)
+    if request.get("discard_new_per_subject"):
+        if config.discard != "new":
+            raise stream_invalid_config("discard new per subject requires discard new policy to be set")
+        if config.max_msgs_per_subject <= 0:
+            raise stream_invalid_config("discard new per subject requires max msgs per subject > 0")
+    _check_marker_ttl(request, pedantic=pedantic)
+    if request.get("allow_msg_schedules"):
+        if config.discard == "new":
+            raise stream_invalid_config("message scheduling cannot use discard new")
+        if pedantic and not rollup:
+            raise stream_invalid_config("message scheduling cannot be set if roll-ups are disabled")
+    if request.get("persist_mode"):
+        _check_async_persist(request, config)
+
+
+def _check_counter(request: Request, config: StreamConfig) -> None:
+    if config.discard == "new":
+        raise stream_invalid_config("counter stream cannot use discard new")
+    if request.get("allow_msg_ttl"):
+        raise stream_invalid_config("counter stream cannot use message TTLs")
+    if request.get("allow_msg_schedules"):
+        raise stream_invalid_config("counter stream cannot use message schedules")
+    if config.retention != "limits":
+        raise stream_invalid_config("counter stream can only use limits retention")
+
+
+def _check_marker_ttl(request: Request, *, pedantic: bool) -> None:
+    ttl = request.get("subject_delete_marker_ttl", 0)
+    if ttl < 0:
+        raise stream_invalid_config("subject delete marker TTL must not be negative")
+    if 0 < ttl < MARKER_TTL_MIN_NS:
+        raise stream_invalid_config("subject delete marker TTL must be at least 1 second")
+    if ttl and pedantic:
+        if not request.get("allow_msg_ttl"):
+            raise stream_invalid_config("subject delete marker cannot be set if message TTLs are disabled")
+        if not request.get("allow_rollup_hdrs"):
+            raise stream_invalid_config("subject delete marker cannot be set if roll-ups are disabled")
+
+
+def _check_async_persist(request: Request, config: StreamConfig) -> None:
+    if config.storage != "file":
+        raise stream_invalid_config("async persist mode is only supported on file storage")
+    if config.num_replicas > 1:
+        raise stream_invalid_config("async persist mode is not supported on replicated streams")
+    if request.get("allow_atomic"):
+        raise stream_invalid_config("async persist mode is not supported with atomic batch publish")
+
+
+def _check_mirror_and_sources(request: Request) -> None:
+    """The first things that nats-server checks of them; that Silt has neither yet is said elsewhere."""
+    if _is_set(request, "mirror"):
+        for name, kind in _MIRROR_EXCLUDES:
+            if _is_set(request, name):
+                raise kind.error
+        if request.get("subject_delete_marker_ttl", 0) > 0:
+            raise stream_invalid_config("subject delete markers forbidden on mirrors")
+        if "external" not in request["mirror"] and not _is_asset_name(request["mirror"].get("name", "")):
+            raise api_errors.MIRROR_NAME_INVALID.error
+    if _is_set(request, "sources"):
+        if request.get("allow_msg_schedules"):
+            raise api_errors.SOURCE_WITH_SCHEDULES.error
+        for source in request["sources"]:
+            if source is None or not _is_asset_name(source.get("name", "")):
+                raise api_errors.SOURCE_NAME_INVALID.error
+
+
+def _is_asset_name(name: str) -> bool:
+    return bool(name) and _NAME_FORBIDDEN.isdisjoint(name)
+
+
+def _check_subjects(config: StreamConfig) -> None:
+    """Each subject is valid, asked for once, apart from the others, and not in the spaces that NATS itself uses."""
+    seen: set[str] = set()
+    for place, subject in enumerate(config.subjects):
+        if not subjects.valid(subject):
+            raise stream_invalid_config("invalid subject")
+        if subject in seen:
+            raise stream_invalid_config("duplicate subjects detected")
+        if subject == ">":
+            if not config.no_ack:
+                raise stream_invalid_config("capturing all subjects requires no-ack to be true")
+            if config.num_replicas != 1:
+                raise stream_invalid_config("capturing all subjects requires replicas of 1")
+        if not config.no_ack:
+            _check_reserved(subject)
+        for other in config.subjects[place + 1 :]:
+            if subjects.overlaps(other, subject):
+                raise stream_invalid_config(f'subject "{subject}" overlaps with "{other}"')
+        seen.add(subject)
+
+
+def _check_reserved(subject: str) -> None:
+    reserved = any(subjects.overlaps(subject, space) for space in _API_SPACES)
+    if reserved and not subjects.subset(subject, "$JS.EVENT.>"):
+        raise stream_invalid_config("subjects that overlap with jetstream api require no-ack to be true")
+    if subjects.overlaps(subject, "$SYS.>") and not subjects.subset(subject, "$SYS.ACCOUNT.>"):
+        raise stream_invalid_config("subjects that overlap with system api require no-ack to be true")
