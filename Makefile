@@ -66,8 +66,8 @@ format: setup ## rewrite what ruff can
 bench: setup ## measure against nats-server on this machine; writes results/
 	$(BIN)/python -m tests.benchmarks.run
 
-lock: setup ## make requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
+lock: ## make requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
 		--no-header --no-annotate --upgrade --output-file requirements.lock
 
 clean: ## remove what can be made again

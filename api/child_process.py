@@ -1,0 +1,163 @@
+"""One child process of ``silt up``: started, watched until it says that it is ready, ended; never orphaned.
+
+A child of ours says that it is ready by a line of JSON on its standard output, ``{"ready": true, …}``; all that it
+prints goes to its log. It lives in a session of its own, so that Ctrl-C reaches the supervisor alone, and the kernel
+kills it when the supervisor dies, however that happens.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from api.process_log import ProcessLog
+
+_PR_SET_PDEATHSIG = 1
+_READ_BYTES = 64 * 1024
+_STOP_POLL_SECONDS = 0.02
+
+
+class ChildFailed(RuntimeError):
+    """A child ended, or was not ready in time; the text tells which and holds the end of its log."""
+
+
+ReadyParser = Callable[[bytes], Mapping[str, Any] | None]
+"""Takes one line of output; gives what the child says of itself once it is ready."""
+
+
+def ready_line(line: bytes) -> Mapping[str, Any] | None:
+    """The parser for children of ours: a line ``{"ready": true, …}``."""
+    if not line.startswith(b"{"):
+        return None
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and said.get("ready") is True else None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """How to start one kind of child."""
+
+    name: str
+    command: Callable[[Mapping[str, Any]], Sequence[str]]
+    """The command line, given what the child said when it was last ready (empty the first time)."""
+    nice: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    new_parser: Callable[[], "ReadyParser"] = lambda: ready_line
+    """Makes what looks for readiness in one run's output."""
+
+
+class ChildProcess:
+    """One run of a :class:`ChildPlan`."""
+
+    def __init__(self, plan: ChildPlan, log: ProcessLog) -> None:
+        self._plan = plan
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        self._ready: asyncio.Future[Mapping[str, Any]] | None = None
+        self._parse = plan.new_parser()
+        self._unparsed = b""
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running child."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self, said_before: Mapping[str, Any]) -> None:
+        """Start the process; its output is read by :meth:`run`."""
+        self._ready = asyncio.get_running_loop().create_future()
+        self._process = await asyncio.create_subprocess_exec(
+            *self._plan.command(said_before),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=self._plan.cwd,
+            env={**os.environ, **self._plan.env},
+            start_new_session=True,
+            preexec_fn=_die_with_parent(os.getpid(), self._plan.nice),
+        )
+
+    async def run(self) -> int:
+        """Carry the child's output to its log until it ends; return its exit status."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            while chunk := await self._process.stdout.read(_READ_BYTES):
+                self._log.write(chunk)
+                self._look_for_ready(chunk)
+            return await self._process.wait()
+        finally:
+            self._kill_group()
+            if self._ready is not None and not self._ready.done():
+                self._ready.cancel()
+
+    async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """What the child says when it is ready; raise :class:`ChildFailed` when it ends first or takes too long."""
+        assert self._ready is not None
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await asyncio.wait([self._ready])
+        except TimeoutError:
+            raise ChildFailed(self._failure(f"was not ready within {timeout_seconds:.0f} s")) from None
+        if self._ready.cancelled():
+            raise ChildFailed(self._failure("ended before it was ready"))
+        return self._ready.result()
+
+    async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
+        """Ask the child to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while self._process.returncode is None and not (hurry and hurry.is_set()):
+                    await asyncio.sleep(_STOP_POLL_SECONDS)
+        except TimeoutError:
+            self._log.write(f"not ended {timeout_seconds:.0f} s after SIGTERM: killed\n".encode())
+        finally:
+            self._kill_group()
+
+    def _look_for_ready(self, chunk: bytes) -> None:
+        if self._ready is None or self._ready.done():
+            return
+        *lines, rest = (self._unparsed + chunk).split(b"\n")
+        self._unparsed = rest[-_READ_BYTES:]
+        for line in lines:
+            said = self._parse(line)
+            if said is not None:
+                self._ready.set_result(said)
+                return
+
+    def _kill_group(self) -> None:
+        """Kill what is left of the child's session: a JVM or a worker must not outlive it."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _failure(self, what: str) -> str:
+        return f"{self._plan.name} {what}; the end of {self._log.path}:\n{self._log.tail()}"
+
+
+def _die_with_parent(parent: int, nice: int) -> Callable[[], None]:
+    """What a child does between fork and exec: bind its life to ``parent`` and give way by ``nice``."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def bind() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        if nice:
+            os.nice(nice)
+
+    return bind

@@ -1,0 +1,31 @@
+"""``silt demo``: a year of flights, and three ways to ask about the past."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api.cli.exit_codes import Exit
+
+
+def demo(
+    *,
+    rows: Annotated[
+        int | None, typer.Option(min=1000, help="Publish only the first so many flights (default: all 336,776).")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the tables in this new folder (default: a temporary one, removed).")
+    ] = None,
+) -> None:
+    """Publish 336,776 real flights through NATS, then ask for the past by NATS, REST and SQL, and compare.
+
+    Starts "silt up" by itself and stops it at the end. Exit codes: 0 all answers were equal; 1 they were not, or a
+    part could not be started.
+    """
+    from api.demo.play import DemoFailed, play
+
+    try:
+        play(rows=rows, keep=keep)
+    except DemoFailed as error:
+        typer.echo(f"silt demo: {error}", err=True)
+        raise typer.Exit(Exit.FAILED) from None

@@ -1,0 +1,44 @@
+"""``silt doctor``: whether everything that Silt needs is there."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api.cli.exit_codes import Exit
+from api.cli.output import Format, Output, OutputOption
+
+
+def doctor(
+    *,
+    data: Annotated[Path, typer.Option(envvar="SILT_DATA", help="Folder to check the storage of.")] = Path("silt-data"),
+    nats: Annotated[str | None, typer.Option(envvar="NATS_URL", help="NATS server to look for.")] = None,
+    leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
+    fetch_jars: Annotated[
+        bool, typer.Option("--fetch-jars", help="Only check what is installed, and fetch Delta's jars if need be.")
+    ] = False,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Check Python, Java, Spark, its jars, nats-server, NATS, the leafnode listener and the storage.
+
+    Each failure comes with what to do about it. Exit codes: 0 all is well; 1 something is missing.
+    """
+    from api import doctor as checks
+    from conf.settings import load_settings
+
+    found = [check() for check in checks.installed_checks()]
+    if fetch_jars:
+        able = all(check.ok for check in found if check.name in {"java", "spark"})
+        found.append(checks.fetch_jars() if able else checks.check_jars())
+    else:
+        settings = load_settings()
+        found.append(checks.check_jars())
+        found.append(checks.check_nats(nats or settings.nats.url))
+        found.append(checks.check_leaf(leaf or settings.nats.leaf_url))
+        found.append(checks.check_storage(data.resolve()))
+    rows = [
+        (check.name, "ok" if check.ok else "FAILED", check.found, "" if check.ok else check.advice) for check in found
+    ]
+    Output(output).table(("check", "result", "found", "what to do"), rows)
+    if not all(check.ok for check in found):
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,30 @@
+"""``silt sql``: ask the tables."""
+
+from typing import Annotated
+
+import typer
+
+from api.cli.exit_codes import Exit
+from api.cli.options import DataOption
+from api.cli.output import Format, Output, OutputOption
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help='The statement, for example: SELECT count(*) FROM "ORDERS".')],
+    data: DataOption,
+    *,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Run one SQL statement. Each stream is a view of its live messages, settled or not. Needs Java 17 or 21.
+
+    multi_last(stream, filter, up_to_seq) is a table function: the last message of each subject at that point.
+    Exit codes: 0 done; 1 the statement failed.
+    """
+    from delta_store.sql_views import run_sql
+
+    try:
+        answer = run_sql(data, query)
+    except Exception as error:  # noqa: BLE001 - whatever Spark says of the statement is shown to the user
+        typer.echo(f"silt sql: {error}", err=True)
+        raise typer.Exit(Exit.FAILED) from None
+    Output(output).table(answer.columns, answer.rows)

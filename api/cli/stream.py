@@ -1,0 +1,162 @@
+"""``silt stream ls|info|report``: what streams there are, asked over NATS as any client would."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from api.cli.exit_codes import EPILOG, Exit
+from api.cli.nats_context import NatsContext, UnknownContext, find_context
+from api.cli.options import ContextOption, ServerOption
+from api.cli.output import Format, Output, OutputOption
+
+REQUEST_SECONDS = 5.0
+STREAM_NOT_FOUND = 10059
+REPORT = ("stream", "messages", "bytes", "first_seq", "last_seq", "last_time", "subjects", "deleted", "consumers")
+
+app = typer.Typer(help="Show streams.", epilog=EPILOG, no_args_is_help=True)
+
+
+class ApiRefused(RuntimeError):
+    """The JetStream API answered with an error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(f"{error.get('description')} ({error.get('err_code')})")
+        self.err_code = error.get("err_code")
+
+
+T = TypeVar("T")
+Ask = Callable[[str, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
+"""Sends one API request (subject without prefix, JSON body) and gives its reply."""
+
+
+@app.command("ls")
+def ls(
+    *,
+    subject: Annotated[str | None, typer.Option(help="Only streams that take this subject.")] = None,
+    server: ServerOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """List the streams."""
+    streams = _run(lambda ask: _list(ask, subject), server, context)
+    columns = ("name", "description", "subjects", "created", "messages", "bytes", "last_time")
+    rows = [
+        (
+            info["config"]["name"],
+            info["config"].get("description", ""),
+            info["config"].get("subjects", []),
+            info["created"],
+            info["state"]["messages"],
+            info["state"]["bytes"],
+            info["state"]["last_ts"],
+        )
+        for info in streams
+    ]
+    Output(output).table(columns, rows)
+
+
+@app.command("info")
+def info(
+    name: Annotated[str, typer.Argument(help="The stream's name.")],
+    *,
+    subjects: Annotated[str | None, typer.Option(help="Count the messages of subjects that match, too.")] = None,
+    server: ServerOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Show a stream's configuration and state."""
+    body: dict[str, Any] = {"subjects_filter": subjects} if subjects else {}
+    found = _run(lambda ask: ask(f"STREAM.INFO.{name}", body), server, context)
+    if output is Format.JSON:
+        Output(output).record(found)
+        return
+    shown = {f"config.{key}": value for key, value in found["config"].items()}
+    shown |= {f"state.{key}": value for key, value in found["state"].items()}
+    Output(output).record({"created": found["created"], **shown}, title=name)
+
+
+@app.command("report")
+def report(*, server: ServerOption = None, context: ContextOption = None, output: OutputOption = Format.TEXT) -> None:
+    """Show the size of every stream."""
+    streams = _run(lambda ask: _list(ask, None), server, context)
+    rows = [
+        (
+            info["config"]["name"],
+            state["messages"],
+            state["bytes"],
+            state["first_seq"],
+            state["last_seq"],
+            state["last_ts"],
+            state.get("num_subjects", 0),
+            state.get("num_deleted", 0),
+            state["consumer_count"],
+        )
+        for info in streams
+        for state in [info["state"]]
+    ]
+    Output(output).table(REPORT, rows)
+
+
+async def _list(ask: Ask, subject: str | None) -> list[dict[str, Any]]:
+    """Every page of STREAM.LIST."""
+    found: list[dict[str, Any]] = []
+    while True:
+        body: dict[str, Any] = {"offset": len(found)} | ({"subject": subject} if subject else {})
+        page = await ask("STREAM.LIST", body)
+        streams = page.get("streams") or []
+        found += streams
+        if not streams or len(found) >= page["total"]:
+            return found
+
+
+def _run(work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, context: str | None) -> T:
+    """Connect, do ``work``, disconnect; ends the process with the right exit code when that fails."""
+    try:
+        found = find_context(server, context, environment=os.environ, home=Path.home())
+        return asyncio.run(_work(work, found))
+    except UnknownContext as error:
+        code, text = Exit.USAGE, str(error)
+    except ApiRefused as error:
+        code, text = (Exit.NOT_FOUND if error.err_code == STREAM_NOT_FOUND else Exit.FAILED), str(error)
+    except OSError as error:
+        code, text = Exit.UNREACHABLE, str(error)
+    typer.echo(f"silt stream: {text}", err=True)
+    raise typer.Exit(code)
+
+
+async def _work(work: Callable[[Ask], Coroutine[Any, Any, Any]], context: NatsContext) -> Any:
+    import nats
+    from nats.errors import Error, NoRespondersError, NoServersError
+
+    async def quiet(_: Exception) -> None:
+        """The caller gets the error as an exception."""
+
+    try:
+        client = await nats.connect(
+            **context.connect_options(), allow_reconnect=False, connect_timeout=2, error_cb=quiet
+        )
+    except (NoServersError, Error, OSError) as error:
+        raise ConnectionError(f"no NATS server answers at {context.url}: {error}") from error
+
+    async def ask(subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        payload = json.dumps(body).encode() if body else b""
+        try:
+            reply = await client.request(f"{context.api_prefix}.{subject}", payload, timeout=REQUEST_SECONDS)
+        except NoRespondersError as error:
+            raise ConnectionError(f"nobody serves {context.api_prefix} at {context.url}: start silt up") from error
+        except Error as error:
+            raise ConnectionError(f"no answer from {context.url} to {subject}: {error}") from error
+        answer: dict[str, Any] = json.loads(reply.data)
+        if "error" in answer:
+            raise ApiRefused(answer["error"])
+        return answer
+
+    try:
+        return await work(ask)
+    finally:
+        await client.close()

@@ -1,0 +1,42 @@
+"""``silt up``: everything on one machine."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from api.cli.exit_codes import Exit
+from api.cli.options import DataOption
+
+
+def up(
+    data: DataOption,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for NATS clients; 0 takes a free one.")] = 4222,
+    http_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one; default from the settings."),
+    ] = None,
+) -> None:
+    """Run nats-server, gateway, settle job and HTTP API until Ctrl-C.
+
+    Prints one line, "ready nats://... http://...", when all of them answer. Ctrl-C or SIGTERM drains and stops them
+    in order; a second one stops them at once. Exit codes: 0 stopped as asked; 1 a part could not be started;
+    3 another silt up runs on the folder.
+    """
+    from api.child_process import ChildFailed
+    from api.supervisor import Supervisor, UpOptions
+    from api.up_lock import FolderInUse
+    from conf.clock import SystemClock
+    from conf.settings import load_settings
+
+    settings = load_settings()
+    options = UpOptions(data, port, settings.http.port if http_port is None else http_port)
+    try:
+        asyncio.run(Supervisor(options, settings, clock=SystemClock()).run())
+    except FolderInUse as error:
+        typer.echo(f"silt up: {error}", err=True)
+        raise typer.Exit(Exit.IN_USE) from None
+    except ChildFailed as error:
+        typer.echo(f"silt up: {error}", err=True)
+        raise typer.Exit(Exit.FAILED) from None
