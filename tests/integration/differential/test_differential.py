@@ -1,0 +1,96 @@
+"""Every scenario, once against nats-server and once against Silt: the same answers, apart from a written list."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.differential import (
+    scenarios_direct,
+    scenarios_messages,
+    scenarios_publish,
+    scenarios_streams,
+)
+from tests.integration.differential.allowed import ALLOWED
+from tests.integration.differential.side import SCENARIOS, Scenario, Side
+from tests.integration.differential.transcript import Transcript, differences
+from tests.integration.differential.wire import Wire
+from tests.servers import answers_api, nats_server, silt_server, wait_until
+
+SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct)
+STEPS_LEAST = 150
+# Set to "nats-server" to compare nats-server with itself: shows that what is compared is deterministic.
+AGAINST = os.environ.get("SILT_DIFFERENTIAL_AGAINST", "silt")
+_steps_seen: dict[str, int] = {}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """URLs of a fresh nats-server with JetStream and of a fresh Silt."""
+    folder: Path = tmp_path_factory.mktemp("differential")
+    with nats_server(folder / "reference", jetstream=True) as reference:
+        wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
+        if AGAINST == "nats-server":
+            with nats_server(folder / "same", jetstream=True) as same:
+                wait_until(lambda: answers_api(same.url) or None, what="nats-server's JetStream answers")
+                yield reference.url, same.url
+        else:
+            with silt_server(folder / "silt") as silt:
+                yield reference.url, silt.hub.url
+
+
+async def run_scenario(url: str, steps: Scenario) -> Transcript:
+    """Run one scenario against one server and leave no stream behind."""
+    async with Wire.open(url) as wire:
+        side = Side(wire)
+        try:
+            await steps(side)
+        finally:
+            await side.finish()
+        return side.transcript
+
+
+async def run_both(urls: tuple[str, str], steps: Scenario) -> tuple[Transcript, Transcript]:
+    """Run one scenario against both servers at the same time."""
+    async with asyncio.TaskGroup() as group:
+        reference, silt = (group.create_task(run_scenario(url, steps)) for url in urls)
+    return reference.result(), silt.result()
+
+
+def verdict(name: str, reference: Transcript, silt: Transcript) -> list[str]:
+    """What is wrong with a pair of transcripts: one block of text for each step that fails."""
+    allowed = {item.label: item for item in ALLOWED if item.scenario == name and AGAINST == "silt"}
+    problems = []
+    labels = [step.label for step in reference.steps]
+    if labels != [step.label for step in silt.steps]:
+        problems.append("the two sides took different steps")
+    for expected, actual in zip(reference.steps, silt.steps, strict=False):
+        found = differences(expected.replies, actual.replies)
+        permit = allowed.pop(expected.label, None)
+        if permit is not None and not found:
+            problems.append(f"── {expected.label}\n   is equal now: take it out of the list of differences")
+        unexplained = [line for line in found if permit is None or not line.startswith(permit.paths)]
+        if unexplained:
+            problems.append("\n   ".join([f"── {expected.label}", *unexplained]))
+    problems += [f"── {label}\n   is in the list of differences, but no such step was taken" for label in allowed]
+    return problems
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_same_answers(name: str, pair: tuple[str, str]) -> None:
+    """Silt answers every step of the scenario as nats-server does."""
+    reference, silt = asyncio.run(run_both(pair, SCENARIOS[name]))
+    _steps_seen[name] = len(reference.steps)
+    problems = verdict(name, reference, silt)
+    summary = f"{len(problems)} of {len(reference.steps)} steps of {name} differ (nats-server → Silt)"
+    assert not problems, "\n".join([summary, *problems])
+
+
+def test_steps_are_enough() -> None:
+    """The scenarios together take at least the promised number of steps, and each name in the list exists."""
+    if set(_steps_seen) != set(SCENARIOS):
+        pytest.skip("only some scenarios were run")
+    assert sum(_steps_seen.values()) >= STEPS_LEAST
+    assert {item.scenario for item in ALLOWED} <= set(SCENARIOS)

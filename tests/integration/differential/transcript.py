@@ -1,0 +1,100 @@
+"""What one side answered, step by step, in a form that two servers can be compared by.
+
+What legitimately differs between two runs is replaced by a placeholder that still says that it was well-formed
+(``<time>``, ``<server>``, …); everything else stays and is compared exactly: status text, header order, JSON key sets,
+error texts, numbers.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.integration.differential.wire import Reply
+
+ZERO_TIME = "0001-01-01T00:00:00Z"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?Z")
+_TIME_KEYS = frozenset({"created", "ts", "first_ts", "last_ts", "time"})
+_PUB_ACK = re.compile(rb'\{("error"|"stream")')
+
+
+def time_placeholder(value: str) -> str:
+    """``<time>`` for a UTC RFC 3339 time without trailing zeros, the value itself for anything else."""
+    return "<time>" if value != ZERO_TIME and _TIME.fullmatch(value) else value
+
+
+def normal_json(value: Any, key: str = "") -> Any:
+    """The JSON value with times, server names and the server's version replaced."""
+    if isinstance(value, dict):
+        return {name: normal_json(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [normal_json(item, key) for item in value]
+    if isinstance(value, str):
+        if key in _TIME_KEYS:
+            return time_placeholder(value)
+        if key == "leader":
+            return "<server>"
+        if key == "_nats.ver":
+            return "<version>"
+    return value
+
+
+def normal_headers(reply: Reply) -> list[str]:
+    """Header lines in order, with time stamps replaced."""
+    return [f"{key}: {time_placeholder(value) if key == 'Nats-Time-Stamp' else value}" for key, value in reply.headers]
+
+
+def normal_reply(reply: Reply) -> dict[str, Any]:
+    """One reply as plain data; publish acknowledgements stay text, for they are compared to the byte."""
+    seen: dict[str, Any] = {}
+    if reply.header:
+        seen["status"] = reply.status
+        seen["headers"] = normal_headers(reply)
+    payload = reply.payload
+    if payload.startswith(b"{") and not _PUB_ACK.match(payload):
+        try:
+            seen["json"] = normal_json(json.loads(payload))
+        except ValueError:
+            seen["payload"] = payload.decode("latin-1")
+    else:
+        seen["payload"] = payload.decode("latin-1")
+    return seen
+
+
+@dataclass(slots=True)
+class Step:
+    """One request and its replies."""
+
+    label: str
+    replies: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Transcript:
+    """All steps of a scenario on one side."""
+
+    steps: list[Step] = field(default_factory=list)
+
+    def add(self, label: str, replies: list[Reply]) -> None:
+        """Record the replies to one request; labels are unique within a scenario."""
+        assert label not in {step.label for step in self.steps}, f"step label {label!r} used twice"
+        self.steps.append(Step(label, [normal_reply(reply) for reply in replies]))
+
+
+def differences(expected: Any, actual: Any, path: str = "") -> list[str]:
+    """Where two values differ, one line each: ``path: expected → actual``; empty when they are equal."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        found = []
+        for key in [*expected, *(key for key in actual if key not in expected)]:
+            where = f"{path}.{key}" if path else str(key)
+            if key not in actual:
+                found.append(f"{where}: missing, nats-server has {expected[key]!r}")
+            elif key not in expected:
+                found.append(f"{where}: {actual[key]!r}, nats-server has no such key")
+            else:
+                found += differences(expected[key], actual[key], where)
+        return found
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        pairs = enumerate(zip(expected, actual, strict=True))
+        return [line for index, (one, other) in pairs for line in differences(one, other, f"{path}[{index}]")]
+    return [] if expected == actual and type(expected) is type(actual) else [f"{path}: {expected!r} → {actual!r}"]

@@ -1,0 +1,118 @@
+"""A NATS client that hides nothing: replies come back with their header block byte for byte.
+
+Client libraries fold header blocks into dictionaries; the differential test compares order, case, repeats and the
+status line, so it reads the wire itself.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+Headers = Sequence[tuple[str, str]]
+REPLY_SECONDS = 5.0
+# What is long enough to say that nothing (more) comes.
+SILENCE_SECONDS = 0.25
+_CONNECT = (
+    b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"raw","version":"1"}\r\n'
+)
+
+
+class Reply(NamedTuple):
+    """One message to an inbox: its raw header block (empty when there is none) and its payload."""
+
+    header: bytes
+    payload: bytes
+
+    @property
+    def status(self) -> str:
+        """What follows ``NATS/1.0`` on the status line, such as ``204 EOB``; empty without one."""
+        return self.header.split(b"\r\n", 1)[0].removeprefix(b"NATS/1.0").strip().decode()
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Header fields in wire order."""
+        lines = self.header.split(b"\r\n")[1:]
+        pairs = [line.decode().partition(":") for line in lines if line]
+        return [(key, value.removeprefix(" ")) for key, _, value in pairs]
+
+    def get(self, name: str) -> str | None:
+        """The first value of a header."""
+        return next((value for key, value in self.headers if key == name), None)
+
+
+def header_block(headers: Headers) -> bytes:
+    """The header block of a published message."""
+    lines = "".join(f"{key}: {value}\r\n" for key, value in headers)
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+class Wire:
+    """One connection with one wildcard inbox; :meth:`open` gives it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, inbox: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._inbox = inbox
+        self._next = 0
+        self._waiting: dict[str, asyncio.Queue[Reply]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str, *, inbox: str = "_INBOX.diff") -> AsyncIterator["Wire"]:
+        """Connect to ``nats://host:port``; replies are read in a task of its own until the block ends."""
+        host, port = url.removeprefix("nats://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 22)
+        wire = cls(reader, writer, inbox)
+        await reader.readline()
+        writer.write(_CONNECT + f"SUB {inbox}.* 1\r\n".encode())
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(wire._read())
+                try:
+                    yield wire
+                finally:
+                    task.cancel()
+        finally:
+            writer.close()
+
+    async def _read(self) -> None:
+        while line := await self._reader.readline():
+            verb, _, rest = line.strip().partition(b" ")
+            if verb == b"PING":
+                self._writer.write(b"PONG\r\n")
+            elif verb == b"-ERR":
+                raise ConnectionError(line.decode())
+            elif verb in (b"MSG", b"HMSG"):
+                fields = rest.split()
+                total, head = int(fields[-1]), int(fields[-2]) if verb == b"HMSG" else 0
+                body = (await self._reader.readexactly(total + 2))[:-2]
+                subject = fields[0].decode()
+                queue = self._waiting.get(subject)
+                if queue is not None:
+                    queue.put_nowait(Reply(body[:head], body[head:]))
+
+    def send(self, subject: str, payload: bytes = b"", *, header: bytes = b"", expect_reply: bool = True) -> str:
+        """Publish; gives the inbox that replies will come to (empty when none is asked for)."""
+        inbox = ""
+        if expect_reply:
+            self._next += 1
+            inbox = f"{self._inbox}.{self._next}"
+            self._waiting[inbox] = asyncio.Queue(maxsize=100_000)
+        if header:
+            line = f"HPUB {subject} {inbox} {len(header)} {len(header) + len(payload)}\r\n"
+        else:
+            line = f"PUB {subject} {inbox} {len(payload)}\r\n"
+        self._writer.write(line.encode() + header + payload + b"\r\n")
+        return inbox
+
+    async def receive(self, inbox: str, *, seconds: float = REPLY_SECONDS) -> Reply | None:
+        """The next reply to this inbox, or None when none comes in time."""
+        try:
+            return await asyncio.wait_for(self._waiting[inbox].get(), seconds)
+        except TimeoutError:
+            return None
+
+    def leftovers(self) -> int:
+        """How many replies came that nobody received: a request must not be answered more often than asked."""
+        return sum(queue.qsize() for queue in self._waiting.values())

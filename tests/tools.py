@@ -1,0 +1,95 @@
+"""The foreign tools that tests drive Silt with: the ``nats`` CLI (Go) and nats.js (npm), fetched once into ``.tools/``.
+
+Run ``python -m tests.tools`` to fetch both ahead of a test run. A machine without Go or Node gets :class:`Missing`,
+which tests turn into a skip with that reason; any other failure is an error.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.servers import ROOT
+
+TOOLS = ROOT / ".tools"
+NATSCLI_MODULE = "github.com/nats-io/natscli"
+NATSCLI_VERSION = "v0.4.0"
+NPM_PACKAGES = {
+    "@nats-io/transport-node": "3.4.0",
+    "@nats-io/jetstream": "3.4.0",
+}
+_BUILD_SECONDS = 900
+
+
+class Missing(RuntimeError):
+    """A tool that can not be had on this machine; the text says which compiler or runtime is absent."""
+
+
+def nats_cli() -> Path:
+    """Path of the ``nats`` CLI of exactly :data:`NATSCLI_VERSION`, built from the Go module proxy if need be."""
+    wanted = NATSCLI_VERSION.removeprefix("v")
+    built = TOOLS / "nats"
+    for candidate in (os.environ.get("SILT_TEST_NATS_CLI"), str(built), shutil.which("nats")):
+        if candidate and _version_of(Path(candidate)) == wanted:
+            return Path(candidate)
+    _build_nats_cli(built, wanted)
+    assert _version_of(built) == wanted, "the built nats CLI reports another version"
+    return built
+
+
+def node_modules() -> Path:
+    """Folder whose ``node_modules`` holds nats.js at the versions of :data:`NPM_PACKAGES`."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise Missing("node and npm are not installed")
+    folder = TOOLS / "js"
+    if not all(_npm_version(folder, name) == version for name, version in NPM_PACKAGES.items()):
+        folder.mkdir(parents=True, exist_ok=True)
+        manifest = {"name": "silt-tests", "private": True, "type": "module", "dependencies": NPM_PACKAGES}
+        (folder / "package.json").write_text(json.dumps(manifest, indent=2))
+        _run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=folder)
+    return folder
+
+
+def _build_nats_cli(target: Path, version: str) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise Missing("go is not installed, and no nats CLI of the wanted version is on the path")
+    TOOLS.mkdir(exist_ok=True)
+    reply = _run([go, "mod", "download", "-json", f"{NATSCLI_MODULE}@{NATSCLI_VERSION}"], cwd=TOOLS)
+    source = TOOLS / "natscli-src"
+    if not source.exists():
+        # The module cache is read-only, and go build wants to write beside go.mod.
+        shutil.copytree(json.loads(reply)["Dir"], source)
+        for folder, _, files in os.walk(source):
+            for path in (Path(folder), *(Path(folder, name) for name in files)):
+                path.chmod(path.stat().st_mode | 0o200)
+    _run([go, "build", "-ldflags", f"-X main.version={version}", "-o", str(target), "./nats"], cwd=source)
+
+
+def _version_of(binary: Path) -> str | None:
+    if not binary.exists():
+        return None
+    done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.strip() or done.stderr.strip()
+
+
+def _npm_version(folder: Path, name: str) -> str | None:
+    manifest = folder / "node_modules" / name / "package.json"
+    return str(json.loads(manifest.read_text())["version"]) if manifest.exists() else None
+
+
+def _run(command: list[str], *, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed with {done.returncode}\n{done.stderr[-4000:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    print(nats_cli())  # noqa: T201 - its output is the answer
+    try:
+        print(node_modules())  # noqa: T201 - its output is the answer
+    except Missing as missing:
+        print(f"without nats.js: {missing}")  # noqa: T201 - its output is the answer
