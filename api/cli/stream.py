@@ -129,7 +129,7 @@ def _run(work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, cont
     raise typer.Exit(code)
 
 
-async def _work(work: Callable[[Ask], Coroutine[Any, Any, Any]], context: NatsContext) -> Any:
+async def _work(work: Callable[[Ask], Coroutine[Any, Any, T]], context: NatsContext) -> T:
     import nats
     from nats.errors import Error, NoRespondersError, NoServersError
 

