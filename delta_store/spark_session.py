@@ -19,6 +19,7 @@ CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 SMALL_MACHINE = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "4",
     "spark.databricks.delta.snapshotPartitions": "2",

@@ -114,7 +114,6 @@ def is_settled(position: Position, mark: Watermark | None) -> bool:
 
 def care_for(runs: Iterable[Run], watermarks: Watermarks) -> Care:
     """Decide from a batch's runs alone how it must be treated; the counts of a run decide, so no row is looked at."""
-    new = clean = True
     clean, any_new = True, False
     for run in runs:
         mark = watermarks.get(run.stream)

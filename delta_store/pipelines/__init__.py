@@ -1,1 +1,1 @@
-"""Spark jobs: read, transforms, write."""
+"""Spark jobs, each thin: read, transform, write."""

@@ -1,1 +1,1 @@
-"""DataFrame transforms without reads, writes or actions."""
+"""DataFrame in, DataFrame out: the rules of settling and of liveness as Spark sees them. No actions, no IO."""

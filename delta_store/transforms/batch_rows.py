@@ -1,0 +1,73 @@
+"""What a batch of journal rows holds of each stream, and which of its rows are new."""
+
+import json
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_store.records import Kind
+from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_kind, position
+from delta_store.watermark import Watermarks
+
+SUBJECT_HASHES = 1024
+"""Subjects are counted by hash, so that what a batch tells the driver stays small."""
+_MARKS = "map<string, struct<id: bigint, seq: bigint, event: bigint>>"
+
+
+def subject_hash() -> Column:
+    """A small number for the row's subject; equal subjects have equal numbers."""
+    return sf.pmod(sf.crc32(sf.col("subject").cast("binary")), sf.lit(SUBJECT_HASHES)).cast("int")
+
+
+def summarise_runs(rows: DataFrame) -> DataFrame:
+    """One row per stream incarnation, few columns: positions, counts, and what the batch does to older rows.
+
+    ``first`` and ``last`` are (seq, event_no); ``subjects`` are the hashes of the message subjects; ``evictions``,
+    ``removals`` and ``ids`` count the rows that evict, remove, and carry a message id.
+    """
+    message = is_kind(Kind.MESSAGE)
+    return (
+        rows.groupBy(*INCARNATION)
+        .agg(
+            sf.count_if(message).alias("messages"),
+            sf.min(sf.when(message, sf.col("seq"))).alias("seq_min"),
+            sf.max(sf.when(message, sf.col("seq"))).alias("seq_max"),
+            sf.min(sf.struct("seq", "event_no")).alias("first"),
+            sf.max(sf.struct("seq", "event_no", "first_seq")).alias("last"),
+            sf.count_if(~message).alias("events"),
+            sf.count_if(sf.col("evicts") > 0).alias("evictions"),
+            sf.count_if(is_kind(Kind.REMOVE)).alias("removals"),
+            sf.count("msg_id").alias("ids"),
+            sf.collect_set(sf.when(message, subject_hash())).alias("subjects"),
+        )
+        .select(
+            *INCARNATION,
+            "messages",
+            sf.coalesce("seq_min", sf.lit(0)).cast("bigint").alias("seq_min"),
+            sf.coalesce("seq_max", sf.lit(0)).cast("bigint").alias("seq_max"),
+            "first",
+            sf.struct("last.seq", "last.event_no").alias("last"),
+            sf.col("last.first_seq").alias("last_first_seq"),
+            "events",
+            "evictions",
+            "removals",
+            "ids",
+            "subjects",
+        )
+    )
+
+
+def above(watermarks: Watermarks) -> Transform:
+    """Keep the rows that are not settled yet: those of streams without a watermark, and those behind it."""
+    marks = {name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no} for name, mark in watermarks.items()}
+    settled = sf.from_json(sf.lit(json.dumps(marks)), _MARKS)[sf.col("stream")]
+
+    def rows_above(rows: DataFrame) -> DataFrame:
+        return rows.where(settled.isNull() | (position() > sf.struct(settled["id"], settled["seq"], settled["event"])))
+
+    return rows_above
+
+
+def once(rows: DataFrame) -> DataFrame:
+    """Keep one row of each position; a position never has two different rows."""
+    return rows.dropDuplicates(list(ROW_KEY))

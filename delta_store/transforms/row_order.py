@@ -1,0 +1,40 @@
+"""Names of the columns that identify a row, and types shared by the transforms."""
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_store.records import Kind
+
+Transform = Callable[[DataFrame], DataFrame]
+
+INCARNATION = ("stream", "stream_id")
+MESSAGE_KEY = ("stream", "stream_id", "seq")
+ROW_KEY = ("stream", "stream_id", "seq", "event_no")
+JOURNAL_TYPES = {
+    "stream": "string",
+    "stream_id": "bigint",
+    "seq": "bigint",
+    "event_no": "bigint",
+    "kind": "string",
+    "subject": "string",
+    "ts_ns": "bigint",
+    "msg_id": "string",
+    "first_seq": "bigint",
+    "evicts": "bigint",
+    "headers": "binary",
+    "data": "binary",
+    "crc": "bigint",
+}
+"""The journal's columns in order, with Spark's names of their types."""
+
+
+def is_kind(kind: Kind) -> Column:
+    """Whether the row is of this kind."""
+    return sf.col("kind") == sf.lit(kind.value)
+
+
+def position() -> Column:
+    """The row's place in its stream's order, comparable."""
+    return sf.struct("stream_id", "seq", "event_no")

@@ -1,0 +1,56 @@
+"""The columns and the order that rows have in ``messages``."""
+
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from conf.limits import SUBJECT_BUCKETS
+from delta_store.records import Kind
+from delta_store.settled_log import EVENTS_PARTITION
+from delta_store.transforms.row_order import JOURNAL_TYPES, Transform, is_kind
+
+FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
+"""Subjects that may name a folder as they are; others share the buckets."""
+LAYOUT = ("stream", "subject_partition", "subject", "seq")
+
+
+def stored_size() -> Column:
+    """Bytes that the row's message counts for: :func:`delta_store.records.stored_size` as a column."""
+    headers = sf.octet_length("headers")
+    header_bytes = sf.when(headers > 0, headers + sf.lit(4)).otherwise(sf.lit(0))
+    return (sf.lit(30) + sf.octet_length("subject") + sf.octet_length("data") + header_bytes).cast("bigint")
+
+
+def subject_partition(exact: Collection[str]) -> Column:
+    """The row's folder: the subject itself in ``exact`` streams, else one of the buckets; events have their own."""
+    subject = sf.col("subject")
+    bucket = sf.pmod(sf.crc32(subject.cast("binary")), sf.lit(SUBJECT_BUCKETS))
+    itself = subject.rlike(FOLDER_SAFE_SUBJECT) & (subject != sf.lit(EVENTS_PARTITION))
+    itself &= sf.col("stream").isin(sorted(exact)) if exact else sf.lit(False)
+    return (
+        sf.when(~is_kind(Kind.MESSAGE), sf.lit(EVENTS_PARTITION))
+        .when(itself, subject)
+        .otherwise(sf.format_string("b%02d", bucket))
+    )
+
+
+def settled_columns(exact: Collection[str]) -> Transform:
+    """Journal rows in the columns of ``messages``; ``exact`` are the streams with few subjects."""
+
+    def with_settled_columns(rows: DataFrame) -> DataFrame:
+        journal = [sf.col(name).cast(kind) for name, kind in JOURNAL_TYPES.items()]
+        size, partition = stored_size().alias("size"), subject_partition(exact).alias("subject_partition")
+        return rows.select(*journal, size, partition)
+
+    return with_settled_columns
+
+
+def laid_out(tasks: int) -> Transform:
+    """Rows in as many tasks as given, whole folders together, each sorted so that file statistics are narrow."""
+
+    def in_layout(rows: DataFrame) -> DataFrame:
+        spread = rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, *LAYOUT[:2])
+        return spread.sortWithinPartitions(*LAYOUT)
+
+    return in_layout

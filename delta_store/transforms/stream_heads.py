@@ -1,0 +1,50 @@
+"""The streams that exist, from the event rows alone."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from delta_store.records import Kind
+from delta_store.transforms.live_rows import END
+from delta_store.transforms.row_order import INCARNATION, Transform, is_kind, position
+
+CONFIG = (
+    "config struct<subjects: array<string>, max_age: bigint, max_msgs: bigint, max_bytes: bigint,"
+    " max_msgs_per_subject: bigint, duplicate_window: bigint>, created_ns bigint"
+)
+
+
+def existing_streams(rows: DataFrame) -> DataFrame:
+    """The newest incarnation of each stream that is not deleted, with its newest configuration.
+
+    Columns: stream, stream_id, created_ns, subjects, max_age, max_msgs, max_bytes, max_msgs_per_subject,
+    duplicate_window, config (JSON as recorded).
+    """
+    newest = Window.partitionBy("stream").orderBy(position().desc())
+    said = sf.col("data").cast("string")
+    return (
+        rows.where(is_kind(Kind.STREAM) | is_kind(Kind.STREAM_DELETE))
+        .withColumn("place", sf.row_number().over(newest))
+        .where((sf.col("place") == 1) & is_kind(Kind.STREAM))
+        .select(*INCARNATION, said.alias("said"), sf.from_json(said, CONFIG).alias("event"))
+        .select(
+            *INCARNATION,
+            sf.col("event.created_ns").alias("created_ns"),
+            "event.config.*",
+            sf.get_json_object("said", "$.config").alias("config"),
+        )
+    )
+
+
+def live_bounds(now_ns: Column | None) -> Transform:
+    """The bounds of :func:`delta_store.transforms.live_rows.live_at` for the newest state of existing streams.
+
+    With ``now_ns``, messages that have outlived max_age by then are dead, recorded or not.
+    """
+    oldest = sf.lit(None).cast("bigint")
+    if now_ns is not None:
+        oldest = sf.when(sf.col("max_age") > 0, now_ns - sf.col("max_age"))
+
+    def newest_bounds(streams: DataFrame) -> DataFrame:
+        return streams.select(*INCARNATION, sf.lit(END).alias("up_to_seq"), oldest.alias("oldest_ts_ns"))
+
+    return newest_bounds
