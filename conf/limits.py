@@ -17,6 +17,8 @@ DELETED_DETAILS_MAX = 100_000
 # --- Direct Get: nats-server's own (server/stream.go; ADR-31) ---
 MULTI_LAST_SUBJECTS_MAX = 1024
 DIRECT_GET_BATCH_BYTES = 64 * MIB
+API_LEVEL = 5
+"""JetStream API level that requests may demand by ``Nats-Required-Api-Level``: that of nats-server 2.15."""
 
 # --- intake: nats-server's own ingest queue (server/stream.go): past it a publisher gets 429 ---
 INTAKE_MESSAGES_MAX = 100_000
@@ -35,3 +37,23 @@ CHILD_STOP_SECONDS = 30.0
 """Longest wait for a child process to drain and end before it is killed."""
 LOG_FILE_BYTES_MAX = 16 * MIB
 """Size at which a process log is rotated; one old file is kept."""
+
+# --- links to NATS ---
+LEAF_CONTROL_LINE_BYTES_MAX = 64 * KIB
+"""Longest line of a hub: INFO with its URLs; clients' subjects and replies are bounded by 4 KiB (max_control_line)."""
+LEAF_PAYLOAD_BYTES_MAX = 64 * MIB
+"""nats-server's own ceiling for max_payload (server/const.go)."""
+LINK_OUTBOUND_HIGH_BYTES = 8 * MIB
+"""Past it a link says that it is not writable."""
+LINK_OUTBOUND_BYTES_MAX = 64 * MIB
+"""Past it a link refuses what it is given: the hub does not read."""
+LINK_FLUSHES_MAX = 1024
+"""Flushes that may wait for their PONG at once."""
+LINK_INTEREST_MAX = 1_000_000
+"""Subscriptions of the hub that are remembered; past it all subjects count as wanted."""
+LINK_RETRY_SECONDS = 0.015
+"""Pause between two attempts to reach a closed port."""
+LINK_BACKOFF_SECONDS_MAX = 2.0
+"""Longest pause after a hub refused us (authorization, TLS, protocol)."""
+HUB_LOG_POLL_SECONDS = 0.005
+"""How often the embedded nats-server's log is read for its ports while it starts."""

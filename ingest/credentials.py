@@ -1,0 +1,102 @@
+"""How a link proves who it is, and whom it trusts: user and password, token, nkey seed, ``.creds`` file, TLS.
+
+Files are read again for each connection, so a renewed credential or certificate works at the next one. Secrets never
+stand in a ``repr`` or in an error's text.
+"""
+
+import re
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_JWT_BLOCK = re.compile(r"-+BEGIN NATS USER JWT-+\s*([A-Za-z0-9_.\-=]+)\s*-+END NATS USER JWT-+")
+_SEED_BLOCK = re.compile(r"-+BEGIN USER NKEY SEED-+\s*([A-Z2-7]+)\s*-+END USER NKEY SEED-+")
+
+
+class CredentialsError(ValueError):
+    """A credential or certificate can't be read or used; the text names the file, never its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What goes into CONNECT; empty strings are absent."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    seed: str = field(default="", repr=False)
+    """An nkey's seed (``SU…``): signs the server's nonce, is never sent."""
+    jwt: str = field(default="", repr=False)
+
+    def sign(self, nonce: str) -> tuple[str, bytes]:
+        """The public key and the signature of the server's nonce. Raises :class:`CredentialsError`."""
+        import nkeys  # type: ignore[import-untyped]
+
+        try:
+            pair = nkeys.from_seed(bytearray(self.seed.encode()))
+            return pair.public_key.decode(), pair.sign(nonce.encode())
+        except Exception as error:
+            raise CredentialsError("the nkey seed is not one") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialSource:
+    """Where credentials come from; at most one way may be given."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    nkey_seed_file: Path | None = None
+    credentials_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        ways = (self.user or self.password, self.token, self.nkey_seed_file, self.credentials_file)
+        if sum(bool(way) for way in ways) > 1:
+            raise CredentialsError("give one of user and password, token, nkey seed file, credentials file")
+
+    def load(self) -> Credentials:
+        """The credentials as they are now. Raises :class:`CredentialsError`."""
+        if self.nkey_seed_file is not None:
+            return Credentials(seed=_read(self.nkey_seed_file).strip())
+        if self.credentials_file is not None:
+            text = _read(self.credentials_file)
+            jwt, seed = _JWT_BLOCK.search(text), _SEED_BLOCK.search(text)
+            if jwt is None or seed is None:
+                raise CredentialsError(f"{self.credentials_file} holds no user JWT with its seed")
+            return Credentials(jwt=jwt[1], seed=seed[1])
+        return Credentials(user=self.user, password=self.password, token=self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """How to verify the server and what to show it."""
+
+    ca_file: Path | None = None
+    """Authorities to trust instead of the system's."""
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    server_name: str = ""
+    """Name to verify instead of the URL's host."""
+    handshake_first: bool = False
+    """TLS before the server's INFO (nats-server's ``handshake_first``)."""
+    required: bool = False
+    """Refuse a server that does not ask for TLS, whatever the URL's scheme."""
+
+    def context(self) -> ssl.SSLContext:
+        """A verifying client context. Raises :class:`CredentialsError`."""
+        try:
+            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if self.certificate_file is not None:
+                context.load_cert_chain(str(self.certificate_file), str(self.key_file) if self.key_file else None)
+        except (OSError, ssl.SSLError) as error:
+            files = [str(path) for path in (self.ca_file, self.certificate_file, self.key_file) if path]
+            raise CredentialsError(f"can't use {', '.join(files) or 'the system authorities'}: {error}") from error
+        return context
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"can't read {path}: {type(error).__name__}") from error

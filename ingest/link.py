@@ -1,0 +1,140 @@
+"""What both links to NATS share: where to connect, what can go wrong, and how soon to try again.
+
+Errors, by what the link does about them::
+
+    LinkError
+      kind UNREACHABLE   nothing listens there: try again after LINK_RETRY_SECONDS, to find a new listener at once
+      kind LOST          an attached link broke without a word: likewise
+      all other kinds    the peer answered and it did not fit: back off up to LINK_BACKOFF_SECONDS_MAX
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from conf.limits import LINK_BACKOFF_SECONDS_MAX, LINK_RETRY_SECONDS
+
+_SCHEMES_PLAIN = ("nats", "nats-leaf")
+_SCHEMES_TLS = ("tls", "tls-leaf")
+
+
+class Failure(StrEnum):
+    """Why a link is not attached."""
+
+    UNREACHABLE = "unreachable"
+    LOST = "lost"
+    SILENT = "silent"
+    """The peer took the connection and then said nothing in time."""
+    REFUSED = "refused"
+    """The peer said so: authorization, permissions, a name in use."""
+    TLS = "tls"
+    PROTOCOL = "protocol"
+    ADDRESS = "address"
+    """The host name has no address."""
+    CREDENTIALS = "credentials"
+    """Our own credentials or certificates can't be used."""
+
+
+class LinkError(Exception):
+    """One attempt or one connection ended."""
+
+    def __init__(self, kind: Failure, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the next attempt needs no backoff."""
+        return self.kind in (Failure.UNREACHABLE, Failure.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """What a link reports whenever it attaches, fails to, or is lost."""
+
+    attached: bool
+    address: str
+    error: LinkError | None = None
+    retry_seconds: float = 0.0
+
+
+OnStatus = Callable[[LinkStatus], None]
+
+
+class Jitter(Protocol):
+    """A ``random.Random``."""
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+
+@dataclass(slots=True)
+class RetryPacing:
+    """Decides the pause before the next attempt."""
+
+    jitter: Jitter
+    failures: int = 0
+    """Answers in a row that did not fit."""
+
+    def attached(self) -> None:
+        """An attempt succeeded."""
+        self.failures = 0
+
+    def pause(self, error: LinkError) -> float:
+        """Seconds to wait after ``error``: short while nothing listens, doubling with jitter otherwise."""
+        if error.at_once:
+            self.failures = 0
+            return LINK_RETRY_SECONDS
+        longest = min(LINK_BACKOFF_SECONDS_MAX, LINK_RETRY_SECONDS * 2.0 ** min(self.failures, 16))
+        self.failures += 1
+        return longest * (0.5 + 0.5 * self.jitter.random())
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address of a NATS server, with what its URL said about entering it."""
+
+    host: str
+    port: int
+    tls: bool = False
+    """Whether the URL asks for TLS: a peer without it is refused."""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_endpoints(urls: str, *, default_port: int) -> tuple[Endpoint, ...]:
+    """The endpoints of one URL, or of several separated by commas. Raises ``ValueError``.
+
+    ``nats://`` and ``nats-leaf://`` take TLS if the server asks for it, ``tls://`` insists on it; a user without a
+    password is a token, as in NATS's own clients.
+    """
+    endpoints = tuple(_endpoint(url.strip(), default_port) for url in urls.split(",") if url.strip())
+    if not endpoints:
+        raise ValueError("no NATS URL given")
+    return endpoints
+
+
+def _endpoint(url: str, default_port: int) -> Endpoint:
+    parts = urlsplit(url if "://" in url else f"nats://{url}")
+    if parts.scheme not in _SCHEMES_PLAIN + _SCHEMES_TLS:
+        raise ValueError(f"a NATS URL begins with nats:// or tls://, not {parts.scheme}://")
+    if not parts.hostname:
+        raise ValueError("the NATS URL names no host")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    token = user if user and parts.password is None else ""
+    return Endpoint(
+        host=parts.hostname,
+        port=parts.port or default_port,
+        tls=parts.scheme in _SCHEMES_TLS,
+        user="" if token else user,
+        password=password,
+        token=token,
+    )
