@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from api.process_log import ProcessLog
 
@@ -27,24 +27,47 @@ class ChildFailed(RuntimeError):
     """A child ended, or was not ready in time; the text tells which and holds the end of its log."""
 
 
-ReadyParser = Callable[[bytes], Mapping[str, Any] | None]
-"""Takes one line of output; gives what the child says of itself once it is ready."""
+class Child(Protocol):
+    """One run of a child, as the supervisor sees it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, once started."""
+        ...
+
+    async def start(self, said_before: Mapping[str, Any]) -> None:
+        """Start it, given what it said when it was last ready; raises :class:`ChildFailed`."""
+        ...
+
+    async def run(self) -> int:
+        """Return its exit status when it has ended."""
+        ...
+
+    async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """What it says when it is ready; raises :class:`ChildFailed` when it ends first or takes too long."""
+        ...
+
+    async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
+        """Ask it to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
+        ...
 
 
-def ready_line(line: bytes) -> Mapping[str, Any] | None:
-    """The parser for children of ours: a line ``{"ready": true, …}``."""
-    if not line.startswith(b"{"):
-        return None
-    try:
-        said = json.loads(line)
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) and said.get("ready") is True else None
+class Plan(Protocol):
+    """How to make one kind of child."""
+
+    @property
+    def name(self) -> str:
+        """Of the child and its log."""
+        ...
+
+    def child(self, log: ProcessLog) -> Child:
+        """A new run of it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """How to start one kind of child."""
+    """How to start one kind of child of ours."""
 
     name: str
     command: Callable[[Mapping[str, Any]], Sequence[str]]
@@ -52,8 +75,10 @@ class ChildPlan:
     nice: int = 0
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
-    new_parser: Callable[[], "ReadyParser"] = lambda: ready_line
-    """Makes what looks for readiness in one run's output."""
+
+    def child(self, log: ProcessLog) -> Child:
+        """A new run of it, whose output goes to ``log``."""
+        return ChildProcess(self, log)
 
 
 class ChildProcess:
@@ -64,7 +89,6 @@ class ChildProcess:
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
         self._ready: asyncio.Future[Mapping[str, Any]] | None = None
-        self._parse = plan.new_parser()
         self._unparsed = b""
 
     @property
@@ -134,7 +158,7 @@ class ChildProcess:
         *lines, rest = (self._unparsed + chunk).split(b"\n")
         self._unparsed = rest[-_READ_BYTES:]
         for line in lines:
-            said = self._parse(line)
+            said = _ready_line(line)
             if said is not None:
                 self._ready.set_result(said)
                 return
@@ -147,6 +171,16 @@ class ChildProcess:
 
     def _failure(self, what: str) -> str:
         return f"{self._plan.name} {what}; the end of {self._log.path}:\n{self._log.tail()}"
+
+
+def _ready_line(line: bytes) -> Mapping[str, Any] | None:
+    if not line.startswith(b"{"):
+        return None
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and said.get("ready") is True else None
 
 
 def _die_with_parent(parent: int, nice: int) -> Callable[[], None]:

