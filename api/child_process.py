@@ -10,7 +10,7 @@ import ctypes
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,6 @@ from api.process_log import ProcessLog
 
 _PR_SET_PDEATHSIG = 1
 _READ_BYTES = 64 * 1024
-_STOP_POLL_SECONDS = 0.02
 
 
 class ChildFailed(RuntimeError):
@@ -145,8 +144,7 @@ class ChildProcess:
             self._process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(timeout_seconds):
-                while self._process.returncode is None and not (hurry and hurry.is_set()):
-                    await asyncio.sleep(_STOP_POLL_SECONDS)
+                await _first_of(self._process.wait(), (hurry or asyncio.Event()).wait())
         except TimeoutError:
             self._log.write(f"not ended {timeout_seconds:.0f} s after SIGTERM: killed\n".encode())
         finally:
@@ -171,6 +169,15 @@ class ChildProcess:
 
     def _failure(self, what: str) -> str:
         return f"{self._plan.name} {what}; the end of {self._log.path}:\n{self._log.tail()}"
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return when one of them is done; the others are cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        waiting = {tasks.create_task(wait) for wait in waits}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
 
 
 def _ready_line(line: bytes) -> Mapping[str, Any] | None:
