@@ -59,3 +59,9 @@ LINK_BACKOFF_SECONDS_MAX = 2.0
 """Longest pause after a hub refused us (authorization, TLS, protocol)."""
 HUB_LOG_POLL_SECONDS = 0.005
 """How often the embedded nats-server's log is read for its ports while it starts."""
+
+# --- delta_store: ours ---
+ROUTES_CACHED_MAX = 262_144
+"""Publish subjects whose stream is remembered; past it the memory starts anew."""
+REMOVAL_RANGES_MAX = 50_000
+"""Sequence ranges in one REMOVE row (about a megabyte of JSON); a larger removal takes several rows."""

@@ -1,0 +1,103 @@
+"""From a publish subject to its stream: found once, then remembered.
+
+Streams never overlap, so a subject has at most one. The cache is bounded: when it is full it starts anew, which costs
+a look-up for each subject that is still in use.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from conf.limits import ROUTES_CACHED_MAX
+from delta_store.stream_state import StreamState
+from delta_store.subjects import SubjectFilter, has_wildcard, valid
+
+
+class Route(NamedTuple):
+    """Where messages of one subject go."""
+
+    state: StreamState
+    subject: str
+    sid: int
+    """The subject's id in the stream's index; -1 for a subject that is not UTF-8 and can't be stored."""
+
+
+class RouteTable:
+    """All streams' subjects; routes stay valid until :meth:`clear` or :meth:`rebuild`."""
+
+    __slots__ = ("_by_token", "_literals", "_routes", "_wild")
+
+    def __init__(self) -> None:
+        self._routes: dict[bytes, Route | None] = {}
+        self._literals: dict[str, StreamState] = {}
+        self._by_token: dict[str, list[tuple[SubjectFilter, StreamState]]] = {}
+        self._wild: list[tuple[SubjectFilter, StreamState]] = []
+
+    def rebuild(self, streams: Iterable[StreamState]) -> None:
+        """Take in the streams' subjects anew: streams came, went or changed."""
+        self._routes.clear()
+        self._literals.clear()
+        self._by_token.clear()
+        self._wild.clear()
+        for state in streams:
+            for subject in state.config.subjects:
+                first = subject.split(".", 1)[0]
+                if not has_wildcard(subject):
+                    self._literals[subject] = state
+                elif first in ("*", ">"):
+                    self._wild.append((SubjectFilter((subject,)), state))
+                else:
+                    self._by_token.setdefault(first, []).append((SubjectFilter((subject,)), state))
+
+    def clear(self) -> None:
+        """Forget the routes found: subject ids are void."""
+        self._routes.clear()
+
+    def find(self, subject: bytes) -> Route | None:
+        """The route of a subject, None when no stream takes it."""
+        try:
+            return self._routes[subject]
+        except KeyError:
+            return self._look_up(subject)
+
+    def find_all(self, subjects: Sequence[bytes]) -> list[Route | None]:
+        """The routes of many subjects."""
+        found = self._routes
+        try:
+            return [found[subject] for subject in subjects]
+        except KeyError:
+            return [self.find(subject) for subject in subjects]
+
+    def stream_of(self, subject: str) -> StreamState | None:
+        """The stream that takes a subject."""
+        state = self._literals.get(subject)
+        if state is not None:
+            return state
+        for one, taker in self._by_token.get(subject.split(".", 1)[0], ()):
+            if one.matches(subject):
+                return taker
+        return next((taker for one, taker in self._wild if one.matches(subject)), None)
+
+    def _look_up(self, subject: bytes) -> Route | None:
+        text = subject.decode(errors="surrogateescape")
+        state = self.stream_of(text) if _publishable(text) else None
+        route = None
+        if state is not None:
+            sound = text.isascii() or _is_unicode(text)
+            route = Route(state, text, state.index.table.intern(text)) if sound else Route(state, "", -1)
+        if len(self._routes) >= ROUTES_CACHED_MAX:
+            self._routes.clear()
+        self._routes[subject] = route
+        return route
+
+
+def _publishable(subject: str) -> bool:
+    """Whether a message may be published to it: a wildcard is plain text then, as nats-server has it."""
+    return valid(subject.replace(">", "x")) if ">" in subject else valid(subject)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,134 @@
+"""One stream as it is now: its configuration, its live messages, its message ids and its place in the journal.
+
+Two ways lead to the same state: deciding (:meth:`StreamState.store_one`, :meth:`StreamState.store_run` and the
+operations of :class:`delta_store.catalog.Catalog`) and replaying the rows that recorded those decisions (``apply_*``),
+which applies effects and decides nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from delta_store import retention
+from delta_store.dedup_window import DedupWindow
+from delta_store.event_rows import read_removal
+from delta_store.records import Position, Row
+from delta_store.retention import Effects
+from delta_store.segments import Ints
+from delta_store.stream_config import StreamConfig
+from delta_store.stream_index import StreamIndex
+
+
+class MessageColumns(NamedTuple):
+    """Message rows of one stream in position order, without payloads (equal lengths)."""
+
+    seqs: Ints
+    subjects: Sequence[str]
+    ts_ns: Ints
+    sizes: Ints
+    """Stored sizes, see :func:`delta_store.records.stored_size`."""
+    msg_ids: Sequence[str | None]
+    first_seqs: Ints
+    evicts: Ints
+
+
+class StreamState:
+    """The state of one stream; changed only by one thread, in the order of its rows."""
+
+    __slots__ = ("clock_ns", "config", "created_ns", "dedup", "event_no", "index", "last_msg_id", "stream_id")
+
+    def __init__(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> None:
+        self.config = config
+        self.stream_id = stream_id
+        self.created_ns = created_ns
+        self.index = StreamIndex(chained=retention.keeps_chains(config))
+        self.dedup = DedupWindow(config.duplicate_window)
+        self.event_no = 0
+        self.last_msg_id = ""
+        """``Nats-Msg-Id`` of the last stored message, empty when it had none."""
+        self.clock_ns = 0
+        """Time of the last row; the next one is later."""
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.config.name
+
+    @property
+    def position(self) -> Position:
+        """Where the last row of this stream stands."""
+        return Position(self.stream_id, self.index.last_seq, self.event_no)
+
+    def tick(self, now_ns: int, rows: int = 1) -> int:
+        """The time of the next row; ``rows`` in a run get a nanosecond each."""
+        first = max(now_ns, self.clock_ns + 1)
+        self.clock_ns = first + rows - 1
+        return first
+
+    def store_one(self, sid: int, *, ts_ns: int, size: int, msg_id: str | None) -> tuple[int, int]:
+        """Store the next message; returns the stream's first sequence then and the evicted one (0 for none)."""
+        effects = retention.store_one(self.config, self.index, sid=sid, ts_ns=ts_ns, size=size)
+        if msg_id:
+            self.dedup.remember(msg_id, self.index.last_seq, ts_ns)
+        self.last_msg_id = msg_id or ""
+        return effects
+
+    def store_run(self, sids: Ints, *, ts_ns: Ints, sizes: Ints, last_msg_id: str | None) -> Effects:
+        """Store the next messages; the caller has checked that none is refused and remembers their ids itself."""
+        self.last_msg_id = last_msg_id or ""
+        return retention.store_run(self.config, self.index, sids=sids, ts_ns=ts_ns, sizes=sizes)
+
+    def reconfigure(self, config: StreamConfig) -> None:
+        """Take over a configuration; limits are applied by whoever decides."""
+        self.config = config
+        self.dedup.window_ns = config.duplicate_window
+        if retention.keeps_chains(config):
+            self.index.chain_up()
+
+    def apply_messages(self, messages: MessageColumns) -> None:
+        """Replay message rows; those that were applied before are passed over."""
+        index = self.index
+        newest = np.maximum.accumulate(np.concatenate((np.array([index.last_seq]), messages.seqs)))[:-1]
+        new = messages.seqs > newest
+        seqs = messages.seqs[new]
+        if not len(seqs):
+            return
+        chosen = np.flatnonzero(new).tolist()
+        ids = index.table.intern
+        sids = np.fromiter((ids(messages.subjects[place]) for place in chosen), np.int64, len(chosen))
+        ts_ns = messages.ts_ns[new]
+        index.append_run(seqs, sids=sids, ts_ns=ts_ns, sizes=messages.sizes[new])
+        for evicted in messages.evicts[new].tolist():
+            if evicted:
+                index.remove(evicted)
+        index.advance_first(int(messages.first_seqs[new].max()))
+        msg_ids = [messages.msg_ids[place] for place in chosen]
+        self.dedup.restore(zip(msg_ids, seqs.tolist(), ts_ns.tolist(), strict=True))
+        self.last_msg_id = msg_ids[-1] or ""
+        self.clock_ns = max(self.clock_ns, int(ts_ns[-1]))
+
+    def apply_removal(self, row: Row) -> None:
+        """Replay a REMOVE row."""
+        removal, last_ts = read_removal(row.data)
+        index = self.index
+        index.restore_bounds(first_seq=row.first_seq, last_seq=row.seq, last_ts=last_ts)
+        for first, last in removal.ranges:
+            if first == last:
+                index.remove(first)
+            else:
+                index.remove_many(index.live_sequences(first, last))
+        index.advance_first(row.first_seq)
+        self.note_event(row)
+
+    def note_event(self, row: Row) -> None:
+        """Move on to the position of an event row that was applied."""
+        self.event_no = row.event_no
+        self.clock_ns = max(self.clock_ns, row.ts_ns)
+        self.index.restore_bounds(first_seq=row.first_seq, last_seq=row.seq, last_ts=0)
+
+    def restore_position(self, *, seq: int, event_no: int, first_seq: int) -> None:
+        """Take over how far the rows went, where the last of them are gone; removes what is below ``first_seq``."""
+        self.index.restore_bounds(first_seq=first_seq, last_seq=seq, last_ts=0)
+        self.index.advance_first(first_seq)
+        self.event_no = max(self.event_no, event_no)
