@@ -30,7 +30,7 @@ def nats_cli() -> Path:
     """Path of the ``nats`` CLI of exactly :data:`NATSCLI_VERSION`, built from the Go module proxy if need be."""
     wanted = NATSCLI_VERSION.removeprefix("v")
     built = TOOLS / "nats"
-    for candidate in (os.environ.get("SILT_TEST_NATS_CLI"), str(built), shutil.which("nats")):
+    for candidate in (os.environ.get("TEST_NATS_CLI"), str(built), shutil.which("nats")):
         if candidate and _version_of(Path(candidate)) == wanted:
             return Path(candidate)
     _build_nats_cli(built, wanted)

@@ -22,7 +22,7 @@ from tests.servers import answers_api, nats_server, silt_server, wait_until
 SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct)
 STEPS_LEAST = 150
 # Set to "nats-server" to compare nats-server with itself: shows that what is compared is deterministic.
-AGAINST = os.environ.get("SILT_DIFFERENTIAL_AGAINST", "silt")
+AGAINST = os.environ.get("DIFFERENTIAL_AGAINST", "silt")
 _steps_seen: dict[str, int] = {}
 
 
