@@ -1,0 +1,191 @@
+"""Follows a Delta table read-only: opened once, then only new log entries are read.
+
+The first look goes through delta-rs (it knows checkpoints); from then on each refresh reads the entries that came
+since. Old versions are opened through delta-rs again and kept, a few of them. Nothing here writes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import fs as pa_fs
+
+from delta_store.read_errors import DamagedData, FileGone
+from delta_store.settled_log import NO_TABLE, DataFile, LogEntry, Snapshot, data_file, parse_entry
+from delta_store.watermark import Watermarks
+
+_LOG: Final = "_delta_log"
+_ENTRIES_KEPT: Final = 256
+_SNAPSHOTS_KEPT: Final = 8
+
+
+class LogFollower:
+    """One table's log. Thread-safe: readers hold snapshots, which never change."""
+
+    def __init__(
+        self, location: str, *, storage_options: Mapping[str, str] | None = None, settled: bool = True
+    ) -> None:
+        """``location`` is a folder or an object store's URL; the table need not exist yet.
+
+        ``settled`` says that its commits carry watermarks.
+        """
+        self.location = location
+        self._settled = settled
+        self._options = dict(storage_options or {})
+        self.filesystem, self.root = _filesystem(location, self._options)
+        self._lock = Lock()
+        self._snapshot = NO_TABLE
+        self._entries: OrderedDict[int, LogEntry] = OrderedDict()
+        self._past: OrderedDict[int, Snapshot] = OrderedDict()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest version seen by :meth:`refresh`."""
+        return self._snapshot
+
+    def refresh(self) -> Snapshot:
+        """Read what was committed since; opens the table the first time.
+
+        Raises :class:`DamagedData` for a log that can't be trusted: nothing past the damage is served.
+        """
+        with self._lock:
+            if self._snapshot.version < 0:
+                self._snapshot = self._open()
+                return self._snapshot
+            snapshot = self._snapshot
+            while (text := self._read(snapshot.version + 1)) is not None:
+                entry = parse_entry(snapshot.version + 1, text, file=self._entry_path(snapshot.version + 1))
+                self._remember(entry)
+                snapshot = snapshot.after(entry)
+            self._snapshot = snapshot
+            return snapshot
+
+    def entry(self, version: int) -> LogEntry:
+        """One version's entry. Raises :class:`FileGone` when log cleanup has taken it."""
+        with self._lock:
+            kept = self._entries.get(version)
+        if kept is not None:
+            return kept
+        text = self._read(version)
+        if text is None:
+            raise FileGone(self._entry_path(version))
+        entry = parse_entry(version, text, file=self._entry_path(version))
+        with self._lock:
+            self._remember(entry)
+        return entry
+
+    def at(self, version: int) -> Snapshot:
+        """The files of an older version. Raises :class:`FileGone` when it can no longer be put together."""
+        with self._lock:
+            if version == self._snapshot.version:
+                return self._snapshot
+            kept = self._past.get(version)
+        if kept is not None:
+            return kept
+        snapshot = self._load(version)
+        with self._lock:
+            self._past[version] = snapshot
+            while len(self._past) > _SNAPSHOTS_KEPT:
+                self._past.popitem(last=False)
+        return snapshot
+
+    def oldest_entry(self) -> int:
+        """The oldest version whose entry is still there."""
+        return min(self._listed(), default=0)
+
+    def path_of(self, file: DataFile) -> str:
+        """Where the file system finds a data file."""
+        return f"{self.root}/{file.path}"
+
+    def _open(self) -> Snapshot:
+        sizes = self._listed()
+        if not sizes:
+            return NO_TABLE
+        for version, size in sizes.items():
+            if size == 0:
+                raise DamagedData(self._entry_path(version), "it is empty")
+        return self._load(None)
+
+    def _load(self, version: int | None) -> Snapshot:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            table = DeltaTable(self.location, version=version, storage_options=self._options or None)
+            files = [_from_actions(row) for row in pa.table(table.get_add_actions(flatten=True)).to_pylist()]
+            found = table.version()
+        except (DeltaError, OSError) as error:
+            if version is not None:
+                raise FileGone(f"{self.location} version {version}") from error
+            raise DamagedData(f"{self.location}/{_LOG}", str(error)) from error
+        return Snapshot(found, {file.path: file for file in files}, self._watermarks(found))
+
+    def _watermarks(self, version: int) -> Watermarks:
+        """Those of the newest entry at or before ``version`` that has any."""
+        for earlier in range(version, -1, -1) if self._settled else ():
+            text = self._read(earlier)
+            if text is None:
+                break
+            entry = parse_entry(earlier, text, file=self._entry_path(earlier))
+            if entry.note is not None:
+                return entry.note.watermarks
+        return {}
+
+    def _remember(self, entry: LogEntry) -> None:
+        self._entries[entry.version] = entry
+        while len(self._entries) > _ENTRIES_KEPT:
+            self._entries.popitem(last=False)
+
+    def _entry_path(self, version: int) -> str:
+        return f"{self.root}/{_LOG}/{version:020d}.json"
+
+    def _read(self, version: int) -> bytes | None:
+        path = self._entry_path(version)
+        try:
+            with self.filesystem.open_input_stream(path) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def _listed(self) -> dict[int, int]:
+        """Versions whose entries are there, and their sizes."""
+        selector = pa_fs.FileSelector(f"{self.root}/{_LOG}", allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        return {
+            int(info.base_name[:20]): info.size
+            for info in found
+            if info.is_file and len(info.base_name) == 25 and info.base_name.endswith(".json")
+            if info.base_name[:20].isdigit()
+        }
+
+
+def _filesystem(location: str, options: Mapping[str, str]) -> tuple[pa_fs.FileSystem, str]:
+    if "://" not in location:
+        return pa_fs.LocalFileSystem(), str(Path(location).absolute())
+    if location.startswith("s3://"):
+        return _s3(options), location.removeprefix("s3://").rstrip("/")
+    filesystem, root = pa_fs.FileSystem.from_uri(location)
+    return filesystem, root.rstrip("/")
+
+
+def _s3(options: Mapping[str, str]) -> pa_fs.FileSystem:
+    """The same store that delta-rs's options name."""
+    lower = {name.lower(): value for name, value in options.items()}
+    endpoint = lower.get("aws_endpoint_url") or lower.get("endpoint_url")
+    return pa_fs.S3FileSystem(
+        access_key=lower.get("aws_access_key_id"),
+        secret_key=lower.get("aws_secret_access_key"),
+        session_token=lower.get("aws_session_token"),
+        region=lower.get("aws_region"),
+        endpoint_override=endpoint,
+    )
+
+
+def _from_actions(row: Mapping[str, Any]) -> DataFile:
+    low = {name.removeprefix("min."): value for name, value in row.items() if name.startswith("min.")}
+    high = {name.removeprefix("max."): value for name, value in row.items() if name.startswith("max.")}
+    partition = (row.get("partition.stream"), row.get("partition.subject_partition"))
+    return data_file(row["path"], rows=row.get("num_records") or 0, partition=partition, low=low, high=high)

@@ -1,0 +1,82 @@
+"""What can go wrong when the store is read, by what the reader can do about it.
+
+::
+
+    ReadError
+    ├── DamagedData   a file does not hold what was written: never served, an operator must look
+    ├── PastHorizon   the past asked for is no longer kept: ask for a later point
+    ├── FileGone      a file was truncated or vacuumed under the reader: refresh the view and try again
+    ├── TooMany       more subjects match than one answer may have: ask for fewer
+    └── NoSuchStream  there is no such stream, or no longer
+"""
+
+from enum import StrEnum
+
+
+class ReadErrorKind(StrEnum):
+    """Stable names of the errors, for logs and APIs; only ever added to."""
+
+    DAMAGED_DATA = "damaged_data"
+    PAST_HORIZON = "past_horizon"
+    FILE_GONE = "file_gone"
+    TOO_MANY = "too_many"
+    NO_SUCH_STREAM = "no_such_stream"
+
+
+class ReadError(Exception):
+    """Root of all read errors."""
+
+    kind: ReadErrorKind
+    retryable = False
+
+
+class DamagedData(ReadError):
+    """A log entry or data file is damaged; ``file`` names it."""
+
+    kind = ReadErrorKind.DAMAGED_DATA
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(f"{file} is damaged: {why}")
+        self.file = file
+
+
+class PastHorizon(ReadError):
+    """The state asked for lies behind the history that is still kept; ``seq`` is None when a time was asked for."""
+
+    kind = ReadErrorKind.PAST_HORIZON
+
+    def __init__(self, stream: str, seq: int | None) -> None:
+        point = "that time" if seq is None else f"sequence {seq}"
+        super().__init__(f"stream {stream!r}: the state at {point} is past the history horizon")
+        self.stream, self.seq = stream, seq
+
+
+class FileGone(ReadError):
+    """A file of the pinned view no longer exists; ``file`` names it."""
+
+    kind = ReadErrorKind.FILE_GONE
+    retryable = True
+
+    def __init__(self, file: str) -> None:
+        super().__init__(f"{file} is gone")
+        self.file = file
+
+
+class TooMany(ReadError):
+    """More than ``limit`` subjects match."""
+
+    kind = ReadErrorKind.TOO_MANY
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"more than {limit} subjects match")
+        self.limit = limit
+
+
+class NoSuchStream(ReadError):
+    """No stream of this name exists now."""
+
+    kind = ReadErrorKind.NO_SUCH_STREAM
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"there is no stream {stream!r}")
+        self.stream = stream
