@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,24 +118,23 @@ class Supervisor:
         """Run the plan's child again and again until asked to stop; ``first`` gets what it says the first time."""
         said: Mapping[str, Any] = {}
         ends = 0
-        log = ProcessLog(self._options.data / "logs" / f"{plan.name}.log")
-        while not self._stop.is_set():
-            began = self._clock.monotonic()
-            try:
-                said = await self._live(plan, log, said, first)
-                why = "ended"
-            except ChildFailed as failure:
-                why = str(failure)
-                if not first.done() and ends + 1 >= START_TRIES:
-                    first.set_exception(failure)
-                    break
-            if self._stop.is_set():
-                break
-            ends = 0 if self._clock.monotonic() - began > STEADY_SECONDS else ends + 1
-            wait = BACKOFF_SECONDS[min(ends, len(BACKOFF_SECONDS)) - 1] if ends else BACKOFF_SECONDS[0]
-            self._note("child ended, starts again", child=plan.name, why=why.splitlines()[0], wait_seconds=wait)
-            await self._sleep(wait)
-        log.close()
+        with closing(ProcessLog(self._options.data / "logs" / f"{plan.name}.log")) as log:
+            while not self._stop.is_set():
+                began = self._clock.monotonic()
+                try:
+                    said = await self._live(plan, log, said, first)
+                    why = "ended"
+                except ChildFailed as failure:
+                    why = str(failure)
+                    if not first.done() and ends + 1 >= START_TRIES:
+                        first.set_exception(failure)
+                        return
+                if self._stop.is_set():
+                    return
+                ends = 1 if self._clock.monotonic() - began > STEADY_SECONDS else ends + 1
+                wait = BACKOFF_SECONDS[min(ends, len(BACKOFF_SECONDS)) - 1]
+                self._note("child ended, starts again", child=plan.name, why=why.splitlines()[0], wait_seconds=wait)
+                await self._sleep(wait)
 
     async def _live(
         self,

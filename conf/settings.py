@@ -23,6 +23,10 @@ class UnknownSetting(ValueError):
     """The environment holds a ``SILT_…`` variable that sets nothing."""
 
 
+class ConfigMissing(FileNotFoundError):
+    """``SILT_CONFIG`` names no file."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -102,7 +106,7 @@ class _Toml(TomlConfigSettingsSource):
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         named = os.environ.get(CONFIG_VARIABLE)
         if named is not None and not Path(named).is_file():
-            raise FileNotFoundError(f"{CONFIG_VARIABLE} names {named}, which is no file")
+            raise ConfigMissing(f"{CONFIG_VARIABLE} names {named}, which is no file")
         super().__init__(settings_cls, toml_file=named)
 
 
@@ -146,7 +150,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 def load_settings(**sections: Any) -> Settings:
     """The settings of this process; arguments are whole sections and win over the rest.
 
-    Raises :class:`UnknownSetting`, ``FileNotFoundError`` or pydantic's ``ValidationError``.
+    Raises :class:`UnknownSetting`, :class:`ConfigMissing` or pydantic's ``ValidationError``.
     """
     unknown = unknown_variables(os.environ)
     if unknown:

@@ -14,6 +14,25 @@ def run() -> None:
         sys.argv = ["silt gateway", *sys.argv[2:]]
         runpy.run_module("api.gateway_main", run_name="__main__", alter_sys=True)
         return
-    from api.cli.app import app
+    from pydantic import ValidationError
 
-    app(prog_name="silt")
+    from api.cli.app import app
+    from api.cli.exit_codes import Exit
+    from conf.settings import ConfigMissing, UnknownSetting
+
+    try:
+        app(prog_name="silt")
+    except (UnknownSetting, ConfigMissing) as error:
+        sys.exit(_usage(str(error), Exit.USAGE))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors())
+        sys.exit(_usage(f"wrong setting: {wrong}", Exit.USAGE))
+
+
+def _usage(text: str, code: int) -> int:
+    sys.stderr.write(f"silt: {text}\n")
+    return code
+
+
+if __name__ == "__main__":
+    run()
