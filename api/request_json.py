@@ -255,15 +255,21 @@ def _values(document: bytes) -> Iterator[Any]:
     at = _after_space(text, 0)
     while at < len(text):
         try:
-            value, end = _PARSER.raw_decode(text, at)
-            if type(value) is _Number and text[end : end + 1] in _NUMBER_GOES_ON:
-                raise ValueError("Python ends a number before a broken fraction or exponent")
+            value, end = _parse_one(text, at)
         except (ValueError, RecursionError):
             start = len(text[:at].encode(errors="surrogateescape"))
             # What Go's parser takes and Python's does not is nesting deeper than Python's stack.
             raise syntax_error(document, start) or JsonError("exceeded max depth") from None
         yield value
         at = _after_space(text, end)
+
+
+def _parse_one(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins at ``at`` and where it ends."""
+    value, end = _PARSER.raw_decode(text, at)
+    if type(value) is _Number and text[end : end + 1] in _NUMBER_GOES_ON:
+        raise ValueError("a number with a broken fraction or exponent, which Python ends before it")
+    return value, end
 
 
 def _after_space(text: str, at: int) -> int:

@@ -107,6 +107,9 @@ RESTORE_REQUEST = Struct(
     "JSApiStreamRestoreRequest",
     {"config": Struct("StreamConfig", STREAM_CONFIG), "state": ANYTHING},
 )
+CONSUMER_CREATE_REQUEST = Struct(
+    "CreateConsumerRequest", {"stream_name": TEXT, "config": ANYTHING, "action": ANYTHING, "pedantic": FLAG}
+)
 CONSUMERS_REQUEST = Struct("JSApiConsumersRequest", {"offset": INT})
 CONSUMER_PAUSE_REQUEST = Struct("JSApiConsumerPauseRequest", {"pause_until": TIME})
 CONSUMER_UNPIN_REQUEST = Struct("JSApiConsumerUnpinRequest", {"group": TEXT})

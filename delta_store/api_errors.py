@@ -60,6 +60,9 @@ REPLICAS_NEGATIVE = Fixed(400, 10133, "replicas count cannot be negative")
 SOURCE_NAME_INVALID = Fixed(400, 10141, "sourced stream name is invalid")
 MIRROR_NAME_INVALID = Fixed(400, 10142, "mirrored stream name is invalid")
 MIRROR_WITH_FIRST_SEQ = Fixed(400, 10143, "stream mirrors can not have first sequence configured")
+CONSUMER_GROUP_INVALID = Fixed(
+    400, 10162, "Valid priority group name must match A-Z, a-z, 0-9, -_/=)+ and may not exceed 16 characters"
+)
 TTL_DISABLED = Fixed(400, 10166, "per-message TTL is disabled")
 TOO_MANY_REQUESTS = Fixed(429, 10167, "too many requests")
 COUNTERS_DISABLED = Fixed(400, 10168, "message counters is disabled")

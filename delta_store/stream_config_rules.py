@@ -33,6 +33,7 @@ _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 _UNSUPPORTED = (
     "placement",
     "mirror",
+    "mirror_direct",
     "sources",
     "first_seq",
     "subject_transform",

@@ -1,0 +1,107 @@
+"""One call of the JetStream API: what a handler is given, and what it may give back."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from api.json_syntax import JsonError
+from api.request_json import Decoded, Struct, decode, is_empty_request, is_object_or_array
+from api.responses import ApiAccount
+from conf.limits import API_LEVEL
+from delta_store import api_errors
+from delta_store.catalog import Catalog
+from delta_store.records import RowColumns
+from delta_store.stream_state import StreamState
+
+_LEVEL = re.compile(rb"\r\nNats-Required-Api-Level:[ \t]*([^\r\n]*)")
+_INTEGER = re.compile(rb"[+-]?[0-9]{1,18}")
+
+
+class ApiRequest(NamedTuple):
+    """A request as it came from NATS: the fields of a link's message, b"" when absent."""
+
+    subject: bytes
+    reply: bytes
+    header: bytes
+    payload: bytes
+
+
+class NeedMessage(NamedTuple):
+    """The answer is this message: whoever holds payloads fetches it and replies with ``responses.msg_get_reply``."""
+
+    stream: str
+    stream_id: int
+    seq: int
+    no_hdr: bool
+
+
+class Uncounted(NamedTuple):
+    """A reply that carries an error and yet is no error to the API's counters: a message that could not be deleted."""
+
+    error: api_errors.ApiError
+
+
+Result = dict[str, Any] | NeedMessage | Uncounted
+"""What a handler gives back: the fields of a success reply, or one of the two special answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """A request and all that answering it may read or change; handlers raise :class:`ApiError` to refuse."""
+
+    catalog: Catalog
+    account: ApiAccount
+    names: tuple[str, ...]
+    """What stands in the subject for the endpoint's wildcards; the first is the stream."""
+    header: bytes
+    payload: bytes
+    now_ns: int
+    rows: RowColumns
+    """Takes the event rows of changes: the reply may only leave once they are durable."""
+
+    @property
+    def stream_name(self) -> str:
+        """The stream that the subject names."""
+        return self.names[0]
+
+    def body(self, shape: Struct) -> Decoded:
+        """The body, which must be JSON of this shape (or nothing)."""
+        try:
+            return decode(self.payload, shape)
+        except JsonError as error:
+            raise api_errors.invalid_json(str(error)) from None
+
+    def optional_body(self, shape: Struct) -> Decoded | None:
+        """The body if it looks like JSON at all, else None."""
+        return self.body(shape) if is_object_or_array(self.payload) else None
+
+    def require_body(self) -> None:
+        """Refuse a request without a body."""
+        if is_empty_request(self.payload):
+            raise api_errors.BAD_REQUEST.error
+
+    def refuse_body(self) -> None:
+        """Refuse a request with a body."""
+        if not is_empty_request(self.payload):
+            raise api_errors.NOT_EMPTY_REQUEST.error
+
+    def require_level(self) -> None:
+        """Refuse a request that demands a higher API level than ours."""
+        if level_refused(self.header):
+            raise api_errors.REQUIRED_API_LEVEL.error
+
+    def stream(self) -> StreamState:
+        """The stream that the subject names, without what is too old by now; refuses when there is none."""
+        state = self.catalog.streams.get(self.stream_name)
+        if state is None:
+            raise api_errors.STREAM_NOT_FOUND.error
+        self.catalog.expire_stream(state, now_ns=self.now_ns, rows=self.rows)
+        return state
+
+
+def level_refused(header: bytes) -> bool:
+    """Whether the header demands an API level that is no number or above :data:`API_LEVEL`."""
+    found = _LEVEL.search(header)
+    if found is None or not found[1]:
+        return False
+    return _INTEGER.fullmatch(found[1]) is None or int(found[1]) > API_LEVEL

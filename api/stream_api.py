@@ -1,0 +1,164 @@
+"""Streams as wholes: create, update, delete, list, info, purge, and what a single server refuses."""
+
+from typing import Any
+
+from api import request_shapes
+from api.api_call import ApiCall, Result
+from api.responses import state_json, stream_info, with_dynamic_metadata
+from conf.limits import LIST_PAGE, NAMES_PAGE, SUBJECT_DETAILS_PAGE
+from delta_store import api_errors, stream_config_rules, subjects
+from delta_store.stream_config import StreamConfig
+from delta_store.stream_state import StreamState
+from delta_store.subjects import SubjectFilter
+
+
+def create(call: ApiCall) -> Result:
+    """Create a stream; asking again for the same one is no error."""
+    request = call.body(request_shapes.STREAM_CONFIG_REQUEST)
+    request["metadata"] = stream_config_rules.with_required_level(request.get("metadata", {}))
+    _require_name(call, request.get("name", ""))
+    if "/" in call.stream_name or "\\" in call.stream_name:
+        raise api_errors.NAME_WITH_PATH_SEPARATORS.error
+    stream_config_rules.check_create(request)
+    config = stream_config_rules.normalise(request, pedantic=request.get("pedantic", False))
+    stream_config_rules.check_replicas(config)
+    stream_config_rules.refuse_unsupported(request)
+    state = call.catalog.streams.get(config.name)
+    if state is None:
+        state = call.catalog.create(config, now_ns=call.now_ns, rows=call.rows)
+    elif not stream_config_rules.same_config(config, state.config):
+        raise api_errors.STREAM_NAME_EXISTS.error
+    shown = stream_info(with_dynamic_metadata(state.config), state, state_json(state), now_ns=call.now_ns, extra={})
+    return shown | {"did_create": True}
+
+
+def update(call: ApiCall) -> Result:
+    """Change a stream's configuration."""
+    request = call.body(request_shapes.STREAM_CONFIG_REQUEST)
+    config = stream_config_rules.normalise(request, pedantic=request.get("pedantic", False))
+    _require_name(call, config.name)
+    state = call.stream()
+    stream_config_rules.check_update(state.config, config, request)
+    stream_config_rules.refuse_unsupported(request)
+    kept = stream_config_rules.with_required_level(config.metadata)
+    state = call.catalog.update(_with_metadata(config, kept), now_ns=call.now_ns, rows=call.rows)
+    return _info(call, state, state_json(state))
+
+
+def delete(call: ApiCall) -> Result:
+    """Delete a stream and all its messages."""
+    call.refuse_body()
+    call.catalog.delete(call.stream().name, now_ns=call.now_ns, rows=call.rows)
+    return {"success": True}
+
+
+def purge(call: ApiCall) -> Result:
+    """Remove messages: all, those of a filter, those below a sequence, or all but the last few."""
+    request = call.optional_body(request_shapes.STREAM_PURGE_REQUEST) or {}
+    seq, keep = request.get("seq", 0), request.get("keep", 0)
+    if seq and keep:
+        raise api_errors.BAD_REQUEST.error
+    state = call.stream()
+    if state.config.deny_purge:
+        raise api_errors.purge_failed("stream purge not permitted")
+    wanted = request.get("filter", "")
+    purged = call.catalog.purge(state.name, subject=wanted, seq=seq, keep=keep, now_ns=call.now_ns, rows=call.rows)
+    return {"success": True, "purged": purged}
+
+
+def names(call: ApiCall) -> Result:
+    """A page of the stream names."""
+    found, offset = _page(call, call.optional_body(request_shapes.STREAM_NAMES_REQUEST) or {})
+    page = [state.name for state in found[offset : offset + NAMES_PAGE]]
+    return {"total": len(found), "offset": offset, "limit": NAMES_PAGE, "streams": page}
+
+
+def listing(call: ApiCall) -> Result:
+    """A page of the streams with their configuration and state."""
+    found, offset = _page(call, call.optional_body(request_shapes.STREAM_LIST_REQUEST) or {})
+    page = [
+        stream_info(state.config.as_json(), state, state_json(state), now_ns=call.now_ns, extra=_domain(call))
+        for state in found[offset : offset + LIST_PAGE]
+    ]
+    return {"total": len(found), "offset": offset, "limit": LIST_PAGE, "streams": page}
+
+
+def info(call: ApiCall) -> Result:
+    """A stream's configuration and state, with subjects and deleted sequences when asked for."""
+    request = call.optional_body(request_shapes.STREAM_INFO_REQUEST) or {}
+    state = call.stream()
+    paged = {"total": 0, "offset": 0, "limit": 0}
+    counts: dict[str, int] = {}
+    wanted = request.get("subjects_filter", "")
+    if wanted:
+        counts = state.index.subjects_matching(SubjectFilter((wanted,)))
+    if counts:
+        offset = max(request.get("offset", 0), 0)
+        paged = {"total": len(counts), "offset": offset, "limit": SUBJECT_DETAILS_PAGE}
+        if offset or len(counts) > SUBJECT_DETAILS_PAGE:
+            counts = dict(sorted(counts.items())[offset : offset + SUBJECT_DETAILS_PAGE])
+    shown = state_json(state, subjects=counts, deleted_details=request.get("deleted_details", False))
+    return paged | _info(call, state, shown, cluster={"leader": call.account.server_name})
+
+
+def snapshot(call: ApiCall) -> Result:
+    """Refused, as far as nats-server would not refuse it before: there are no snapshots yet."""
+    call.require_body()
+    call.stream()
+    request = call.body(request_shapes.SNAPSHOT_REQUEST)
+    if not subjects.literal(request.get("deliver_subject", "")):
+        raise api_errors.SNAPSHOT_DELIVER_SUBJECT_INVALID.error
+    raise api_errors.snapshot_failed("snapshots are not supported by Silt yet: copy its Delta tables instead")
+
+
+def restore(call: ApiCall) -> Result:
+    """Refused, as far as nats-server would not refuse it before: there are no snapshots yet."""
+    call.require_body()
+    request = call.body(request_shapes.RESTORE_REQUEST)
+    config = request.get("config", {})
+    name = config.get("name", "") or call.stream_name
+    _require_name(call, name)
+    if "/" in name or "\\" in name:
+        raise api_errors.NAME_WITH_PATH_SEPARATORS.error
+    stream_config_rules.normalise(config | {"name": name})
+    if name in call.catalog.streams:
+        raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
+    raise api_errors.restore_failed("restoring snapshots is not supported by Silt yet")
+
+
+def needs_cluster(_call: ApiCall) -> Result:
+    """What moves leaders and replicas: a single server has none."""
+    raise api_errors.CLUSTER_REQUIRED.error
+
+
+def _require_name(call: ApiCall, name: str) -> None:
+    if name != call.stream_name:
+        raise api_errors.STREAM_MISMATCH.error
+
+
+def _with_metadata(config: StreamConfig, metadata: dict[str, str]) -> StreamConfig:
+    return StreamConfig.from_json(config.as_json() | {"metadata": metadata})
+
+
+def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], int]:
+    """The streams asked for by their subjects, sorted by name, and where the page begins."""
+    wanted = request.get("subject", "")
+    call.catalog.expire(now_ns=call.now_ns, rows=call.rows)
+    found = [
+        state
+        for _, state in sorted(call.catalog.streams.items())
+        if not wanted or stream_config_rules.overlapping((wanted,), state.config.subjects)
+    ]
+    return found, min(max(request.get("offset", 0), 0), len(found))
+
+
+def _domain(call: ApiCall) -> dict[str, Any]:
+    return {"domain": call.catalog.domain} if call.catalog.domain else {}
+
+
+def _info(
+    call: ApiCall, state: StreamState, shown_state: dict[str, Any], *, cluster: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """The info object of a reply about one stream; only STREAM.INFO says who leads."""
+    extra = _domain(call) | ({"cluster": cluster} if cluster else {})
+    return stream_info(with_dynamic_metadata(state.config), state, shown_state, now_ns=call.now_ns, extra=extra)

@@ -1,0 +1,87 @@
+"""Stream configurations: Silt's rules against a real nats-server, request by request.
+
+Only the rules are under test: Silt's side is its own dispatch on a catalog in this process.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+
+from api.api_call import ApiRequest
+from api.dispatch import dispatch
+from api.responses import ApiAccount
+from delta_store.catalog import Catalog
+from delta_store.records import RowColumns
+from tests.integration.api.config_cases import CASES, DELIBERATE, Step
+from tests.servers import nats_server
+
+Reply = dict[str, Any]
+
+
+def subject_of(step: Step) -> str:
+    """The request's subject."""
+    return f"$JS.API.STREAM.{step.op}.{step.stream}"
+
+
+async def server_replies(url: str) -> dict[str, list[Reply]]:
+    """What nats-server answers to each case, each on a server without streams."""
+    replies: dict[str, list[Reply]] = {}
+    client = await nats.connect(url)
+    try:
+        for name, steps in CASES.items():
+            replies[name] = [
+                json.loads((await client.request(subject_of(step), step.body, timeout=5)).data) for step in steps
+            ]
+            for step in steps:
+                await client.request(f"$JS.API.STREAM.DELETE.{step.stream}", b"", timeout=5)
+    finally:
+        await client.close()
+    return replies
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Reply]]]:
+    """nats-server's answers."""
+    folder: Path = tmp_path_factory.mktemp("nats")
+    with nats_server(folder, jetstream=True) as server:
+        yield asyncio.run(server_replies(server.url))
+
+
+def silt_replies(steps: list[Step]) -> list[Reply]:
+    """What Silt answers, on a catalog without streams."""
+    catalog, account, rows = Catalog(), ApiAccount(), RowColumns()
+    replies = []
+    for place, step in enumerate(steps):
+        request = ApiRequest(subject_of(step).encode(), b"_INBOX.x", b"", step.body)
+        reply = dispatch(catalog, request, now_ns=10**18 + place, rows=rows, account=account)
+        assert isinstance(reply, bytes)
+        replies.append(json.loads(reply))
+    return replies
+
+
+def comparable(reply: Reply) -> Reply:
+    """A reply without what differs by nature: times."""
+    return {key: value for key, value in reply.items() if key not in ("created", "ts")}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in DELIBERATE])
+def test_same_as_nats_server(name: str, expected: dict[str, list[Reply]]) -> None:
+    """Each step gives the same normalised configuration, or the same error code and text."""
+    ours = silt_replies(CASES[name])
+    assert [comparable(reply) for reply in ours] == [comparable(reply) for reply in expected[name]]
+    assert [list(reply) for reply in ours] == [list(reply) for reply in expected[name]], "field order"
+
+
+@pytest.mark.parametrize(("name", "field"), DELIBERATE.items())
+def test_refused_by_name(name: str, field: str, expected: dict[str, list[Reply]]) -> None:
+    """What nats-server has and Silt does not have yet is refused with 10052 and the field's name."""
+    ours = silt_replies(CASES[name])
+    assert [comparable(reply) for reply in ours[:-1]] == [comparable(reply) for reply in expected[name][:-1]]
+    assert "error" not in expected[name][-1], "nats-server refuses this too: it is no difference"
+    assert ours[-1]["error"]["err_code"] == 10052
+    assert field in ours[-1]["error"]["description"]

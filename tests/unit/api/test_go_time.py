@@ -1,0 +1,47 @@
+"""Times of the API: nanoseconds to text and back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.go_time import ZERO_TIME, format_time, parse_time
+
+YEAR_0 = -62_167_219_200 * 10**9
+YEAR_9999 = 253_402_300_799 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("ts_ns", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (1_500_000_000, "1970-01-01T00:00:01.5Z"),
+        (1_764_000_000_123_456_789, "2025-11-24T16:00:00.123456789Z"),
+        (1_764_000_000_120_000_000, "2025-11-24T16:00:00.12Z"),
+        (None, "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_format(ts_ns: int | None, text: str) -> None:
+    """Trailing zeros of the fraction are left out; no time is Go's zero time."""
+    assert format_time(ts_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ts_ns"),
+    [
+        ("1970-01-01T02:00:00+02:00", 0),
+        ("1969-12-31T22:30:00-01:30", 0),
+        ("1970-01-01T0:00:00,5Z", 500_000_000),
+        ("1970-01-01T00:00:00.1234567899Z", 123_456_789),
+        (ZERO_TIME, -62_135_596_800 * 10**9),
+        ("0000-02-29T00:00:00Z", YEAR_0 + 59 * 86_400 * 10**9),
+    ],
+)
+def test_parse(text: str, ts_ns: int) -> None:
+    """Offsets, commas, one-digit hours and fractions beyond a nanosecond are read as Go reads them."""
+    assert parse_time(text) == ts_ns
+
+
+@given(st.integers(min_value=YEAR_0 + 366 * 86_400 * 10**9, max_value=YEAR_9999))
+def test_round_trip(ts_ns: int) -> None:
+    """What is written is read back."""
+    assert parse_time(format_time(ts_ns)) == ts_ns
