@@ -10,7 +10,7 @@ from api.child_process import ChildPlan
 
 def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
     """The gateway, joined to ``hub`` on both links."""
-    arguments = ["--nats", hub["url"], "--leaf", hub["leaf_url"], "--data", str(data)]
+    arguments = ["--nats", hub["url"], "--leaf", hub["leaf_url"], "--data", str(data), "--api-over", "leaf"]
     return ChildPlan("gateway", lambda _: _module("api.gateway_main", *arguments))
 
 

@@ -1,0 +1,210 @@
+"""``silt up`` as a whole: one line when it is ready, ordered stops, no second one, no orphan, nothing lost."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import nats
+import pytest
+from nats.js import JetStreamContext
+
+from tests.servers import SiltUp, silt_up
+
+ROOT = Path(__file__).resolve().parents[2]
+SILT = [sys.executable, "-m", "api.cli.main"]
+T = TypeVar("T")
+
+
+def _with_jetstream(url: str, work: Callable[[JetStreamContext], Awaitable[T]]) -> T:
+    async def run() -> T:
+        client = await nats.connect(url)
+        try:
+            return await work(client.jetstream(timeout=20))
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+async def _orders(jetstream: JetStreamContext) -> int:
+    """Make the stream and publish three messages; the last one's sequence."""
+    await jetstream.add_stream(name="ORDERS", subjects=["orders.*"], allow_direct=True)
+    acks = [await jetstream.publish("orders.new", f"order {number}".encode()) for number in range(3)]
+    return acks[-1].seq
+
+
+async def _last(jetstream: JetStreamContext) -> tuple[int, bytes]:
+    message = await jetstream.get_last_msg("ORDERS", "orders.new", direct=True)
+    assert message.seq is not None
+    return message.seq, message.data or b""
+
+
+def _children(pid: int) -> dict[int, str]:
+    """Every process below ``pid`` with its command line."""
+    found: dict[int, str] = {}
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            parents.setdefault(int(stat[1]), []).append(int(folder.name))
+    waiting = [pid]
+    while waiting:
+        for child in parents.get(waiting.pop(), []):
+            try:
+                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            waiting.append(child)
+    return found
+
+
+def _alive(pids: dict[int, str]) -> list[str]:
+    """Those of the processes that still run."""
+    return [command for pid, command in pids.items() if _state(pid) not in {"", "Z"}]
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _until(probe: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not probe():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiltUp]:
+    """One ``silt up`` for the tests that leave it running, with a stream of three orders."""
+    with silt_up(tmp_path_factory.mktemp("up")) as running:
+        assert _with_jetstream(running.url, _orders) == 3
+        yield running
+
+
+def test_when_it_is_ready_nats_and_http_answer(up: SiltUp) -> None:
+    """The ready line's two addresses work at once."""
+    assert _with_jetstream(up.url, _last) == (3, b"order 2")
+    with urllib.request.urlopen(f"{up.http_url}/openapi.json", timeout=20) as reply:
+        assert json.load(reply)["info"]["title"]
+
+
+def test_a_second_one_on_the_folder_is_refused(up: SiltUp) -> None:
+    """Exit code 3 and a sentence that names the folder and the process."""
+    ran = subprocess.run(
+        [*SILT, "up", "--data", str(up.data), "--port", "0", "--http-port", "0"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 3
+    assert ran.stderr.strip() == f"silt up: another silt up runs on {up.data} (process {up.child.pid})"
+
+
+def test_the_gateway_runs_no_jvm(up: SiltUp) -> None:
+    """Java is below the settle job and nowhere else."""
+    below = {command: _children(pid) for pid, command in _children(up.child.pid).items()}
+    java = [
+        command for command, inner in below.items() if any("java" in line.split()[0] for line in inner.values() if line)
+    ]
+    assert all("settle_main" in command or "spark" in command.lower() for command in java)
+    assert any("gateway_main" in command for command in below)
+
+
+@pytest.mark.parametrize("verb", ["ls", "report"])
+def test_streams_are_listed_in_every_format(verb: str, up: SiltUp) -> None:
+    """JSON carries what the table carries."""
+    ran = subprocess.run(
+        [*SILT, "stream", verb, "--server", up.url, "--output", "json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    (row,) = json.loads(ran.stdout)
+    assert "ORDERS" in row.values()
+    assert row["messages"] == 3
+
+
+def test_a_streams_info_is_the_apis_own(up: SiltUp) -> None:
+    """``--output json`` passes the API's reply on; the address may come from NATS_URL or a context."""
+    command = [*SILT, "stream", "info", "ORDERS", "--output", "json"]
+    environment = {**os.environ, "NATS_URL": up.url}
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    said: dict[str, Any] = json.loads(ran.stdout)
+    assert said["config"]["subjects"] == ["orders.*"]
+    assert said["state"]["last_seq"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["info", "NONE"], 5), (["ls", "--server", "nats://127.0.0.1:1"], 4), (["info"], 2)]
+)
+def test_exit_codes_tell_what_went_wrong(arguments: list[str], code: int, up: SiltUp) -> None:
+    """No such stream, nobody there, wrong usage."""
+    environment = {**os.environ, "NATS_URL": up.url}
+    ran = subprocess.run(
+        [*SILT, "stream", *arguments], cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False
+    )
+    assert ran.returncode == code
+
+
+@pytest.mark.parametrize("name", ["gateway_main", "serve_main", "nats-server"])
+def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
+    """At the same addresses, with everything that was acknowledged."""
+    (pid,) = [pid for pid, command in _children(up.child.pid).items() if name in command]
+    os.kill(pid, signal.SIGKILL)
+    _until(lambda: any(name in command for other, command in _children(up.child.pid).items() if other != pid), name)
+    address = f"{up.http_url}/openapi.json"
+
+    def answers() -> bool:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return _with_jetstream(up.url, _last) == (3, b"order 2")
+        except (OSError, TimeoutError, nats.errors.Error):
+            return False
+
+    _until(answers, f"no answer after {name} was killed")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_everything_in_order(how: signal.Signals, tmp_path: Path) -> None:
+    """Status 0, every child gone, and the log tells the order."""
+    with silt_up(tmp_path) as running:
+        _with_jetstream(running.url, _orders)
+        below = _children(running.child.pid)
+        assert below
+        os.kill(running.child.pid, how)
+        assert running.child.process is not None
+        assert running.child.process.wait(timeout=90) == 0
+        assert _alive(below) == []
+    notes = [json.loads(line) for line in (running.data / "logs" / "silt.log").read_text().splitlines()]
+    stopped = [note["child"] for note in notes if note["event"] == "child stopped"]
+    assert stopped == ["serve", "gateway", "settle", "hub"]
+
+
+def test_a_killed_one_leaves_no_orphan_and_nothing_in_the_way(tmp_path: Path) -> None:
+    """After kill -9 all children end; the next one starts at once and has every acknowledged message."""
+    with silt_up(tmp_path) as running:
+        _with_jetstream(running.url, _orders)
+        below = _children(running.child.pid)
+        running.child.kill()
+        _until(lambda: _alive(below) == [], "orphans")
+    with silt_up(tmp_path) as again:
+        assert _with_jetstream(again.url, _last) == (3, b"order 2")
