@@ -4,21 +4,26 @@ The journal's files hold rows of many streams in commit order and stay few, beca
 file that a pinned version names may be truncated away under the reader: ``FileGone`` says so, and a fresh view helps.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.log_follower import LogFollower
-from delta_store.records import Position
+from delta_store.records import Kind, Position
 from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile, Snapshot
 from delta_store.stored_message import StoredMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
-_POSITION: Final = ("stream", "stream_id", "seq", "event_no")
+METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
+EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data")
+_KEPT_ROWS_MAX: Final = 1_000_000
+"""Rows of journal files whose metadata stays in memory: the files never change, and many reads ask for them."""
 
 
 class JournalTail:
@@ -30,6 +35,9 @@ class JournalTail:
         """``location`` is the table's folder or URL; the table need not exist yet."""
         self.log = LogFollower(location, storage_options=storage_options, settled=False)
         self.files = MessageFiles(self.log.filesystem, cache_bytes=cache_bytes)
+        self._lock = Lock()
+        self._kept: OrderedDict[str, _Metadata] = OrderedDict()
+        self._kept_rows = 0
 
     @property
     def snapshot(self) -> Snapshot:
@@ -40,14 +48,24 @@ class JournalTail:
         """Read the log entries that came since. Raises ``DamagedData``."""
         return self.log.refresh()
 
-    def rows_of(self, snapshot: Snapshot, stream: str, names: Sequence[str], *, above: Position | None) -> Any:
-        """The stream's rows behind ``above`` (all without it), as an Arrow table of position and ``names``; or None.
+    def rows_of(self, snapshot: Snapshot, stream: str, *, above: Position | None) -> Any:
+        """The stream's rows behind ``above`` (all without it) without payloads, as an Arrow table; None without files.
 
         Rows come in no particular order, and of all incarnations of the stream that the journal still holds.
         """
-        columns = list(dict.fromkeys((*_POSITION, *names)))
-        tables = [self._rows(file, stream, columns, above) for file in snapshot.of_stream(stream)]
+        tables = []
+        for file in snapshot.of_stream(stream):
+            table = self._metadata(file).rows
+            chosen = pc.equal(table["stream"], stream)
+            if above is not None:
+                chosen = pc.and_(chosen, _behind(table, above))
+            tables.append(table.filter(chosen))
         return pa.concat_tables(tables).unify_dictionaries() if tables else None
+
+    def events_of(self, snapshot: Snapshot, stream: str) -> list[Any]:
+        """The stream's event rows with their data, as Arrow tables in no particular order."""
+        tables = [self._metadata(file).events for file in snapshot.of_stream(stream)]
+        return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
 
     def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
         """Messages by sequence; those that the version does not hold are left out."""
@@ -58,17 +76,33 @@ class JournalTail:
             found.update((message.seq, message) for message in messages)
         return found
 
-    def whole_files(self, files: Sequence[DataFile], names: Sequence[str]) -> Iterator[Any]:
-        """The columns of each file in turn, rows in commit order."""
-        for file in files:
-            yield self.files.columns(self.log.path_of(file), names)
+    def _metadata(self, file: DataFile) -> "_Metadata":
+        path = self.log.path_of(file)
+        with self._lock:
+            kept = self._kept.get(path)
+            if kept is not None:
+                self._kept.move_to_end(path)
+                return kept
+        rows = self.files.columns(path, METADATA)
+        is_event = pc.not_equal(rows["kind"], Kind.MESSAGE.value)
+        events = None
+        if pc.any(is_event).as_py():
+            events = self.files.columns(path, EVENT).filter(is_event)
+        read = _Metadata(rows, events)
+        with self._lock:
+            if path not in self._kept:
+                self._kept[path] = read
+                self._kept_rows += len(rows)
+            while self._kept_rows > _KEPT_ROWS_MAX and len(self._kept) > 1:
+                self._kept_rows -= len(self._kept.popitem(last=False)[1].rows)
+        return read
 
-    def _rows(self, file: DataFile, stream: str, columns: Sequence[str], above: Position | None) -> Any:
-        table = self.files.columns(self.log.path_of(file), columns)
-        chosen = pc.equal(table["stream"], stream)
-        if above is not None:
-            chosen = pc.and_(chosen, _behind(table, above))
-        return table.filter(chosen)
+
+class _Metadata(NamedTuple):
+    """What a journal file holds apart from the payloads of messages."""
+
+    rows: Any
+    events: Any
 
 
 def _behind(table: Any, above: Position) -> Any:

@@ -104,9 +104,7 @@ class PointInTime:
         settled = self._settled.refresh()
         mark = settled.watermarks.get(stream)
         position = mark.position if mark is not None else None
-        tail = self._journal.rows_of(
-            journal, stream, ("kind", "subject", "ts_ns", "first_seq", "evicts"), above=position
-        )
+        tail = self._journal.rows_of(journal, stream, above=position)
         ids = [0] if tail is None or not len(tail) else [pc.max(tail["stream_id"]).as_py()]
         stream_id = max(*ids, mark.stream_id) if mark is not None else ids[0]
         if not stream_id:
@@ -124,10 +122,8 @@ class PointInTime:
         """All events of the incarnation, each once, whichever table holds it."""
         files = [file for file in settled.of_stream(stream) if file.events_only]
         kept = self._settled.columns(files, _EVENT)
-        tail = self._journal.rows_of(journal, stream, _EVENT, above=None)
-        found = {
-            event[:2]: event for table in (kept, tail) if table is not None for event in _event_rows(table, stream_id)
-        }
+        tables = [*self._journal.events_of(journal, stream), *([] if kept is None else [kept])]
+        found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
         return tuple(sorted(found.values()))
 
     def _messages(self, view: View, subjects: SubjectFilter, point: int, limit: int | None) -> list[StoredMessage]:

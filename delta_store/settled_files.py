@@ -18,6 +18,7 @@ from pyarrow import fs as pa_fs
 
 from delta_store.read_errors import DamagedData, FileGone
 from delta_store.records import Kind, checksum
+from delta_store.schemas import JOURNAL_SCHEMA
 from delta_store.settled_log import Int64s
 from delta_store.stored_message import StoredMessage
 
@@ -95,7 +96,8 @@ class MessageFiles:
         with _reading(path):
             file = self._open(path, None, dictionary=True)
             try:
-                return file.read(columns=[name for name in names if name in file.schema_arrow.names])
+                table = file.read(columns=[name for name in names if name in file.schema_arrow.names])
+                return _plain(table, dictionary=True)
             finally:
                 file.close()
 
@@ -123,6 +125,7 @@ class MessageFiles:
             file = self._open(path, footer.metadata)
             try:
                 table = file.read_row_group(group, columns=[name for name in _COLUMNS if name in footer.names])
+                table = _plain(table, dictionary=False)
             finally:
                 file.close()
             chosen = pc.and_(pc.equal(table["stream_id"], stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
@@ -177,6 +180,16 @@ class _reading:  # noqa: N801 - used as a keyword, like contextlib.suppress
             raise FileGone(self._path) from error
         if isinstance(error, OSError | pa.ArrowException | UnicodeDecodeError):
             raise DamagedData(self._path, str(error)) from error
+
+
+def _plain(table: Any, *, dictionary: bool) -> Any:
+    """The table with one Arrow type for each column, whichever engine (and string layout) wrote the file."""
+    fields = []
+    for field in table.schema:
+        column = JOURNAL_SCHEMA.field(field.name) if field.name in JOURNAL_SCHEMA.names else field
+        as_ids = dictionary and field.name == "subject"
+        fields.append(pa.field(field.name, pa.dictionary(pa.int32(), pa.string()) if as_ids else column.type))
+    return table.cast(pa.schema(fields))
 
 
 def _footer(metadata: Any) -> _Footer:

@@ -1,0 +1,187 @@
+"""The past as time travel gives it, held against a model that replays the rows one by one."""
+
+import random
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from delta_store.journal_tail import JournalTail
+from delta_store.point_in_time import PointInTime, multi_last
+from delta_store.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
+from delta_store.records import Kind, Row
+from delta_store.settled import SettledTable
+from delta_store.subjects import SubjectFilter
+from tests.tables import History, Tables, live_sequences
+
+FILTERS = [["s.>"], ["s.1"], ["s.0", "s.3"], ["s.*", "s.2"], ["none"]]
+
+
+def reader(tables: Tables) -> PointInTime:
+    """A reader of the folder with small caches."""
+    settled = SettledTable(str(tables.data / "messages"), cache_bytes=4096)
+    return PointInTime(settled, JournalTail(str(tables.data / "journal"), cache_bytes=4096))
+
+
+def truth(rows: list[Row], filters: list[str], point: int) -> list[int]:
+    """The last live message of each matching subject at a point."""
+    live = live_sequences(rows, point)
+    chosen = SubjectFilter(filters)
+    last = {row.subject: row.seq for row in rows if row.seq in live and row.kind == Kind.MESSAGE}
+    return sorted(seq for subject, seq in last.items() if chosen.matches(subject))
+
+
+def grown(tmp_path: Path, seed: int) -> tuple[Tables, History]:
+    """A history in many commits, settled in many steps, with limits applied now and then and a tail left over."""
+    dice = random.Random(seed)
+    history = History(per_subject=dice.choice([-1, 1, 2]), max_msgs=dice.choice([-1, 20]))
+    other = History(stream="OTHER")
+    tables = Tables(tmp_path)
+    tables.commit([history.create(), other.create()])
+    for _ in range(9):
+        rows = [row for _ in range(dice.randrange(1, 9)) for row in (history.step(dice), other.step(dice))]
+        tables.commit(rows)
+        if dice.random() < 0.8:
+            tables.settle(tables.rows[: len(tables.rows) - dice.randrange(0, 5)])
+        if dice.random() < 0.5 and tables.marks:
+            tables.apply_limits()
+        if dice.random() < 0.3 and tables.marks:
+            tables.truncate()
+        if dice.random() < 0.2 and tables.marks:
+            tables.compact()
+    return tables, history
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_point_gives_the_true_past(tmp_path: Path, seed: int) -> None:
+    """At each sequence the answer is what a replay gives, also for what limits removed since; erased never returns."""
+    tables, history = grown(tmp_path, seed)
+    past = reader(tables)
+    for point in range(1, history.seq + 1):
+        for filters in random.Random(point).sample(FILTERS, 2):
+            state = past.multi_last("S", filters, up_to_seq=point)
+            assert [message.seq for message in state.messages] == truth(history.rows, filters, point), (point, filters)
+            assert state.up_to_seq == point
+    for message in past.multi_last("S", ["s.>"], up_to_seq=history.seq).messages:
+        assert message.data == f"S/{message.seq}".encode()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_now_has_all_later_events_applied(tmp_path: Path, seed: int) -> None:
+    """Without a point the newest state is given, with the events behind the last message."""
+    tables, history = grown(tmp_path, seed)
+    tables.commit([history.remove([max(history.live)], "delete", erase=False)])
+    state = reader(tables).multi_last("S", ["s.>"])
+    assert [message.seq for message in state.messages] == truth(history.rows, ["s.>"], 1 << 61)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_time_means_the_last_message_before_it_removed_or_not(tmp_path: Path, seed: int) -> None:
+    """A time resolves over the true history, exclusive of messages at exactly that time."""
+    tables, history = grown(tmp_path, seed)
+    past = reader(tables)
+    messages = [row for row in history.rows if row.kind == Kind.MESSAGE]
+    for row in messages:
+        for ts_ns in (row.ts_ns, row.ts_ns + 1):
+            before = max((one.seq for one in messages if one.ts_ns < ts_ns), default=0)
+            assert past.sequence_before("S", ts_ns) == before
+    assert past.multi_last("S", ["s.>"], up_to_ts_ns=messages[0].ts_ns).messages == []
+
+
+def test_the_answer_does_not_change_while_rows_settle(tmp_path: Path) -> None:
+    """The same point gives the same answer before and after settling, limits, compaction and truncation."""
+    history, tables = History(per_subject=1), Tables(tmp_path)
+    tables.commit([history.create(), *(history.publish(f"s.{number % 3}") for number in range(9))])
+    past = reader(tables)
+    steps = [lambda: None, lambda: tables.settle(tables.rows[:6]), tables.settle, tables.apply_limits, tables.compact]
+    for step in [*steps, tables.truncate]:
+        step()
+        found = [message.seq for message in past.multi_last("S", ["s.>"], up_to_seq=5).messages]
+        assert found == [3, 4, 5]
+
+
+def test_a_point_whose_version_was_cleaned_up_is_past_the_horizon(tmp_path: Path) -> None:
+    """Without the version that settled a sequence there is no answer, rather than a wrong one."""
+    history, tables = History(per_subject=1), Tables(tmp_path)
+    tables.commit([history.create()])
+    for number in range(4):
+        if number == 3:
+            DeltaTable(str(tmp_path / "messages")).create_checkpoint()
+        tables.commit([history.publish("s.1"), history.publish("s.2")])
+        tables.settle()
+        tables.apply_limits()
+    for entry in sorted((tmp_path / "messages/_delta_log").glob("*.json"))[:4]:
+        entry.unlink()
+    past = reader(tables)
+    with pytest.raises(PastHorizon):
+        past.multi_last("S", ["s.>"], up_to_seq=2)
+    with pytest.raises(PastHorizon):
+        past.sequence_before("S", history.rows[2].ts_ns)
+    assert [message.seq for message in past.multi_last("S", ["s.>"], up_to_seq=8).messages] == [7, 8]
+    assert past.sequence_before("S", history.now_ns + 1) == 8
+
+
+def test_a_vacuumed_file_is_past_the_horizon(tmp_path: Path) -> None:
+    """An old version whose files vacuum took gives the horizon's error too."""
+    history, tables = History(per_subject=1), Tables(tmp_path)
+    tables.commit([history.create(), history.publish("s.1"), history.publish("s.1")])
+    tables.settle(tables.rows[:2])
+    tables.settle()
+    tables.apply_limits()
+    DeltaTable(str(tmp_path / "messages")).vacuum(0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(PastHorizon):
+        reader(tables).multi_last("S", ["s.>"], up_to_seq=1)
+
+
+def test_another_incarnation_does_not_shine_through(tmp_path: Path) -> None:
+    """A stream deleted and made again starts anew: nothing of the old one is found at any point."""
+    old, tables = History(), Tables(tmp_path)
+    tables.commit([old.create(), old.publish("s.1"), old.publish("s.old")])
+    tables.settle()
+    old.event_no += 1
+    gone = old._event(Kind.STREAM_DELETE, b"{}")
+    tables.commit([gone])
+    past = reader(tables)
+    with pytest.raises(NoSuchStream):
+        past.multi_last("S", ["s.>"])
+    new = History(stream_id=old.stream_id + 1_000_000, now_ns=old.now_ns + 1_000_000)
+    tables.commit([new.create(), new.publish("s.1", b"new")])
+    assert [message.data for message in past.multi_last("S", ["s.>"], up_to_seq=1).messages] == [b"new"]
+    tables.settle()
+    assert [message.data for message in past.multi_last("S", ["s.>"], up_to_seq=1).messages] == [b"new"]
+    with pytest.raises(NoSuchStream):
+        past.multi_last("NONE", ["s.>"])
+
+
+def test_more_subjects_than_the_limit_are_refused(tmp_path: Path) -> None:
+    """The limit is an error, not a cut-off answer."""
+    history, tables = History(), Tables(tmp_path)
+    tables.commit([history.create(), *(history.publish(f"s.{number}") for number in range(5))])
+    tables.settle()
+    assert len(reader(tables).multi_last("S", ["s.>"], limit=5).messages) == 5
+    with pytest.raises(TooMany):
+        reader(tables).multi_last("S", ["s.>"], limit=4)
+
+
+def test_a_damaged_payload_is_never_served(tmp_path: Path) -> None:
+    """A row whose checksum does not match names its file."""
+    history, tables = History(), Tables(tmp_path)
+    row = history.publish("s.1", b"payload")
+    tables.commit([history.create(), row._replace(crc=row.crc ^ 1)])
+    tables.settle()
+    with pytest.raises(DamagedData, match="checksum of sequence 1") as caught:
+        reader(tables).multi_last("S", ["s.>"])
+    assert Path(caught.value.file).exists()
+
+
+def test_the_standalone_function_reads_a_data_folder(tmp_path: Path) -> None:
+    """The function that Spark workers call gives the same messages, also after the tables moved on."""
+    history, tables = History(), Tables(tmp_path)
+    tables.commit([history.create(), history.publish("s.1", b"one", headers=b"NATS/1.0\r\nA: b\r\n\r\n")])
+    tables.settle()
+    first = multi_last(str(tmp_path), "S", ["s.>"], up_to_seq=1)
+    assert (first[0].data, first[0].headers) == (b"one", b"NATS/1.0\r\nA: b\r\n\r\n")
+    tables.commit([history.publish("s.1", b"two")])
+    assert multi_last(str(tmp_path), "S", ["s.>"])[0].data == b"two"
+    assert multi_last(str(tmp_path), "S", ["s.>"], up_to_seq=1) == first
+    assert multi_last(str(tmp_path), "S", ["s.>"], up_to_ts_ns=history.now_ns) == first

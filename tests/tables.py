@@ -1,0 +1,188 @@
+"""Both tables of a data folder as the gateway and the settle job leave them, written through delta-rs.
+
+For tests of readers that need history in chosen steps, without a JVM: rows go into the journal, are settled up to any
+of them, limits are applied late or at once, the journal is truncated.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from delta_store.event_rows import event_row, removal_data, stream_data
+from delta_store.records import Kind, Removal, Row, checksum, stored_size
+from delta_store.schemas import EVENTS_PARTITION, JOURNAL_SCHEMA, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.state_at import EventRow, cut_at
+from delta_store.stream_config import StreamConfig
+from delta_store.watermark import CommitNote, Op, Watermark
+
+START_NS = 1_750_000_000_000_000_000
+
+
+@dataclass(slots=True)
+class Tables:
+    """The tables of one data folder."""
+
+    data: Path
+    rows: list[Row] = field(default_factory=list)
+    marks: dict[str, Watermark] = field(default_factory=dict)
+
+    def commit(self, rows: Sequence[Row]) -> None:
+        """One journal commit."""
+        self.rows.extend(rows)
+        columns = list(zip(*rows, strict=True))
+        table = pa.table(
+            [pa.array(column, one.type) for column, one in zip(columns, JOURNAL_SCHEMA, strict=True)],
+            schema=JOURNAL_SCHEMA,
+        )
+        write_deltalake(str(self.data / "journal"), table, mode="append")
+
+    def settle(self, rows: Sequence[Row] | None = None) -> None:
+        """Append what is above the watermark (of ``rows``, or of all that was committed)."""
+        new = [row for row in (self.rows if rows is None else rows) if not self._settled(row)]
+        if not new:
+            return
+        for row in new:
+            self.marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)
+        values = [(*row, stored_size(row.subject, row.headers, row.data), _partition(row)) for row in new]
+        columns = list(zip(*values, strict=True))
+        table = pa.table(
+            [pa.array(column, one.type) for column, one in zip(columns, MESSAGES_SCHEMA, strict=True)],
+            schema=MESSAGES_SCHEMA,
+        )
+        write_deltalake(
+            str(self.data / "messages"),
+            table,
+            mode="append",
+            partition_by=list(MESSAGES_PARTITION_COLUMNS),
+            commit_properties=self._note(Op.APPEND),
+        )
+
+    def apply_limits(self) -> None:
+        """Delete from ``messages`` whatever recorded effects up to the watermark say is gone."""
+        table = DeltaTable(str(self.data / "messages"))
+        for stream, mark in self.marks.items():
+            rows = [row for row in self.rows if row.stream == stream and self._settled(row)]
+            live = live_sequences([row for row in rows if row.stream_id == mark.stream_id])
+            gone = [row.seq for row in rows if row.kind == Kind.MESSAGE and row.seq not in live]
+            if gone:
+                chosen = ",".join(map(str, gone))
+                table.delete(
+                    f"stream = '{stream}' AND kind = 'message' AND seq IN ({chosen})",
+                    commit_properties=self._note(Op.LIMITS),
+                )
+
+    def compact(self) -> None:
+        """Rewrite small files into larger ones."""
+        DeltaTable(str(self.data / "messages")).optimize.compact(commit_properties=self._note(Op.COMPACT))
+
+    def truncate(self) -> None:
+        """Take the settled rows out of the journal and their files from the disk."""
+        table = DeltaTable(str(self.data / "journal"))
+        for stream, mark in self.marks.items():
+            behind = f"(seq < {mark.seq} OR (seq = {mark.seq} AND event_no <= {mark.event_no}))"
+            table.delete(f"stream = '{stream}' AND stream_id = {mark.stream_id} AND {behind}")
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    def _settled(self, row: Row) -> bool:
+        mark = self.marks.get(row.stream)
+        return mark is not None and row.position <= mark.position
+
+    def _note(self, op: Op) -> CommitProperties:
+        return CommitProperties(custom_metadata={"userMetadata": CommitNote(op, dict(self.marks)).as_json()})
+
+
+def _partition(row: Row) -> str:
+    return row.subject if row.kind == Kind.MESSAGE else EVENTS_PARTITION
+
+
+def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
+    """The live messages of one incarnation at a point, one row after another: the slow, obvious way."""
+    rows = list(rows)
+    events = [EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data) for row in rows if row.kind != Kind.MESSAGE]
+    live: set[int] = set()
+    for row in rows:
+        if row.seq > up_to_seq or (row.seq == up_to_seq and row.kind != Kind.MESSAGE):
+            continue
+        if row.kind == Kind.MESSAGE:
+            live.add(row.seq)
+            live.discard(row.evicts)
+        for low, high in cut_at(row.seq + 1, first_seq=0, events=[e for e in events if e[:2] == row[2:4]]).removed:
+            live -= set(range(low, high + 1))
+        live = {seq for seq in live if seq >= row.first_seq}
+    for low, high in cut_at(0, first_seq=0, events=events).removed:
+        live -= set(range(low, high + 1))
+    return live
+
+
+@dataclass(slots=True)
+class History:
+    """A stream that decides as a gateway would: limits recorded on rows, deletes, purges and expiry as events."""
+
+    stream: str = "S"
+    stream_id: int = START_NS
+    per_subject: int = -1
+    max_msgs: int = -1
+    rows: list[Row] = field(default_factory=list)
+    live: dict[int, str] = field(default_factory=dict)
+    seq: int = 0
+    event_no: int = 0
+    now_ns: int = START_NS
+
+    def create(self) -> Row:
+        """The stream's own event."""
+        self.event_no += 1
+        config = StreamConfig(name=self.stream, subjects=("s.>",), allow_direct=True)
+        return self._event(Kind.STREAM, stream_data(config, self.stream_id))
+
+    def publish(self, subject: str, data: bytes = b"", *, headers: bytes | None = None, msg_id: str | None = None) -> Row:
+        """Store a message; what the limits remove for it is recorded on its row."""
+        self.seq += 1
+        self.now_ns += 10
+        self.live[self.seq] = subject
+        mine = [seq for seq, name in self.live.items() if name == subject]
+        evicts = mine[0] if 0 < self.per_subject < len(mine) else 0
+        self.live.pop(evicts, None)
+        while 0 < self.max_msgs < len(self.live):
+            self.live.pop(min(self.live))
+        data = data or f"{self.stream}/{self.seq}".encode()
+        crc = checksum(subject, headers, data)
+        row = Row(
+            self.stream, self.stream_id, self.seq, self.event_no, Kind.MESSAGE.value, subject, self.now_ns, msg_id,
+            self.first_seq, evicts, headers, data, crc,
+        )  # fmt: skip
+        self.rows.append(row)
+        return row
+
+    def remove(self, seqs: Sequence[int], reason: str, *, erase: bool) -> Row:
+        """Remove messages by an event."""
+        for seq in seqs:
+            self.live.pop(seq, None)
+        self.event_no += 1
+        data = removal_data(Removal([(seq, seq) for seq in seqs], reason, erase), last_ts=self.now_ns)
+        return self._event(Kind.REMOVE, data)
+
+    @property
+    def first_seq(self) -> int:
+        """The first live sequence, or the next one when none is live."""
+        return min(self.live, default=self.seq + 1)
+
+    def step(self, dice: random.Random) -> Row:
+        """Something at random, mostly a message."""
+        chance = dice.random()
+        if chance < 0.08 and self.live:
+            return self.remove([dice.choice(list(self.live))], "delete", erase=dice.random() < 0.7)
+        if chance < 0.12 and self.live:
+            oldest = sorted(self.live)[: dice.randrange(1, 4)]
+            return self.remove(oldest, "age", erase=False)
+        return self.publish(f"s.{dice.randrange(5)}")
+
+    def _event(self, kind: Kind, data: bytes) -> Row:
+        self.now_ns += 1
+        place = (self.seq, self.event_no, self.first_seq)
+        row = event_row(kind, self.stream, stream_id=self.stream_id, place=place, ts_ns=self.now_ns, data=data)
+        self.rows.append(row)
+        return row
