@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from tests.integration.differential.side import Body, Side, scenario
-from tests.integration.differential.wire import Reply
+from tests.wire import Reply
 
 LONG_AGO = "2001-01-01T00:00:00Z"
 FAR_AHEAD = "2201-01-01T00:00:00Z"

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.integration.differential.transcript import Transcript
-from tests.integration.differential.wire import REPLY_SECONDS, SILENCE_SECONDS, Headers, Reply, Wire, header_block
+from tests.wire import REPLY_SECONDS, SILENCE_SECONDS, Headers, Reply, Wire, header_block
 
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
 Scenario = Callable[["Side"], Awaitable[None]]

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.differential import test_differential
 from tests.integration.differential.allowed import Difference
 from tests.integration.differential.transcript import Transcript, differences, normal_reply
-from tests.integration.differential.wire import Reply
+from tests.wire import Reply
 
 
 def _transcript(*steps: tuple[str, bytes, bytes]) -> Transcript:

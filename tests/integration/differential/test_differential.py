@@ -16,7 +16,7 @@ from tests.integration.differential import (
 from tests.integration.differential.allowed import ALLOWED
 from tests.integration.differential.side import SCENARIOS, Scenario, Side
 from tests.integration.differential.transcript import Transcript, differences
-from tests.integration.differential.wire import Wire
+from tests.wire import Wire
 from tests.servers import answers_api, nats_server, silt_server, wait_until
 
 SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct)

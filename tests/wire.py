@@ -1,7 +1,7 @@
 """A NATS client that hides nothing: replies come back with their header block byte for byte.
 
-Client libraries fold header blocks into dictionaries; the differential test compares order, case, repeats and the
-status line, so it reads the wire itself.
+Client libraries fold header blocks into dictionaries and retry on their own; tests that compare order, case, repeats
+and status lines, or count what was acknowledged, read the wire itself.
 """
 
 import asyncio
@@ -112,6 +112,20 @@ class Wire:
             return await asyncio.wait_for(self._waiting[inbox].get(), seconds)
         except TimeoutError:
             return None
+
+    async def ask(
+        self, subject: str, payload: bytes = b"", *, header: bytes = b"", seconds: float = REPLY_SECONDS
+    ) -> Reply | None:
+        """Publish and give the one reply, or None; a reply that comes later is dropped."""
+        inbox = self.send(subject, payload, header=header)
+        try:
+            return await self.receive(inbox, seconds=seconds)
+        finally:
+            del self._waiting[inbox]
+
+    def forget(self, inbox: str) -> None:
+        """Drop what still comes to this inbox."""
+        del self._waiting[inbox]
 
     def leftovers(self) -> int:
         """How many replies came that nobody received: a request must not be answered more often than asked."""
