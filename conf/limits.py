@@ -60,8 +60,35 @@ LINK_BACKOFF_SECONDS_MAX = 2.0
 HUB_LOG_POLL_SECONDS = 0.005
 """How often the embedded nats-server's log is read for its ports while it starts."""
 
+# --- publish: nats-server's own (server/stream.go) ---
+HEADER_BYTES_MAX = 65_535
+
 # --- delta_store: ours ---
 ROUTES_CACHED_MAX = 262_144
 """Publish subjects whose stream is remembered; past it the memory starts anew."""
 REMOVAL_RANGES_MAX = 50_000
 """Sequence ranges in one REMOVE row (about a megabyte of JSON); a larger removal takes several rows."""
+
+# --- settling: ours ---
+SETTLE_MSG_IDS_MAX = 4_000_000
+"""Message ids that the settle job remembers as hashes (16 bytes each) to notice a repeat that the gateway let through."""
+SETTLE_FILES_PER_BATCH = 1_000
+SETTLE_BATCH_BYTES = 64 * MIB
+"""Journal bytes that one settle batch takes in: it is held in memory while it is looked at and written."""
+SETTLE_ROWS_PER_TASK = 100_000
+"""Rows that one task sorts and writes; fewer rows than that make no use of a second core."""
+
+# --- journal: ours ---
+JOURNAL_CHECKPOINT_COMMITS = 256
+"""Commits after which a checkpoint is due: readers that open the journal read at most about that many log entries."""
+JOURNAL_LOG_KEEP_SECONDS = 20.0
+"""Least age of the checkpoint below which log entries are deleted: a reader that lists the log may still read them."""
+JOURNAL_REMOVE_GRACE_SECONDS = 60.0
+"""Time between a file leaving the journal and its deletion: a reader may be at it."""
+JOURNAL_REMOVES_PER_COMMIT_MAX = 500
+"""Files that one truncation commit removes: it holds up an acknowledgement for that long."""
+JOURNAL_FETCH_CACHE_BYTES = 64 * MIB
+"""Journal files kept decoded for reads of payloads that memory no longer holds."""
+JOURNAL_CLAIM_TRIES = 8
+JOURNAL_PUT_TRIES = 3
+"""Attempts to learn the outcome of a conditional put that failed without an answer."""

@@ -2,15 +2,14 @@
 
 import json
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from delta_store.folder_layout import SUBJECT_HASHES
 from delta_store.records import Kind
 from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_kind, position
 from delta_store.watermark import Watermarks
 
-SUBJECT_HASHES = 1024
-"""Subjects are counted by hash, so that what a batch tells the driver stays small."""
 _MARKS = "map<string, struct<id: bigint, seq: bigint, event: bigint>>"
 
 
@@ -23,7 +22,7 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
     """One row per stream incarnation, few columns: positions, counts, and what the batch does to older rows.
 
     ``first`` and ``last`` are (seq, event_no); ``subjects`` are the hashes of the message subjects; ``evictions``,
-    ``removals`` and ``ids`` count the rows that evict, remove, and carry a message id.
+    ``removals``, ``ids`` and ``damaged`` count the rows that evict, remove, carry an id, and fail their checksum.
     """
     message = is_kind(Kind.MESSAGE)
     return (
@@ -38,6 +37,7 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
             sf.count_if(sf.col("evicts") > 0).alias("evictions"),
             sf.count_if(is_kind(Kind.REMOVE)).alias("removals"),
             sf.count("msg_id").alias("ids"),
+            sf.count_if(~is_whole()).alias("damaged"),
             sf.collect_set(sf.when(message, subject_hash())).alias("subjects"),
         )
         .select(
@@ -52,9 +52,33 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
             "evictions",
             "removals",
             "ids",
+            "damaged",
             "subjects",
         )
     )
+
+
+def is_whole() -> Column:
+    """Whether the row is as it was published: :func:`delta_store.records.checksum` as a column."""
+    headers = sf.coalesce("headers", sf.lit(b""))
+    return sf.crc32(sf.concat(sf.col("subject").cast("binary"), headers, "data")) == sf.col("crc")
+
+
+def gaps_behind(watermarks: Watermarks) -> Transform:
+    """Keep the rows whose predecessor is missing: neither in the batch nor the watermark. None in a healthy batch.
+
+    The rows are new and single. Columns: stream, seq, and seq_before, the last one that is there.
+    """
+    marks = {f"{mark.stream_id}": mark.seq for mark in watermarks.values()}
+    settled = sf.from_json(sf.lit(json.dumps(marks)), "map<string, bigint>")[sf.col("stream_id").cast("string")]
+
+    def rows_behind_gaps(rows: DataFrame) -> DataFrame:
+        in_order = Window.partitionBy(*INCARNATION).orderBy("seq", "event_no")
+        before = sf.coalesce(sf.lag("seq").over(in_order), settled, sf.lit(0))
+        expected = sf.col("seq_before") + sf.when(is_kind(Kind.MESSAGE), 1).otherwise(0)
+        return rows.select("stream", "seq", "kind", before.alias("seq_before")).where(sf.col("seq") != expected)
+
+    return rows_behind_gaps
 
 
 def above(watermarks: Watermarks) -> Transform:

@@ -32,14 +32,14 @@ def live_at(bounds: DataFrame) -> Transform:
     return live
 
 
-def dead_at(bounds: DataFrame) -> Transform:
-    """Keep the messages that are not live at the bounds, those of unbounded incarnations included."""
+def dead_at(bounds: DataFrame, ended: DataFrame) -> Transform:
+    """The keys of the messages that are not live at the bounds; ``ended`` are incarnations of which none is live."""
 
     def dead(rows: DataFrame) -> DataFrame:
         messages, gone = _split(rows, bounds)
         outlived = messages.where(_outlived()).select(*ROW_KEY)
         named = messages.join(gone, on=list(MESSAGE_KEY), how="left_semi").select(*ROW_KEY)
-        over = rows.where(is_kind(Kind.MESSAGE)).join(sf.broadcast(bounds), on=list(INCARNATION), how="left_anti")
+        over = rows.where(is_kind(Kind.MESSAGE)).join(sf.broadcast(ended), on=list(INCARNATION), how="left_semi")
         return outlived.unionByName(named).unionByName(over.select(*ROW_KEY)).distinct()
 
     return dead

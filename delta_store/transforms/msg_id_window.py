@@ -7,21 +7,25 @@ from pyspark.sql import functions as sf
 
 from delta_store.transforms.row_order import INCARNATION, MESSAGE_KEY, Transform
 
+_USE = (*MESSAGE_KEY, "msg_id", "ts_ns")
 _STORED = "array<struct<seq: bigint, ts_ns: bigint, kept: boolean>>"
 
 
-def dedup_window(windows_ns: Mapping[str, int]) -> Transform:
+def dedup_window(windows_ns: Mapping[str, int], recent: DataFrame | None = None) -> Transform:
     """Drop a message whose id an earlier *kept* message of its stream bears, less than the window before it.
 
     ``windows_ns``: stream to its ``duplicate_window``; streams that are not named are left alone, and so are rows
-    without an id. A dropped message holds no window open, as in nats-server.
+    without an id. A dropped message holds no window open, as in nats-server. ``recent`` are rows that came before.
     """
     window = sf.lit(None).cast("bigint")
     for stream, length in windows_ns.items():
         window = sf.when(sf.col("stream") == sf.lit(stream), sf.lit(length)).otherwise(window)
 
     def without_repeats(rows: DataFrame) -> DataFrame:
-        repeats = rows.where(sf.col("msg_id").isNotNull()).transform(_repeats(window))
+        uses = rows.select(*_USE)
+        if recent is not None:
+            uses = uses.unionByName(recent.select(*_USE))
+        repeats = uses.where(sf.col("msg_id").isNotNull()).transform(_repeats(window))
         return rows.join(repeats, on=list(MESSAGE_KEY), how="left_anti").select(*rows.columns)
 
     return without_repeats

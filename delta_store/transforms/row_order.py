@@ -12,22 +12,6 @@ Transform = Callable[[DataFrame], DataFrame]
 INCARNATION = ("stream", "stream_id")
 MESSAGE_KEY = ("stream", "stream_id", "seq")
 ROW_KEY = ("stream", "stream_id", "seq", "event_no")
-JOURNAL_TYPES = {
-    "stream": "string",
-    "stream_id": "bigint",
-    "seq": "bigint",
-    "event_no": "bigint",
-    "kind": "string",
-    "subject": "string",
-    "ts_ns": "bigint",
-    "msg_id": "string",
-    "first_seq": "bigint",
-    "evicts": "bigint",
-    "headers": "binary",
-    "data": "binary",
-    "crc": "bigint",
-}
-"""The journal's columns in order, with Spark's names of their types."""
 
 
 def is_kind(kind: Kind) -> Column:

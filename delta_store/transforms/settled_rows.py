@@ -7,8 +7,8 @@ from pyspark.sql import functions as sf
 
 from conf.limits import SUBJECT_BUCKETS
 from delta_store.records import Kind
-from delta_store.settled_log import EVENTS_PARTITION
-from delta_store.transforms.row_order import JOURNAL_TYPES, Transform, is_kind
+from delta_store.schemas import EVENTS_PARTITION, JOURNAL_COLUMNS
+from delta_store.transforms.row_order import Transform, is_kind
 
 FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
 """Subjects that may name a folder as they are; others share the buckets."""
@@ -39,7 +39,7 @@ def settled_columns(exact: Collection[str]) -> Transform:
     """Journal rows in the columns of ``messages``; ``exact`` are the streams with few subjects."""
 
     def with_settled_columns(rows: DataFrame) -> DataFrame:
-        journal = [sf.col(name).cast(kind) for name, kind in JOURNAL_TYPES.items()]
+        journal = [sf.col(column.name).cast(column.delta_type) for column in JOURNAL_COLUMNS]
         size, partition = stored_size().alias("size"), subject_partition(exact).alias("subject_partition")
         return rows.select(*journal, size, partition)
 

@@ -5,7 +5,7 @@ from pyspark.sql import functions as sf
 
 from delta_store.records import Kind
 from delta_store.transforms.live_rows import END
-from delta_store.transforms.row_order import INCARNATION, Transform, is_kind, position
+from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_kind, position
 
 CONFIG = (
     "config struct<subjects: array<string>, max_age: bigint, max_msgs: bigint, max_bytes: bigint,"
@@ -48,3 +48,36 @@ def live_bounds(now_ns: Column | None) -> Transform:
         return streams.select(*INCARNATION, sf.lit(END).alias("up_to_seq"), oldest.alias("oldest_ts_ns"))
 
     return newest_bounds
+
+
+def ended_incarnations(rows: DataFrame) -> DataFrame:
+    """The incarnations that were deleted, or that a later one of the same name has replaced: stream, stream_id."""
+    newest = sf.max("stream_id").over(Window.partitionBy("stream"))
+    return (
+        rows.where(is_kind(Kind.STREAM) | is_kind(Kind.STREAM_DELETE))
+        .groupBy(*INCARNATION)
+        .agg(sf.bool_or(is_kind(Kind.STREAM_DELETE)).alias("deleted"))
+        .withColumn("newest", newest)
+        .where(sf.col("deleted") | (sf.col("stream_id") < sf.col("newest")))
+        .select(*INCARNATION)
+    )
+
+
+def superseded_events(before_ns: int) -> Transform:
+    """The keys of event rows from before a time that nothing needs any more.
+
+    The newest STREAM and the newest REMOVE row of an incarnation that lives are always kept.
+    """
+
+    def superseded(rows: DataFrame) -> DataFrame:
+        newest = Window.partitionBy(*INCARNATION, "kind").orderBy(position().desc())
+        ended = ended_incarnations(rows).withColumn("ended", sf.lit(True))
+        return (
+            rows.where(~is_kind(Kind.MESSAGE))
+            .withColumn("place", sf.row_number().over(newest))
+            .join(ended, on=list(INCARNATION), how="left")
+            .where((sf.col("ts_ns") < before_ns) & ((sf.col("place") > 1) | sf.col("ended")))
+            .select(*ROW_KEY)
+        )
+
+    return superseded

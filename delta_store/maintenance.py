@@ -1,0 +1,111 @@
+"""Keeps ``messages`` small and fast: dead rows deleted, small files merged, old files and log entries cleaned up.
+
+It runs in the settle process, between batches, because ``messages`` has one committer. Checkpoints and log cleanup
+are Delta's own, after every so many commits and by the table's retention, which is the history horizon.
+
+Order of deletion: an evicting message never leaves the table before the message it evicted. Files that lie wholly
+below a stream's first sequence may leave alone (all in them is dead by the watermark); everything else that is dead
+goes in one commit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from conf.clock import Clock
+from delta_store.messages_table import FolderFiles, MessagesTable
+from delta_store.settle_batch import Progress, SettleBatch
+from delta_store.transforms.live_rows import dead_at
+from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, live_bounds, superseded_events
+from delta_store.watermark import CommitNote, Op
+
+SMALL_FILE_BYTES = 16 * 1024 * 1024
+SMALL_FILES_MIN = 16
+"""Small files of one folder that are worth merging."""
+FOLDERS_NAMED_MAX = 64
+"""More folders than that are merged without naming them."""
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When maintenance is due, seconds."""
+
+    compact_interval_seconds: float = 300.0
+    """Also how often everything dead is deleted, however little it is."""
+    vacuum_interval_seconds: float = 3600.0
+    horizon_seconds: float = 7 * 24 * 3600.0
+
+
+class Maintenance:
+    """Does what is due; each round is bounded by the table's size, and logged."""
+
+    def __init__(self, table: MessagesTable, settle: SettleBatch, *, schedule: Schedule, clock: Clock) -> None:
+        self._table = table
+        self._settle = settle
+        self._schedule = schedule
+        self._clock = clock
+        self._round_at = self._vacuum_at = clock.monotonic()
+
+    def run_due(self) -> None:
+        """Wait for the batch that runs, then do what is due."""
+        with self._settle.lock:
+            progress = self._settle.progress()
+            now = self._clock.monotonic()
+            round_due = now - self._round_at >= self._schedule.compact_interval_seconds
+            if round_due or progress.debt.front_pays:
+                self.drop_dead_files(progress)
+            if progress.debt.scattered_pays or (round_due and progress.debt.scattered):
+                self.delete_dead_rows(progress)
+            if round_due:
+                self.compact(progress)
+                self._round_at = self._clock.monotonic()
+            if now - self._vacuum_at >= self._schedule.vacuum_interval_seconds:
+                self._table.vacuum()
+                self._vacuum_at = self._clock.monotonic()
+
+    def drop_dead_files(self, progress: Progress) -> int:
+        """Take out the files of which every message is dead, unread; returns how many rows they held."""
+        firsts = {stream: mark.first_seq for stream, mark in progress.watermarks.items() if mark.first_seq > 1}
+        dropped = self._table.drop_message_files(firsts, self._note(progress, Op.LIMITS))
+        progress.debt.note_dropped(dropped, progress.watermarks)
+        if dropped:
+            _log.info("dead files dropped", rows=dropped)
+        return dropped
+
+    def delete_dead_rows(self, progress: Progress) -> None:
+        """Apply every recorded effect up to the watermark, and forget events that nothing needs any more."""
+        self.drop_dead_files(progress)
+        rows, events = self._table.rows(), self._table.event_rows()
+        bounds = events.transform(existing_streams).transform(live_bounds(None))
+        dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
+        old_ns = self._clock.now_ns() - round(2 * self._schedule.horizon_seconds * 1e9)
+        dead = dead.unionByName(events.transform(superseded_events(old_ns)))
+        self._table.delete_rows(dead, self._note(progress, Op.LIMITS))
+        progress.debt.note_rewritten(sum(folder.rows for folder in self._table.folders()))
+        _log.info("dead rows deleted", rows_left=progress.debt.rows)
+
+    def compact(self, progress: Progress) -> int:
+        """Merge the small files of folders that have many; returns how many folders."""
+        folders = [one for one in self._table.folders(SMALL_FILE_BYTES) if one.small_files >= SMALL_FILES_MIN]
+        if folders:
+            where = _choosing(folders) if len(folders) <= FOLDERS_NAMED_MAX else None
+            self._table.compact(where, self._note(progress, Op.COMPACT))
+            _log.info("small files merged", folders=len(folders), files=sum(one.small_files for one in folders))
+        return len(folders)
+
+    @staticmethod
+    def _note(progress: Progress, op: Op) -> CommitNote:
+        return CommitNote(op, progress.note.watermarks, progress.note.batch)
+
+
+def _choosing(folders: Sequence[FolderFiles]) -> str:
+    return " OR ".join(
+        f"(stream = {_quoted(one.stream)} AND subject_partition = {_quoted(one.subject_partition)})" for one in folders
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

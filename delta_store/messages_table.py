@@ -1,0 +1,208 @@
+"""The settle job's hold on ``messages``: it makes the table, finds its position in it, and commits to it.
+
+Spark is the only committer, one process at a time. Each commit carries a :class:`CommitNote`, complete for all streams.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_store.schemas import EVENTS_PARTITION, MESSAGES_COLUMNS, MESSAGES_PARTITION_COLUMNS
+from delta_store.transforms.row_order import ROW_KEY
+from delta_store.watermark import CommitNote, Op
+
+STATISTICS = "stream_id,seq,event_no,kind,subject,ts_ns,msg_id,first_seq,evicts,size"
+"""Columns with file statistics: payloads have none, or the log would hold copies of them."""
+APP_ID = "silt-settle"
+CHECKPOINT_EVERY_COMMITS = 50
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+LONG_FOLDERS = "delta.randomizeFilePrefixes"
+_HISTORY_STEPS = (20, 100_000)
+
+
+class PositionLost(Exception):
+    """Someone else committed to ``messages``, or a commit's fate is unknown: the position must be read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """What one folder holds."""
+
+    stream: str
+    subject_partition: str
+    files: int
+    small_files: int
+    rows: int
+
+
+class MessagesTable:
+    """The table at ``path``, as one Spark session writes it."""
+
+    def __init__(self, spark: SparkSession, path: str, *, horizon_seconds: float) -> None:
+        self.spark = spark
+        self.path = path
+        self._horizon_seconds = int(horizon_seconds)
+        self._long_folders = False
+
+    def ensure(self) -> None:
+        """Make the table when there is none; an existing one gets the horizon of the settings."""
+        horizon = f"interval {self._horizon_seconds} seconds"
+        properties = {
+            "delta.enableDeletionVectors": "false",
+            "delta.enableChangeDataFeed": "false",
+            "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS),
+            "delta.dataSkippingStatsColumns": STATISTICS,
+            "delta.logRetentionDuration": horizon,
+            "delta.deletedFileRetentionDuration": horizon,
+        }
+        if DeltaTable.isDeltaTable(self.spark, self.path):
+            self._set_changed(properties)
+            return
+        maker = DeltaTable.create(self.spark).location(self.path).partitionedBy(*MESSAGES_PARTITION_COLUMNS)
+        for column in MESSAGES_COLUMNS:
+            maker = maker.addColumn(column.name, column.delta_type, comment=column.meaning)
+        for name, value in properties.items():
+            maker = maker.property(name, value)
+        with self._noted(CommitNote(Op.COMPACT, {})):
+            maker.execute()
+
+    def last_note(self) -> CommitNote:
+        """The newest note in the log; an empty one for a table without any append."""
+        for entries in _HISTORY_STEPS:
+            history = self._delta().history(entries)
+            noted = history.where(sf.col("userMetadata").isNotNull()).orderBy(sf.col("version").desc())
+            found = noted.select("userMetadata").head(1)
+            if found:
+                return CommitNote.from_json(found[0][0])
+        return CommitNote(Op.APPEND, {})
+
+    def version(self) -> int:
+        """The newest version."""
+        return int(self._snapshot().version())
+
+    def rows(self) -> DataFrame:
+        """All rows of the newest version."""
+        return self.spark.read.format("delta").load(self.path)
+
+    def event_rows(self) -> DataFrame:
+        """The event rows of the newest version."""
+        return self.rows().where(sf.col("subject_partition") == EVENTS_PARTITION)
+
+    def folders(self, small_file_bytes: int = 0) -> list[FolderFiles]:
+        """Each folder's files and rows, from the log alone."""
+        grouped = self._files().groupBy(*MESSAGES_PARTITION_COLUMNS)
+        counted = grouped.agg(
+            sf.count("*").alias("files"),
+            sf.count_if(sf.col("size") < small_file_bytes).alias("small_files"),
+            sf.sum("rows").alias("rows"),
+        )
+        return [FolderFiles(**row.asDict()) for row in counted.collect()]
+
+    def append(self, rows: DataFrame, note: CommitNote) -> None:
+        """Add rows in one commit, at most once for the note's batch number.
+
+        Raises :class:`PositionLost` when it can't be told that exactly this commit was added.
+        """
+        before = self.version()
+        writer = rows.write.format("delta").mode("append").option("userMetadata", note.as_json())
+        writer = writer.option("txnAppId", APP_ID).option("txnVersion", note.batch)
+        writer.partitionBy(*MESSAGES_PARTITION_COLUMNS).save(self.path)
+        if self.version() != before + 1:
+            raise PositionLost(f"version {before + 1} of {self.path} is not the append of batch {note.batch}")
+
+    def delete_rows(self, keys: DataFrame, note: CommitNote) -> None:
+        """Delete the rows with these (stream, stream_id, seq, event_no) in one commit, rewriting their files."""
+        same = " AND ".join(f"row.{name} = dead.{name}" for name in ROW_KEY)
+        with self._noted(note):
+            self._delta().alias("row").merge(keys.alias("dead"), same).whenMatchedDelete().execute()
+
+    def drop_message_files(self, dead: dict[str, int], note: CommitNote) -> int:
+        """Take whole message files out of the table without reading them; returns how many rows they held.
+
+        ``dead``: stream to the sequence below which all its messages are dead, whatever their incarnation.
+        """
+        if not dead:
+            return 0
+        below = sf.create_map(*(sf.lit(part) for pair in dead.items() for part in pair))[sf.col("stream")]
+        named = self._files().where((sf.col("subject_partition") != EVENTS_PARTITION) & (sf.col("seq_max") < below))
+        found = {row["path"]: row["rows"] for row in named.select("path", "rows").collect()}
+        if not found:
+            return 0
+        jvm = self._jvm()
+        transaction = self._log().startTransaction()
+        removed = jvm.java.util.ArrayList()
+        files = transaction.filterFiles().iterator()
+        while files.hasNext():
+            file = files.next()
+            if file.path() in found:
+                removed.add(file.remove())
+        actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(removed).toSeq()
+        manual = getattr(getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+        with self._noted(note):
+            transaction.commit(actions, manual)
+        return sum(found.values())
+
+    def compact(self, where: str | None, note: CommitNote) -> None:
+        """Merge small files, of the folders that ``where`` chooses; no row changes."""
+        optimizer = self._delta().optimize()
+        with self._noted(note):
+            (optimizer.where(where) if where else optimizer).executeCompaction()
+
+    def vacuum(self) -> None:
+        """Delete files that no version within the horizon needs."""
+        self._delta().vacuum(self._horizon_seconds / 3600)
+
+    def allow_long_folders(self) -> None:
+        """Stop naming folders after streams: some stream's name is too long for a file system."""
+        if not self._long_folders:
+            self._set_changed({LONG_FOLDERS: "true"})
+            self._long_folders = True
+
+    def _set_changed(self, wanted: dict[str, str]) -> None:
+        has = self._delta().detail().select("properties").head()
+        changed = {name: value for name, value in wanted.items() if has is None or has[0].get(name) != value}
+        if changed:
+            pairs = ", ".join(f"'{name}' = '{value}'" for name, value in changed.items())
+            with self._noted(CommitNote(Op.COMPACT, self.last_note().watermarks, self.last_note().batch)):
+                self.spark.sql(f"ALTER TABLE delta.`{self.path}` SET TBLPROPERTIES ({pairs})")
+
+    def _delta(self) -> DeltaTable:
+        return DeltaTable.forPath(self.spark, self.path)
+
+    def _files(self) -> DataFrame:
+        """One row per data file: path, stream, subject_partition, size (bytes), rows, seq_max."""
+        files = DataFrame(self._snapshot().allFiles().toDF(), self.spark)
+        stats = sf.from_json("stats", "numRecords bigint, maxValues struct<seq: bigint>")
+        return files.withColumn("said", stats).select(
+            "path",
+            sf.col("partitionValues")["stream"].alias("stream"),
+            sf.col("partitionValues")["subject_partition"].alias("subject_partition"),
+            "size",
+            sf.coalesce("said.numRecords", sf.lit(0)).alias("rows"),
+            sf.col("said.maxValues.seq").alias("seq_max"),
+        )
+
+    def _jvm(self) -> Any:
+        return self.spark._jvm  # noqa: SLF001 - Delta has no Python API for its log
+
+    def _log(self) -> Any:
+        session = self.spark._jsparkSession  # noqa: SLF001 - as above
+        return self._jvm().org.apache.spark.sql.delta.DeltaLog.forTable(session, self.path)
+
+    def _snapshot(self) -> Any:
+        none = self._jvm().scala.Option.empty()
+        return self._log().update(False, none, none)
+
+    @contextmanager
+    def _noted(self, note: CommitNote) -> Iterator[None]:
+        """Commits inside carry the note; only appends take it as an option."""
+        self.spark.conf.set(USER_METADATA, note.as_json())
+        try:
+            yield
+        finally:
+            self.spark.conf.unset(USER_METADATA)

@@ -1,0 +1,216 @@
+"""What is done with one batch of journal rows: the sink of the settle job.
+
+The position is the watermark in ``messages``, never Spark's checkpoint: rows at or below it are passed over, rows
+behind a gap stop the job, and a batch is appended once, whatever is killed between. Invariant: a commit's watermark
+covers exactly the rows that are in the table after it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import structlog
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from conf.limits import SETTLE_ROWS_PER_TASK
+from delta_store.folder_layout import FolderLayout
+from delta_store.messages_table import MessagesTable
+from delta_store.msg_id_guard import Int64s, MsgIdGuard, as_int64s
+from delta_store.records import Kind
+from delta_store.settle_debt import Debt
+from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
+from delta_store.transforms.msg_id_window import dedup_window
+from delta_store.transforms.row_order import is_kind
+from delta_store.transforms.settled_rows import laid_out, settled_columns
+from delta_store.transforms.stream_heads import existing_streams
+from delta_store.watermark import Care, CommitNote, JournalGap, Op, Run, Watermark, advance, care_for
+
+FOLDER_BYTES_MAX = 240
+"""Longest stream name, percent-encoded, that can name a folder on any file system."""
+_log = structlog.get_logger()
+
+
+class DamagedRows(Exception):
+    """Rows of the journal do not match their checksums: they are not carried on."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where settling stands; read from the table at start and after every error."""
+
+    note: CommitNote
+    layout: FolderLayout
+    debt: Debt
+    windows_ns: dict[str, int]
+    """Each stream's ``duplicate_window``."""
+    guard: MsgIdGuard = field(default_factory=MsgIdGuard)
+
+    @property
+    def watermarks(self) -> dict[str, Watermark]:
+        """How far each stream is settled."""
+        return dict(self.note.watermarks)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """One stream incarnation in a batch, see :func:`delta_store.transforms.batch_rows.summarise_runs`."""
+
+    run: Run
+    events: int
+    evictions: int
+    removals: int
+    ids: int
+    damaged: int
+    subjects: tuple[int, ...]
+
+
+class SettleBatch:
+    """Settles batches one after the other; ``lock`` is held while it does."""
+
+    def __init__(self, table: MessagesTable) -> None:
+        self._table = table
+        self._progress: Progress | None = None
+        self.lock = Lock()
+
+    def progress(self) -> Progress:
+        """Where settling stands; call it with the lock held."""
+        if self._progress is None:
+            self._progress = self._load()
+        return self._progress
+
+    def forget_position(self) -> None:
+        """Read the position from the table again before the next batch."""
+        self._progress = None
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Settle the rows of one batch; raises :class:`JournalGap`, :class:`DamagedRows` or what Spark raises."""
+        del batch_id  # starts at 0 with each new checkpoint, so it says nothing
+        with self.lock:
+            rows = batch.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                self._settle(rows)
+            except BaseException:
+                self.forget_position()
+                raise
+            finally:
+                rows.unpersist()
+
+    def _settle(self, rows: DataFrame) -> None:
+        progress = self.progress()
+        runs = _summary(rows)
+        care = care_for((one.run for one in runs), progress.watermarks)
+        if care is Care.NOTHING_NEW:
+            return
+        if care is Care.SIFT:
+            rows, runs = self._sift(rows, progress)
+        if damaged := sum(one.damaged for one in runs):
+            raise DamagedRows(f"{damaged} rows of the journal do not match their checksums")
+        if any(one.events for one in runs):
+            progress.windows_ns |= _windows(rows)
+        marks = advance(progress.watermarks, (one.run for one in runs))
+        kept = self._without_repeats(rows, runs, progress)
+        note = CommitNote(Op.APPEND, marks, progress.note.batch + 1)
+        self._append(kept, runs, note, progress)
+
+    def _append(self, rows: DataFrame, runs: Sequence[BatchRun], note: CommitNote, progress: Progress) -> None:
+        for one in runs:
+            progress.layout.admit(one.run.stream, one.subjects)
+            if len(one.run.stream.encode()) * 3 > FOLDER_BYTES_MAX:
+                self._table.allow_long_folders()
+        number = sum(one.run.messages + one.events for one in runs)
+        tasks = -(-number // SETTLE_ROWS_PER_TASK)
+        exact = progress.layout.exact(one.run.stream for one in runs)
+        self._table.append(rows.transform(settled_columns(exact)).transform(laid_out(tasks)), note)
+        progress.note = note
+        scattered = sum(one.evictions + one.removals for one in runs)
+        progress.debt.note_batch(number, scattered=scattered, watermarks=note.watermarks)
+
+    def _sift(self, rows: DataFrame, progress: Progress) -> tuple[DataFrame, list[BatchRun]]:
+        """The batch's rows that are new, each once, and their runs; nothing may be missing before them."""
+        new = rows.transform(above(progress.watermarks)).transform(once)
+        gap = new.transform(gaps_behind(progress.watermarks)).head(1)
+        if gap:
+            raise JournalGap(gap[0]["stream"], gap[0]["seq_before"], gap[0]["seq"])
+        return new, _summary(new)
+
+    def _without_repeats(self, rows: DataFrame, runs: Sequence[BatchRun], progress: Progress) -> DataFrame:
+        """Drop messages whose id is in their stream's window already; the gateway never lets one through."""
+        if not any(one.ids for one in runs):
+            return rows
+        hashes, times = _msg_ids(rows)
+        repeated = progress.guard.may_repeat(hashes)
+        longest = max(progress.windows_ns.values(), default=0)
+        progress.guard.remember(hashes, times, window_ns=longest)
+        if not repeated:
+            return rows
+        recent = _bearing_ids(self._table.rows()).where(sf.col("ts_ns") > int(times.min()) - longest)
+        kept = rows.transform(dedup_window(progress.windows_ns, recent)).persist(StorageLevel.MEMORY_AND_DISK)
+        if dropped := rows.count() - kept.count():
+            _log.warning("messages with an id of their window dropped", messages=dropped)
+        return kept
+
+    def _load(self) -> Progress:
+        table = self._table
+        table.ensure()
+        note = table.last_note()
+        folders = table.folders()
+        partitions: dict[str, list[str]] = {}
+        for folder in folders:
+            partitions.setdefault(folder.stream, []).append(folder.subject_partition)
+        progress = Progress(
+            note, FolderLayout(partitions), Debt(sum(folder.rows for folder in folders)), _windows(table.event_rows())
+        )
+        progress.debt.note_batch(0, scattered=0, watermarks=note.watermarks)
+        self._recall_ids(progress)
+        return progress
+
+    def _recall_ids(self, progress: Progress) -> None:
+        longest = max(progress.windows_ns.values(), default=0)
+        bearing = _bearing_ids(self._table.rows())
+        newest = bearing.agg(sf.max("ts_ns")).head()
+        if newest is None or newest[0] is None:
+            return
+        hashes, times = _msg_ids(bearing.where(sf.col("ts_ns") > newest[0] - longest))
+        progress.guard.remember(hashes, times, window_ns=longest)
+
+
+def _summary(rows: DataFrame) -> list[BatchRun]:
+    return [
+        BatchRun(
+            Run(
+                row.stream,
+                row.stream_id,
+                row.messages,
+                row.seq_min,
+                row.seq_max,
+                tuple(row.first),
+                tuple(row.last),
+                row.last_first_seq,
+            ),
+            row.events,
+            row.evictions,
+            row.removals,
+            row.ids,
+            row.damaged,
+            tuple(row.subjects),
+        )
+        for row in rows.transform(summarise_runs).collect()
+    ]
+
+
+def _bearing_ids(rows: DataFrame) -> DataFrame:
+    return rows.where(is_kind(Kind.MESSAGE) & sf.col("msg_id").isNotNull())
+
+
+def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
+    """Hash and time of each message that bears an id."""
+    hashed = sf.xxhash64("stream", "stream_id", "msg_id").alias("hash")
+    found = _bearing_ids(rows).select(hashed, "ts_ns").toArrow()
+    return as_int64s(found["hash"]), as_int64s(found["ts_ns"])
+
+
+def _windows(rows: DataFrame) -> dict[str, int]:
+    found = rows.transform(existing_streams).select("stream", "duplicate_window").collect()
+    return {row["stream"]: row["duplicate_window"] or 0 for row in found}
