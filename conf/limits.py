@@ -24,6 +24,9 @@ API_LEVEL = 5
 INTAKE_MESSAGES_MAX = 100_000
 INTAKE_BYTES_MAX = 128 * MIB
 
+COMMIT_RETRY_SECONDS = 0.25
+"""Pause before a group that found the disk full is committed again; publishes are refused meanwhile."""
+
 # --- Delta: ours ---
 SUBJECT_PARTITIONS_EXACT_MAX = 32
 """Subjects that a stream may have before its folders become buckets: more would flood the table with folders."""

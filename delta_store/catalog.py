@@ -42,9 +42,9 @@ class Catalog:
         """The stream that takes a subject."""
         return self._routes.stream_of(subject)
 
-    def tidy(self) -> None:
-        """Free what subjects without messages hold; voids routes. Call it between runs of messages."""
-        if sum(state.index.renumber_subjects() for state in self.streams.values()):
+    def tidy(self, state: StreamState) -> None:
+        """Free what subjects without messages hold, now and then; voids routes. Call it between runs of messages."""
+        if state.index.renumber_subjects():
             self._routes.clear()
 
     def create(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
@@ -90,9 +90,7 @@ class Catalog:
         self._record_removal(state, [seq], "delete", erase=erase, now_ns=now_ns, rows=rows)
         return True
 
-    def purge(
-        self, name: str, *, now_ns: int, rows: RowColumns, subject: str = "", seq: int = 0, keep: int = 0
-    ) -> int:
+    def purge(self, name: str, *, now_ns: int, rows: RowColumns, subject: str = "", seq: int = 0, keep: int = 0) -> int:
         """Remove messages of a subject filter (all by default), below ``seq`` or but the last ``keep``.
 
         Returns how many were removed; raises 10059 and, when purges are denied, 10110. Purged messages are erased:

@@ -98,7 +98,7 @@ def store_run(config: StreamConfig, index: StreamIndex, *, sids: Ints, ts_ns: In
         return Effects(index.first_seq, None)
     over_messages = np.arange(1, len(seqs) + 1) + (before_messages - config.max_msgs) if config.max_msgs > 0 else None
     over_bytes = np.cumsum(sizes) + (before_bytes - config.max_bytes) if config.max_bytes > 0 else None
-    firsts = _firsts_after_cuts(index, over_messages, over_bytes)
+    firsts = _firsts_after_cuts(index, len(seqs), over_messages=over_messages, over_bytes=over_bytes)
     index.advance_first(int(firsts[-1]))
     return Effects(firsts, None)
 
@@ -165,15 +165,15 @@ def _firsts_after_evictions(index: StreamIndex, evicts: Ints) -> Ints | int:
     return firsts
 
 
-def _firsts_after_cuts(index: StreamIndex, over_messages: Ints | None, over_bytes: Ints | None) -> Ints:
+def _firsts_after_cuts(index: StreamIndex, run: int, *, over_messages: Ints | None, over_bytes: Ints | None) -> Ints:
     """The first sequence after each message of a run that was added, when the oldest go until nothing is over.
 
-    Both arguments: by how much the limit would be exceeded after each message if nothing were removed.
+    ``over_…``: by how much the limit would be exceeded after each message if nothing were removed.
     """
     most = max(0, int(over_messages[-1])) if over_messages is not None else 0
     largest = max(0, int(over_bytes[-1])) if over_bytes is not None else 0
     front, sizes = index.head(most + 1, largest)
-    number = np.zeros(len(over_messages if over_messages is not None else over_bytes or ()), np.int64)
+    number = np.zeros(run, np.int64)
     if over_messages is not None:
         number = np.maximum(number, over_messages)
     if over_bytes is not None:

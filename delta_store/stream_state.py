@@ -66,16 +66,12 @@ class StreamState:
         self.clock_ns = first + rows - 1
         return first
 
-    def store_one(self, sid: int, *, ts_ns: int, size: int, msg_id: str | None) -> tuple[int, int]:
-        """Store the next message; returns the stream's first sequence then and the evicted one (0 for none)."""
-        effects = retention.store_one(self.config, self.index, sid=sid, ts_ns=ts_ns, size=size)
-        if msg_id:
-            self.dedup.remember(msg_id, self.index.last_seq, ts_ns)
-        self.last_msg_id = msg_id or ""
-        return effects
+    def store_one(self, sid: int, *, ts_ns: int, size: int) -> tuple[int, int]:
+        """As :meth:`store_run` for one message; returns the first sequence then and the evicted one (0 for none)."""
+        return retention.store_one(self.config, self.index, sid=sid, ts_ns=ts_ns, size=size)
 
     def store_run(self, sids: Ints, *, ts_ns: Ints, sizes: Ints, last_msg_id: str | None) -> Effects:
-        """Store the next messages; the caller has checked that none is refused and remembers their ids itself."""
+        """Store the next messages; the caller has checked that none is refused, and remembers their ids."""
         self.last_msg_id = last_msg_id or ""
         return retention.store_run(self.config, self.index, sids=sids, ts_ns=ts_ns, sizes=sizes)
 

@@ -1,0 +1,252 @@
+"""The publish decision: messages in, journal rows and acknowledgements out; the in-memory state changes at once.
+
+Theory of operation. A run of messages is split by stream (streams are independent of each other, so only the order
+within one matters). Messages that nothing can refuse, which is almost all, gather and are stored in bulk: sequences,
+times, limits and acknowledgements are computed for the whole run. A message that needs a look (conditional headers, a
+duplicate, a stream that may be full) ends the bulk before it and is decided alone. The result is the same as deciding
+each message alone, one after the other.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from conf.limits import HEADER_BYTES_MAX
+from delta_store import retention
+from delta_store.api_errors import ApiError
+from delta_store.catalog import Catalog
+from delta_store.records import Kind
+from delta_store.routes import Route
+from delta_store.segments import Ints
+from delta_store.stream_state import StreamState
+from ingest import publish_checks
+from ingest.group import Group
+from ingest.leaf_protocol import Message
+from ingest.pub_ack import PubAcks, pub_acks
+from ingest.publish_headers import fields, plain_msg_id, stored
+
+_OVERHEAD = 30
+_HEADER_OVERHEAD = 4
+_MESSAGE = Kind.MESSAGE.value
+_SINGLY_MAX = 4
+"""Runs up to this length are stored one by one: numpy pays off only for more."""
+NOT_UTF8 = ApiError(400, 10003, "bad request: the subject is not valid UTF-8")
+
+
+class _Run(NamedTuple):
+    """Messages of one stream, column by column (equal lengths)."""
+
+    subjects: Sequence[str]
+    sids: Sequence[int]
+    replies: Sequence[bytes]
+    headers: Sequence[bytes]
+    payloads: Sequence[bytes]
+
+
+class _Accepted(NamedTuple):
+    """Messages of one stream that will be stored, column by column (equal lengths)."""
+
+    subjects: Sequence[str]
+    sids: Sequence[int]
+    replies: Sequence[bytes]
+    headers: Sequence[bytes | None] | None
+    """None when no message has any."""
+    payloads: Sequence[bytes]
+    msg_ids: Sequence[str | None] | None
+    """None when no message has any; ids are in the dedup window already."""
+
+
+def decide(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> None:
+    """Decide each message in turn and add what follows from it to ``group``; ``now_ns`` is the time of all of them."""
+    if not messages:
+        return
+    raw_subjects, replies, headers, payloads = zip(*messages, strict=True)
+    routes = catalog.routes(raw_subjects)
+    if None not in routes:
+        states, subjects, sids = zip(*routes, strict=True)
+        if len(set(states)) == 1 and min(sids) >= 0:
+            _decide_stream(catalog, states[0], _Run(subjects, sids, replies, headers, payloads), now_ns, group)
+            return
+    parts: dict[StreamState, list[tuple[Route, Message]]] = {}
+    for route, message in zip(routes, messages, strict=True):
+        if route is None:
+            continue
+        if route.sid >= 0:
+            parts.setdefault(route.state, []).append((route, message))
+        elif message.reply and not route.state.config.no_ack:
+            group.replies.append(pub_acks(route.state.name, catalog.domain).failed(message.reply, NOT_UTF8))
+    for state, part in parts.items():
+        found, own = zip(*part, strict=True)
+        _, own_replies, own_headers, own_payloads = zip(*own, strict=True)
+        _, subjects, sids = zip(*found, strict=True)
+        _decide_stream(catalog, state, _Run(subjects, sids, own_replies, own_headers, own_payloads), now_ns, group)
+
+
+def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> None:
+    """Decide messages of one stream."""
+    catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
+    state.dedup.forget(now_ns)
+    intake = _Intake(state, pub_acks(state.name, catalog.domain), now_ns, group)
+    if not any(run.headers) and intake.takes_all(run):
+        intake.store(_Accepted(run.subjects, run.sids, run.replies, None, run.payloads, None))
+    else:
+        intake.sift(run)
+    catalog.tidy(state)
+
+
+class _Intake:
+    """Takes messages into one stream."""
+
+    __slots__ = ("acks", "group", "now_ns", "state")
+
+    def __init__(self, state: StreamState, acks: PubAcks, now_ns: int, group: Group) -> None:
+        self.state = state
+        self.acks = acks
+        self.now_ns = now_ns
+        self.group = group
+
+    def takes_all(self, run: _Run) -> bool:
+        """Whether neither sizes nor a full stream nor a fast batch can make the stream refuse any of these."""
+        config = self.state.config
+        if 0 < config.max_msg_size < max(map(len, run.payloads)) and not any(run.headers):
+            return False
+        return not _has_fast_batch(run.replies) and self._never_full(run)
+
+    def _never_full(self, run: _Run) -> bool:
+        config = self.state.config
+        if config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0):
+            return True
+        longest = max(map(len, run.subjects)) * 4 + _OVERHEAD + _HEADER_OVERHEAD
+        size = sum(map(len, run.payloads)) + sum(map(len, run.headers)) + len(run.subjects) * longest
+        return retention.has_room(config, self.state.index, messages=len(run.subjects), size=size)
+
+    def sift(self, run: _Run) -> None:
+        """Store what is plain in bulk and decide the rest one by one, all in order."""
+        state = self.state
+        room = self._never_full(run)
+        largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
+        first_ts = max(self.now_ns, state.clock_ns + 1)
+        batched = _has_fast_batch(run.replies)
+        start = 0
+        msg_ids: list[str | None] = []
+        find, remember = state.dedup.find, state.dedup.remember
+        for place, (header, payload) in enumerate(zip(run.headers, run.payloads, strict=True)):
+            msg_id = plain_msg_id(header) if header else ""
+            if (
+                msg_id is None
+                or not room
+                or len(header) + len(payload) > largest
+                or len(header) > HEADER_BYTES_MAX
+                or (msg_id and find(msg_id))
+                or batched
+            ):
+                self._store_part(run, start, msg_ids)
+                self._decide_alone(run, place)
+                start, msg_ids = place + 1, []
+                first_ts = max(self.now_ns, state.clock_ns + 1)
+            else:
+                if msg_id:
+                    gathered = len(msg_ids)
+                    remember(msg_id, state.index.last_seq + 1 + gathered, first_ts + gathered)
+                msg_ids.append(msg_id or None)
+        self._store_part(run, start, msg_ids)
+
+    def _store_part(self, run: _Run, start: int, msg_ids: list[str | None]) -> None:
+        """Store the messages of a run from ``start`` on, as many as there are ids."""
+        if msg_ids:
+            part = slice(start, start + len(msg_ids))
+            headers = [header or None for header in run.headers[part]]
+            columns = (run.subjects[part], run.sids[part], run.replies[part], headers, run.payloads[part], msg_ids)
+            self.store(_Accepted(*columns))
+
+    def _decide_alone(self, run: _Run, place: int) -> None:
+        """Decide one message with all checks."""
+        state, raw, reply = self.state, run.headers[place], run.replies[place]
+        subject, payload = run.subjects[place], run.payloads[place]
+        found = fields(raw) if raw else {}
+        header = stored(raw) if raw else None
+        error = publish_checks.before_msg_id(state, subject, found, reply=reply)
+        msg_id = publish_checks.text(found.get(b"Nats-Msg-Id", b"")) or None
+        original = state.dedup.find(msg_id) if msg_id and not error else 0
+        header_bytes = len(header or b"")
+        if not error and not original:
+            sizes = (header_bytes, header_bytes + len(payload))
+            size = _OVERHEAD + len(subject.encode()) + len(payload) + (header_bytes + _HEADER_OVERHEAD if header else 0)
+            error = publish_checks.after_msg_id(state, found, header_bytes=sizes[0], bytes_=sizes[1])
+            error = error or publish_checks.fullness(state, sid=run.sids[place], size=size)
+        if error or original:
+            if reply and not state.config.no_ack:
+                refused = self.acks.failed(reply, error) if error else self.acks.duplicate(reply, original)
+                self.group.replies.append(refused)
+            return
+        if msg_id:
+            state.dedup.remember(msg_id, state.index.last_seq + 1, max(self.now_ns, state.clock_ns + 1))
+        self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
+
+    def store(self, accepted: _Accepted) -> None:
+        """Store messages that nothing refuses: state, rows and acknowledgements."""
+        state, number = self.state, len(accepted.subjects)
+        first_seq = state.index.last_seq + 1
+        first_ts = state.tick(self.now_ns, number)
+        sizes = np.fromiter(map(len, accepted.payloads), np.int64, number)
+        content = int(sizes.sum())
+        if accepted.headers is not None:
+            header_sizes = [len(header) if header else 0 for header in accepted.headers]
+            content += sum(header_sizes)
+            sizes += [size and size + _HEADER_OVERHEAD for size in header_sizes]
+        sizes += _subject_sizes(accepted.subjects) + _OVERHEAD
+        first_seqs, evicts = self._apply(accepted, first_ts=first_ts, sizes=sizes)
+        self._add_rows(accepted, first_seq=first_seq, first_ts=first_ts, effects=(first_seqs, evicts))
+        self.group.bytes += content
+        if not state.config.no_ack:
+            self.group.replies += self.acks.stored_run(accepted.replies, first_seq)
+
+    def _apply(self, accepted: _Accepted, *, first_ts: int, sizes: Ints) -> tuple[list[int], list[int]]:
+        """Change the state; returns first sequence and evicted message of each row."""
+        state, number = self.state, len(sizes)
+        last_msg_id = accepted.msg_ids[-1] if accepted.msg_ids is not None else None
+        if number <= _SINGLY_MAX:
+            columns = zip(accepted.sids, sizes.tolist(), strict=True)
+            stored_ = [
+                state.store_one(sid, ts_ns=first_ts + place, size=size) for place, (sid, size) in enumerate(columns)
+            ]
+            state.last_msg_id = last_msg_id or ""
+            return [first for first, _ in stored_], [evicted for _, evicted in stored_]
+        sids = np.fromiter(accepted.sids, np.int64, number)
+        ts_ns = np.arange(first_ts, first_ts + number)
+        firsts, evicts = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=last_msg_id)
+        return (
+            [firsts] * number if isinstance(firsts, int) else firsts.tolist(),
+            [0] * number if evicts is None else evicts.tolist(),
+        )
+
+    def _add_rows(
+        self, accepted: _Accepted, *, first_seq: int, first_ts: int, effects: tuple[list[int], list[int]]
+    ) -> None:
+        rows, state, number = self.group.rows, self.state, len(accepted.subjects)
+        rows.stream += [state.name] * number
+        rows.stream_id += [state.stream_id] * number
+        rows.seq += range(first_seq, first_seq + number)
+        rows.event_no += [state.event_no] * number
+        rows.kind += [_MESSAGE] * number
+        rows.subject += accepted.subjects
+        rows.ts_ns += range(first_ts, first_ts + number)
+        rows.msg_id += accepted.msg_ids if accepted.msg_ids is not None else repeat(None, number)
+        rows.first_seq += effects[0]
+        rows.evicts += effects[1]
+        rows.headers += accepted.headers if accepted.headers is not None else repeat(None, number)
+        rows.data += accepted.payloads
+
+
+def _has_fast_batch(replies: Sequence[bytes]) -> bool:
+    """Whether one of the messages may belong to a fast batch, which the stream refuses."""
+    return publish_checks.FAST_BATCH_REPLY in b"\n".join(replies)
+
+
+def _subject_sizes(subjects: Sequence[str]) -> Ints:
+    """Bytes of each subject."""
+    if "".join(subjects).isascii():
+        return np.fromiter(map(len, subjects), np.int64, len(subjects))
+    return np.array([len(subject.encode()) for subject in subjects], np.int64)

@@ -1,0 +1,102 @@
+"""Why a stream refuses a message: nats-server's checks in nats-server's order, decided without changing anything.
+
+The order is that of its standalone publish path (server/stream.go, processJetStreamMsg): features that the stream does
+not have, expectations, the message id, sizes, and only then whether the stream is full. Features that Silt's streams
+never have give the errors of a stream where they are off.
+"""
+
+from collections.abc import Mapping
+
+from conf.limits import HEADER_BYTES_MAX
+from delta_store import api_errors, retention, subjects
+from delta_store.api_errors import ApiError
+from delta_store.stream_state import StreamState
+from ingest.publish_headers import is_increment, sequence, ttl_seconds
+
+Fields = Mapping[bytes, bytes]
+
+_LAST = b"Nats-Expected-Last-Sequence"
+_LAST_SUBJECT = b"Nats-Expected-Last-Subject-Sequence"
+_LAST_SUBJECT_OF = b"Nats-Expected-Last-Subject-Sequence-Subject"
+FAST_BATCH_REPLY = b".$FI"
+"""How the reply subject of a message of a fast batch ends."""
+
+
+def before_msg_id(state: StreamState, subject: str, fields: Fields, *, reply: bytes = b"") -> ApiError | None:
+    """What is wrong with a message before its message id is looked at."""
+    return (
+        _features(state, fields, reply) or _expectations(state, subject, fields) or _schedules(subject, fields) or None
+    )
+
+
+def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int, bytes_: int) -> ApiError | None:
+    """What is wrong with a message that is no duplicate; sizes are of header block and header plus payload."""
+    expected = fields.get(b"Nats-Expected-Last-Msg-Id")
+    if expected is not None and text(expected) != state.last_msg_id:
+        return api_errors.wrong_last_msg_id(state.last_msg_id)
+    if b"Nats-Rollup" in fields:
+        return api_errors.rollup_failed("rollup not permitted")
+    if 0 < state.config.max_msg_size < bytes_:
+        return api_errors.MESSAGE_TOO_LARGE.error
+    if header_bytes > HEADER_BYTES_MAX:
+        return api_errors.HEADER_TOO_LARGE.error
+    ttl = fields.get(b"Nats-TTL")
+    return ApiError(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
+
+
+def fullness(state: StreamState, *, sid: int, size: int) -> ApiError | None:
+    """Whether a stream with discard new has no room for a message of this stored size."""
+    reason = retention.refusal(state.config, state.index, sid=sid, size=size)
+    return api_errors.store_failed(reason) if reason else None
+
+
+def text(value: bytes) -> str:
+    """A header value as text; what is not UTF-8 is spelled out, so that equal text means equal bytes."""
+    return value.decode(errors="backslashreplace")
+
+
+def _features(state: StreamState, fields: Fields, reply: bytes) -> ApiError | None:
+    """Headers of features that the stream does not have, and the expected stream among them."""
+    if reply.endswith(FAST_BATCH_REPLY):
+        return api_errors.BATCH_PUBLISH_DISABLED.error
+    if not fields:
+        return None
+    if b"Nats-Batch-Id" in fields:
+        return api_errors.ATOMIC_PUBLISH_DISABLED.error
+    increment = fields.get(b"Nats-Incr")
+    if increment is not None:
+        invalid = ApiError(400, 10171, "message counter increment is invalid")
+        return api_errors.COUNTERS_DISABLED.error if is_increment(increment) else invalid
+    if fields.get(b"Nats-Expected-Stream", state.name.encode()) != state.name.encode():
+        return api_errors.EXPECTED_STREAM_MISMATCH.error
+    return api_errors.TTL_DISABLED.error if ttl_seconds(fields.get(b"Nats-TTL", b"00")) else None
+
+
+def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiError | None:
+    """The sequences that the publisher expects to be the last ones."""
+    expected = fields.get(_LAST_SUBJECT)
+    if expected is not None:
+        of = fields.get(_LAST_SUBJECT_OF)
+        last = state.index.last_by_subject(subject if of is None else text(of))
+        if sequence(expected) != last:
+            return api_errors.wrong_last_sequence(last)
+    elif _LAST_SUBJECT_OF in fields:
+        return api_errors.EXPECTED_SUBJECT_SEQUENCE_MISSING.error
+    expected = fields.get(_LAST)
+    if expected is not None and sequence(expected) != state.index.last_seq:
+        return api_errors.wrong_last_sequence(state.index.last_seq)
+    return None
+
+
+def _schedules(subject: str, fields: Fields) -> ApiError | None:
+    """Headers of message schedules, and the one that only servers may set."""
+    if b"Nats-Schedule" in fields or b"Nats-Schedule-Time-Zone" in fields:
+        return api_errors.SCHEDULES_DISABLED.error
+    scheduler, following = fields.get(b"Nats-Scheduler"), fields.get(b"Nats-Schedule-Next")
+    if scheduler is not None or following is not None:
+        named = text(scheduler or b"")
+        sound = following == b"purge" and subjects.literal(named) and named != subject
+        return api_errors.SCHEDULES_DISABLED.error if sound else ApiError(
+            400, 10212, "message schedules invalid scheduler"
+        )  # fmt: skip
+    return api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None

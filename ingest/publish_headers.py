@@ -1,0 +1,78 @@
+"""The header block of a published message: what the server reads from it and what of it is stored.
+
+The block is kept byte for byte but for what nats-server takes out: the rest of a status line and one
+``Nats-Request-Info``. Names are matched exactly, as nats-server does, and of a repeated header the first counts.
+"""
+
+import re
+
+LINE = b"NATS/1.0\r\n"
+_EMPTY = b"NATS/1.0\r\n\r\n"
+_MSG_ID = b"\r\nNats-Msg-Id:"
+_REQUEST_INFO = b"\r\nNats-Request-Info:"
+_fields = re.compile(rb"\r\n(Nats-[^:\r\n]*): *(.*?)(?=\r\n)", re.DOTALL).findall
+_COUNT = re.compile(rb"[0-9]{1,19}")
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+_DURATION = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+")
+_DURATION_PART = re.compile(rb"([0-9.]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
+_SECONDS = {b"ns": 1e-9, b"us": 1e-6, b"\xc2\xb5s": 1e-6, b"\xce\xbcs": 1e-6, b"ms": 1e-3, b"s": 1.0, b"m": 60.0}
+
+
+def plain_msg_id(header: bytes) -> str | None:
+    """The message id when nothing else in the block concerns the server; empty when there is none.
+
+    None means that the block needs the full look: :func:`fields` and :func:`stored`.
+    """
+    if not header.startswith(LINE):
+        return None
+    concerns = header.count(b"Nats-")
+    if not concerns:
+        return ""
+    start = header.find(_MSG_ID)
+    if concerns > 1 or start < 0:
+        return None
+    start += len(_MSG_ID)
+    return header[start : header.find(b"\r\n", start)].lstrip(b" ").decode(errors="backslashreplace")
+
+
+def fields(header: bytes) -> dict[bytes, bytes]:
+    """The ``Nats-…`` headers that have a value."""
+    found: dict[bytes, bytes] = {}
+    for name, value in _fields(header):
+        found.setdefault(name, value)
+    return {name: value for name, value in found.items() if value}
+
+
+def stored(header: bytes) -> bytes | None:
+    """The block as it is kept; None when nothing of it is left."""
+    if header.startswith(b"NATS/1.0") and not header.startswith(LINE):
+        rest = header[header.find(b"\r\n") :]
+        if rest == b"\r\n\r\n":
+            return None
+        header = b"NATS/1.0" + rest
+    start = header.find(_REQUEST_INFO)
+    if start >= 0:
+        header = header[:start] + header[header.find(b"\r\n", start + 2) :]
+        if header == _EMPTY:
+            return None
+    return header or None
+
+
+def sequence(value: bytes) -> int:
+    """An expected sequence; -1, which no sequence equals, for anything that is none."""
+    return int(value) if _COUNT.fullmatch(value) else -1
+
+
+def is_increment(value: bytes) -> bool:
+    """Whether this is a number that a counter can be increased by."""
+    return _INTEGER.fullmatch(value) is not None
+
+
+def ttl_seconds(value: bytes) -> int | None:
+    """A per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
+    if value.lower() == b"never":
+        return -1
+    if _DURATION.fullmatch(value):
+        seconds = sum(float(number) * _SECONDS.get(unit, 3600.0) for number, unit in _DURATION_PART.findall(value))
+        return int(seconds) if seconds >= 1 and not value.startswith(b"-") else None
+    return int(value) if value.isdigit() and value != b"0" else None
