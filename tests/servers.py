@@ -22,6 +22,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+AGAINST = os.environ.get("COMPARE_AGAINST", "silt")
 _CLIENT_PORT = re.compile(r"Listening for client connections on (\S+):(\d+)")
 _LEAF_PORT = re.compile(r"Listening for leafnode connections on (\S+):(\d+)")
 _READY = re.compile(r"ready (nats://\S+) (http://\S+)")
@@ -223,6 +224,23 @@ def silt_server(folder: Path, *, api_over: str = "leaf") -> Iterator[Gateway]:
         gateway(hub, folder / "data", api_over=api_over) as running,
     ):
         yield running
+
+
+@contextmanager
+def side_by_side(folder: Path) -> Iterator[tuple[str, str]]:
+    """URLs of a fresh nats-server with JetStream and of a fresh Silt; both answer.
+
+    With :data:`AGAINST` set to ``nats-server`` the second is one too: shows that what a test compares is deterministic.
+    """
+    with nats_server(folder / "reference", jetstream=True) as reference:
+        wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
+        if AGAINST == "nats-server":
+            with nats_server(folder / "same", jetstream=True) as same:
+                wait_until(lambda: answers_api(same.url) or None, what="nats-server's JetStream answers")
+                yield reference.url, same.url
+        else:
+            with silt_server(folder / "silt") as silt:
+                yield reference.url, silt.hub.url
 
 
 @dataclass(frozen=True, slots=True)

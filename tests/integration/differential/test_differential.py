@@ -1,9 +1,7 @@
 """Every scenario, once against nats-server and once against Silt: the same answers, apart from a written list."""
 
 import asyncio
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,29 +14,19 @@ from tests.integration.differential import (
 from tests.integration.differential.allowed import ALLOWED
 from tests.integration.differential.side import SCENARIOS, Scenario, Side
 from tests.integration.differential.transcript import Transcript, differences
+from tests.servers import AGAINST, side_by_side
 from tests.wire import Wire
-from tests.servers import answers_api, nats_server, silt_server, wait_until
 
 SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct)
 STEPS_LEAST = 150
-# Set to "nats-server" to compare nats-server with itself: shows that what is compared is deterministic.
-AGAINST = os.environ.get("DIFFERENTIAL_AGAINST", "silt")
 _steps_seen: dict[str, int] = {}
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """URLs of a fresh nats-server with JetStream and of a fresh Silt."""
-    folder: Path = tmp_path_factory.mktemp("differential")
-    with nats_server(folder / "reference", jetstream=True) as reference:
-        wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
-        if AGAINST == "nats-server":
-            with nats_server(folder / "same", jetstream=True) as same:
-                wait_until(lambda: answers_api(same.url) or None, what="nats-server's JetStream answers")
-                yield reference.url, same.url
-        else:
-            with silt_server(folder / "silt") as silt:
-                yield reference.url, silt.hub.url
+    with side_by_side(tmp_path_factory.mktemp("differential")) as urls:
+        yield urls
 
 
 async def run_scenario(url: str, steps: Scenario) -> Transcript:

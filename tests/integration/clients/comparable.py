@@ -1,0 +1,61 @@
+"""What a client printed, with all that may differ between two runs taken out."""
+
+import json
+import re
+import subprocess
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+_COMMAND_SECONDS = 120
+_PLACEHOLDERS = (
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( \+0000 UTC|Z)?"), "<time>"),
+    (re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE), ""),
+    (re.compile(r"(Host Version:) \S+"), r"\1 <version>"),
+    (re.compile(r"\bN[A-Z2-7]{55}\b"), "<server>"),
+    (re.compile(r"│ [\d.]+(ns|µs|ms|s|m\d+s) +│$", re.MULTILINE), "│ <age> │"),
+    (re.compile(r"\([\d.]+(ns|µs|ms|s)\)"), "(<age>)"),
+    # Columns are as wide as what is in them.
+    (re.compile(r"─+"), "─"),
+    (re.compile(r" +"), " "),
+)
+_TIME = re.compile(r"[1-9]\d{3}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+
+
+def run(command: list[str], *, cwd: Path | None = None) -> tuple[int, str]:
+    """Exit status, and standard output followed by standard error."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def comparable_text(text: str) -> str:
+    """A command's output with times, ages, versions and server names replaced, and columns of one width."""
+    for pattern, placeholder in _PLACEHOLDERS:
+        text = pattern.sub(placeholder, text)
+    return text
+
+
+def comparable_json(value: Any, key: str = "") -> Any:
+    """A JSON value with times, versions and server names replaced; zero times stay."""
+    if isinstance(value, dict):
+        return {name: comparable_json(item, name) for name, item in sorted(value.items())}
+    if isinstance(value, list):
+        return [comparable_json(item, key) for item in value]
+    if isinstance(value, datetime):
+        value = str(value)
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        return "<time>"
+    return {"leader": "<server>", "_nats.ver": "<version>"}.get(key, value)
+
+
+def pretty(value: Any) -> list[str]:
+    """A JSON value as lines, so that pytest shows where two of them differ."""
+    return json.dumps(comparable_json(value), indent=1, default=str, ensure_ascii=False).splitlines()
