@@ -298,12 +298,19 @@ def _unicode(value: str) -> str:
 
 def _raw(value: Any) -> str:
     """The JSON text of a value, compact."""
+    try:
+        return _compact(value)
+    except RecursionError:
+        raise JsonError("exceeded max depth") from None
+
+
+def _compact(value: Any) -> str:
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, _Members):
-        return "{" + ",".join(f"{_raw(key)}:{_raw(member)}" for key, member in value) + "}"
+        return "{" + ",".join(f"{_compact(key)}:{_compact(member)}" for key, member in value) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_raw, value)) + "]"
+        return "[" + ",".join(map(_compact, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 

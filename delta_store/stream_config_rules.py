@@ -52,6 +52,9 @@ _UNSUPPORTED = (
 )
 """Fields that Silt does not have yet: any value but the default is refused."""
 
+_BY_POINTER = ("mirror", "subject_transform", "republish")
+"""Objects that are set even when empty; an empty placement or consumer_limits is none."""
+
 _MIRROR_EXCLUDES: tuple[tuple[str, Fixed], ...] = (
     ("first_seq", api_errors.MIRROR_WITH_FIRST_SEQ),
     ("subjects", api_errors.MIRROR_WITH_SUBJECTS),
@@ -77,6 +80,8 @@ def normalise(request: Request, *, pedantic: bool = False) -> StreamConfig:
     if not config.subjects and not _is_set(request, "mirror") and not _is_set(request, "sources"):
         config = replace(config, subjects=(config.name,))
     _check_subjects(config)
+    if _is_set(request, "republish") and overlapping((request["republish"].get("dest", ""),), config.subjects):
+        raise stream_invalid_config("stream configuration for republish destination forms a cycle")
     if _is_set(request, "placement") and request["placement"].get("preferred"):
         raise stream_invalid_config("preferred server not permitted in placement")
     return config
@@ -153,11 +158,11 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_set(request: Request, name: str) -> bool:
-    """Whether a field has another value than Go's zero value; an empty placement counts as none."""
+    """Whether a field has another value than Go's zero value."""
     value = request.get(name)
-    if isinstance(value, dict) and name == "placement":
-        return any(value.values())
-    return value is not None if name == "mirror" else bool(value)
+    if name in _BY_POINTER:
+        return value is not None
+    return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
 def _update_refused(reason: str) -> ApiError:

@@ -1,0 +1,97 @@
+"""The rules of stream configurations, apart from the table that is held against a real nats-server."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delta_store.api_errors import ApiError
+from delta_store.stream_config import StreamConfig
+from delta_store.stream_config_rules import (
+    check_update,
+    normalise,
+    refuse_unsupported,
+    same_config,
+    with_required_level,
+)
+
+numbers = st.integers(min_value=-(2**63), max_value=2**63 - 1)
+words = st.text(alphabet="ab.*> $é", max_size=6)
+requests = st.fixed_dictionaries(
+    {"name": words},
+    optional={
+        "subjects": st.lists(words, max_size=3),
+        "description": words,
+        "max_msgs": numbers,
+        "max_bytes": numbers,
+        "max_age": numbers,
+        "max_msg_size": numbers,
+        "max_msgs_per_subject": numbers,
+        "max_consumers": numbers,
+        "duplicate_window": numbers,
+        "num_replicas": st.integers(-2, 8),
+        "discard": st.sampled_from(["old", "new"]),
+        "storage": st.sampled_from(["file", "memory"]),
+        "retention": st.sampled_from(["limits", "interest", "workqueue"]),
+        "no_ack": st.booleans(),
+        "allow_direct": st.booleans(),
+        "deny_delete": st.booleans(),
+        "deny_purge": st.booleans(),
+        "metadata": st.dictionaries(words, words, max_size=2),
+        "mirror": st.fixed_dictionaries({}, optional={"name": words}),
+        "sources": st.lists(st.none() | st.fixed_dictionaries({}, optional={"name": words}), max_size=2),
+        "subject_delete_marker_ttl": numbers,
+    },
+)
+
+
+@given(requests, st.booleans())
+def test_accepted_or_refused_and_then_stable(request: dict[str, Any], pedantic: bool) -> None:
+    """Any request is accepted or refused by an error; what was accepted is accepted again, unchanged, from its JSON."""
+    try:
+        config = normalise(request, pedantic=pedantic)
+        refuse_unsupported(request)
+    except ApiError:
+        return
+    shown = config.as_json()
+    assert normalise(shown, pedantic=pedantic) == config
+    assert StreamConfig.from_json(shown) == config
+    refuse_unsupported(shown)
+    if config.num_replicas == 1:
+        check_update(config, config, shown)
+
+
+def test_required_level_replaces_what_replies_add() -> None:
+    """Metadata that only replies carry is not kept; the level that the stream needs is ours to say."""
+    given_metadata = {"_nats.ver": "x", "_nats.level": "9", "_nats.req.level": "7", "k": "v"}
+    assert with_required_level(given_metadata) == {"_nats.req.level": "0", "k": "v"}
+
+
+def test_same_config_looks_past_reserved_metadata() -> None:
+    """A stream is the same whatever its request said about levels and versions, but not with other metadata."""
+    config = StreamConfig("S", subjects=("S",), metadata={"k": "v", "_nats.req.level": "0"})
+    assert same_config(replace(config, metadata={"k": "v", "_nats.ver": "1"}), config)
+    assert not same_config(replace(config, metadata={"k": "w"}), config)
+    assert not same_config(replace(config, max_msgs=1), config)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"consumer_limits": {"max_ack_pending": 0}},
+        {"placement": {"tags": [], "cluster": ""}},
+        {"sources": [], "first_seq": 0, "persist_mode": "", "allow_msg_ttl": False},
+    ],
+)
+def test_defaults_of_what_is_missing_are_fine(fields: dict[str, Any]) -> None:
+    """A field that Silt does not have may be there with its default."""
+    refuse_unsupported({"name": "S", **fields})
+
+
+@pytest.mark.parametrize("field", ["mirror", "republish", "subject_transform"])
+def test_empty_objects_that_mean_something_are_refused(field: str) -> None:
+    """An empty mirror, republish or transform is one all the same: it is not silently ignored."""
+    with pytest.raises(ApiError, match=field):
+        refuse_unsupported({"name": "S", field: {}})
