@@ -21,7 +21,7 @@ STREAM_LIFE = (
     "stream add OVERLAP --subjects=orders.new --defaults",
     "stream add BAD.NAME --subjects=bad --defaults",
     "pub orders.new first",
-    "pub orders.{{Count}} message-{{Count}} --count=5 --jetstream -H A:1 -H B:2",
+    "pub orders.{{Count}} message-{{Count}} --count=5 --jetstream -H A:1",
     "pub events.x e{{Count}} --count=4 --jetstream",
     "pub nowhere lost --jetstream",
     "stream ls",
