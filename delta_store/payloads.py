@@ -1,0 +1,70 @@
+"""Payloads by sequence, from wherever they are: memory, the journal's files, the settled files.
+
+What is in memory is given at once on the loop; everything else goes through :meth:`Payloads.fetch`, which blocks and
+belongs into a worker thread. Which sequences are live is not decided here.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from delta_store.journal_tail import JournalTail
+from delta_store.read_errors import FileGone
+from delta_store.records import RowColumns
+from delta_store.settled import SettledTable
+from delta_store.stored_message import StoredMessage
+from delta_store.tail_cache import TailCache
+
+TAIL_BYTES: Final = 128 * 1024 * 1024
+_TRIES: Final = 3
+
+
+class Payloads:
+    """All payloads of the store; only :meth:`fetch` touches files."""
+
+    def __init__(self, settled: SettledTable, journal: JournalTail, *, tail_bytes: int = TAIL_BYTES) -> None:
+        self._settled = settled
+        self._journal = journal
+        self.tail = TailCache(tail_bytes)
+
+    def stored(self, rows: RowColumns, *, payload_bytes: int | None = None) -> None:
+        """Keep rows that are durable now; they must not change any more."""
+        self.tail.add(rows, payload_bytes=payload_bytes)
+
+    def now(self, stream: str, stream_id: int, seq: int) -> StoredMessage | None:
+        """The message if it is in memory."""
+        return self.tail.get(stream, stream_id, seq)
+
+    def run_now(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StoredMessage]:
+        """The messages of ascending sequences up to the first that is not in memory."""
+        return self.tail.run(stream, stream_id, seqs)
+
+    def fetch(
+        self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
+    ) -> dict[int, StoredMessage]:
+        """The messages from files; what is in neither table is left out. Blocks; thread-safe.
+
+        ``subjects``, when given, are those of the wanted messages and let files be passed over. Raises ``DamagedData``.
+        """
+        names = None if subjects is None else list(subjects)
+        found: dict[int, StoredMessage] = {}
+        for attempt in range(_TRIES):
+            if attempt or self._settled.version < 0:
+                self._settled.refresh()
+            missing = [seq for seq in seqs if seq not in found]
+            mark = self._settled.watermarks.get(stream)
+            settled_seq = mark.seq if mark is not None and mark.stream_id == stream_id else 0
+            settled = [seq for seq in missing if seq <= settled_seq]
+            if settled:
+                found |= self._settled.fetch(stream, stream_id, settled, subjects=names)
+            tail = [seq for seq in missing if seq > settled_seq]
+            if tail:
+                found |= self._from_journal(stream, stream_id, tail)
+            if all(seq in found for seq in seqs):
+                break
+        return found
+
+    def _from_journal(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+        try:
+            return self._journal.fetch(self._journal.refresh(), stream, stream_id, seqs)
+        except FileGone:
+            return {}

@@ -1,0 +1,195 @@
+"""The catalog rebuilt from the tables: ``messages`` up to its watermark, then the journal's rows above it.
+
+Nothing else is durable. Liveness is not decided here either: recorded effects are applied to whole columns, so that a
+stream of a million messages is back within seconds, and payloads are never read.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_store.catalog import Catalog
+from delta_store.event_rows import read_removal
+from delta_store.journal_tail import JournalTail
+from delta_store.read_errors import FileGone
+from delta_store.records import Kind, Row, RowColumns
+from delta_store.settled import SettledTable
+from delta_store.settled_log import DataFile, Int64s, Snapshot
+from delta_store.state_at import END, Columns, EventRow, cut_at, live_at
+from delta_store.stream_state import StreamState
+from delta_store.watermark import Watermark, Watermarks
+
+_COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
+_IDS: Final = ("stream_id", "kind", "seq", "ts_ns", "msg_id")
+_EVENT: Final = ("stream_id", "seq", "event_no", "kind", "ts_ns", "first_seq", "data")
+_CHUNK_ROWS: Final = 16_384
+_TRIES: Final = 3
+
+
+class Opened(NamedTuple):
+    """A rebuilt catalog and the versions it shows."""
+
+    catalog: Catalog
+    journal: Snapshot
+    settled: Snapshot
+    tail: list[RowColumns]
+    """The rows above the watermark, whole: the newest payloads."""
+
+
+def open_stores(settled: SettledTable, journal: JournalTail, *, domain: str = "") -> Opened:
+    """Rebuild from both tables, journal pinned first. Blocks.
+
+    Raises ``DamagedData``, or ``FileGone`` when truncation overtakes the reader again and again.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _open(settled, journal, domain)
+        except FileGone:
+            continue
+    return _open(settled, journal, domain)
+
+
+def _open(settled: SettledTable, journal: JournalTail, domain: str) -> Opened:
+    pinned, base = journal.refresh(), settled.refresh()
+    catalog = Catalog(domain=domain)
+    restore_settled(catalog, settled, base)
+    tail = list(rows_above(journal, pinned, base.watermarks))
+    for rows in tail:
+        catalog.apply_columns(rows)
+    return Opened(catalog, pinned, base, tail)
+
+
+def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> None:
+    """Put the state at the watermarks into an empty catalog."""
+    for name, mark in base.watermarks.items():
+        files = base.of_stream(name)
+        events = _events(settled, name, [file for file in files if file.events_only])
+        for event in events:
+            if event.kind != Kind.REMOVE:
+                catalog.apply(event)
+        state = catalog.streams.get(name)
+        if state is not None and state.stream_id == mark.stream_id:
+            mine = [event for event in events if event.stream_id == mark.stream_id]
+            _restore_stream(state, mark, mine, settled, [file for file in files if not file.events_only])
+    catalog.apply_watermarks(base.watermarks)
+
+
+def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -> Iterator[RowColumns]:
+    """The journal's rows that are not settled, ordered by position within each stream, payloads included."""
+    tables = [unsettled(journal, file, watermarks) for file in pinned.files.values()]
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        return
+    table = pa.concat_tables(tables).sort_by(
+        [(name, "ascending") for name in ("stream", "stream_id", "seq", "event_no")]
+    )
+    for start in range(0, len(table), _CHUNK_ROWS):
+        yield row_columns(table.slice(start, _CHUNK_ROWS))
+
+
+def unsettled(journal: JournalTail, file: DataFile, watermarks: Watermarks) -> Any:
+    """The rows of a journal file above the watermarks, in the file's order, as an Arrow table."""
+    table = journal.files.columns(journal.log.path_of(file), list(RowColumns.__slots__))
+    streams, above = table["stream"].to_pylist(), []
+    columns = (table[name].to_pylist() for name in ("stream_id", "seq", "event_no"))
+    for stream, *position in zip(streams, *columns, strict=True):
+        mark = watermarks.get(stream)
+        above.append(mark is None or tuple(position) > mark.position)
+    return table if all(above) else table.filter(pa.array(above, pa.bool_()))
+
+
+def row_columns(table: Any) -> RowColumns:
+    """An Arrow table with the journal's columns as rows for the catalog and the payload cache."""
+    return RowColumns(**{name: table[name].to_pylist() for name in RowColumns.__slots__})
+
+
+def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row]:
+    """All event rows of a name, over all its incarnations, in order."""
+    table = settled.columns(files, _EVENT)
+    if table is None:
+        return []
+    columns = [table[column].to_pylist() for column in _EVENT]
+    rows = [
+        Row(name, stream_id, seq, event_no, kind, "", ts_ns, None, first_seq, 0, None, data, 0)
+        for stream_id, seq, event_no, kind, ts_ns, first_seq, data in zip(*columns, strict=True)
+    ]
+    return sorted(rows, key=lambda row: row.position)
+
+
+def _restore_stream(
+    state: StreamState, mark: Watermark, events: list[Row], settled: SettledTable, files: list[DataFile]
+) -> None:
+    rows = _messages(settled, files, mark)
+    removals = [EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data) for event in events]
+    cut = cut_at(END, first_seq=mark.first_seq, events=removals)
+    live = live_at(Columns(rows.seq, rows.evicts), cut)
+    if live.any():
+        sids = _interned(state, rows.subject[live], rows.subjects)
+        state.index.append_run(rows.seq[live], sids=sids, ts_ns=rows.ts_ns[live], sizes=rows.size[live])
+    ended = [read_removal(event.data)[1] for event in events if event.kind == Kind.REMOVE]
+    last_ts = max([*ended, int(rows.ts_ns.max(initial=0))])
+    state.index.restore_bounds(first_seq=mark.first_seq, last_seq=mark.seq, last_ts=last_ts)
+    state.clock_ns = max([state.clock_ns, last_ts, *(event.ts_ns for event in events)])
+    _restore_ids(state, mark, settled, files, last_ts)
+
+
+def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:
+    """The index's subject ids of live rows; subjects without live rows get none."""
+    used = np.unique(subject)
+    ids = np.zeros(len(subjects), np.int64)
+    ids[used] = [state.index.table.intern(subjects[place]) for place in used.tolist()]
+    return ids[subject]
+
+
+class _Messages(NamedTuple):
+    seq: Int64s
+    evicts: Int64s
+    ts_ns: Int64s
+    size: Int64s
+    subject: Int64s
+    """Place in ``subjects``."""
+    subjects: list[str]
+
+
+def _messages(settled: SettledTable, files: list[DataFile], mark: Watermark) -> _Messages:
+    """The message rows of one incarnation, ascending by sequence, dead ones included."""
+    table = settled.columns(files, _COLUMNS)
+    none = np.empty(0, np.int64)
+    if table is None:
+        return _Messages(none, none, none, none, none, [])
+    chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
+    table = table.filter(chosen).combine_chunks()
+    seq, order = np.unique(table["seq"].to_numpy(), return_index=True)
+    evicts, ts_ns, size = (table[name].to_numpy()[order] for name in ("evicts", "ts_ns", "size"))
+    subject, subjects = _dictionary(table)
+    return _Messages(seq, evicts, ts_ns, size, subject[order], subjects)
+
+
+def _dictionary(table: Any) -> tuple[Int64s, list[str]]:
+    """Each row's subject as a number, and the subjects in the order of the numbers."""
+    if not len(table):
+        return np.empty(0, np.int64), []
+    column = table["subject"].combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
+
+
+def _restore_ids(
+    state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile], last_ts: int
+) -> None:
+    """The message ids that the window may still hold, and that of the last message."""
+    since = last_ts - state.config.duplicate_window
+    recent = [file for file in files if file.ts_ns[1] > since or file.seq[1] >= mark.seq]
+    table = settled.columns(recent, _IDS)
+    if table is None:
+        return
+    chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
+    chosen = pc.and_(chosen, pc.or_(pc.greater(table["ts_ns"], since), pc.equal(table["seq"], mark.seq)))
+    table = table.filter(chosen).sort_by([("seq", "ascending")])
+    ids, seqs, times = (table[name].to_pylist() for name in ("msg_id", "seq", "ts_ns"))
+    state.dedup.restore(zip(ids, seqs, times, strict=True))
+    if seqs and seqs[-1] == mark.seq:
+        state.last_msg_id = ids[-1] or ""

@@ -1,0 +1,161 @@
+"""A catalog rebuilt from the tables is the catalog that wrote them."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from delta_store.catalog import Catalog
+from delta_store.journal_tail import JournalTail
+from delta_store.payloads import Payloads
+from delta_store.settled import SettledTable
+from delta_store.stores_open import open_stores
+from delta_store.stream_config import StreamConfig
+from delta_store.stream_state import StreamState
+from ingest.group import Group
+from ingest.leaf_protocol import Message
+from ingest.publish import decide
+from tests.tables import START_NS, Tables
+
+
+class Store:
+    """A gateway's decisions, committed into tables step by step."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.catalog = Catalog()
+        self.tables = Tables(folder)
+        self.group = Group()
+        self.now_ns = START_NS
+        self.config = StreamConfig(
+            name="S",
+            subjects=("s.>",),
+            max_msgs_per_subject=self.dice.choice([-1, 1, 3]),
+            max_msgs=self.dice.choice([-1, 40]),
+            max_age=self.dice.choice([0, 400]),
+            duplicate_window=self.dice.choice([1, 100, 10_000]),
+        )
+        self.catalog.create(self.config, now_ns=self.now_ns, rows=self.group.rows)
+        self.catalog.create(StreamConfig(name="T", subjects=("t",)), now_ns=self.now_ns, rows=self.group.rows)
+
+    def step(self) -> None:
+        """One operation at random, mostly a handful of messages."""
+        self.now_ns += self.dice.randrange(1, 30)
+        chance, rows = self.dice.random(), self.group.rows
+        state = self.catalog.streams["S"]
+        if chance < 0.1 and state.index.msgs:
+            live = list(state.index.iter_matching(None, 0))
+            self.catalog.remove("S", self.dice.choice(live), now_ns=self.now_ns, rows=rows)
+        elif chance < 0.13:
+            self.catalog.purge("S", subject="s.1", keep=self.dice.randrange(3), now_ns=self.now_ns, rows=rows)
+        elif chance < 0.15:
+            self.catalog.purge("S", now_ns=self.now_ns, rows=rows)
+        elif chance < 0.17:
+            self.catalog.delete("T", now_ns=self.now_ns, rows=rows)
+            self.catalog.create(StreamConfig(name="T", subjects=("t",)), now_ns=self.now_ns + 1, rows=rows)
+        else:
+            self.publish(self.dice.randrange(1, 9))
+        self.catalog.expire(now_ns=self.now_ns, rows=rows)
+
+    def publish(self, count: int) -> None:
+        """Messages with and without ids and headers."""
+        messages = []
+        for _ in range(count):
+            chosen = self.dice.randrange(60)
+            header = f"NATS/1.0\r\nNats-Msg-Id: {chosen}\r\n\r\n".encode() if chosen < 20 else b""
+            subject = "t" if chosen % 7 == 0 else f"s.{chosen % 5}"
+            messages.append(Message(subject.encode(), b"", header, bytes(chosen)))
+        decide(self.catalog, messages, self.now_ns, self.group)
+
+    def commit(self) -> None:
+        """Write what was decided since into the journal, and settle some of it."""
+        rows = list(self.group.rows.rows())
+        self.group = Group()
+        if rows:
+            self.tables.commit(rows)
+        if self.dice.random() < 0.6:
+            self.tables.settle(self.tables.rows[: len(self.tables.rows) - self.dice.randrange(6)])
+        if self.dice.random() < 0.4 and self.tables.marks:
+            self.tables.apply_limits()
+        if self.dice.random() < 0.3 and self.tables.marks:
+            self.tables.truncate()
+
+
+def shown(state: StreamState) -> dict[str, Any]:
+    """Everything that a client can see of a stream."""
+    index = state.index
+    live = index.live_sequences(0, index.last_seq)
+    return {
+        "config": state.config,
+        "id": state.stream_id,
+        "created": state.created_ns,
+        "event_no": state.event_no,
+        "last_msg_id": state.last_msg_id if live.size and live[-1] == index.last_seq else None,
+        "bounds": (index.msgs, index.bytes, index.first_seq, index.last_seq, index.first_ts, index.last_ts),
+        "subjects": index.subjects_matching(),
+        "messages": [(seq, index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) for seq in live.tolist()],
+        "lasts": [index.last_by_subject(f"s.{number}") for number in range(5)],
+        "clock": state.clock_ns,
+    }
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_rebuilt_state_is_the_state_that_wrote_the_tables(tmp_path: Path, seed: int) -> None:
+    """Bounds, subjects, messages, events and times come back, however far settling, limits and truncation are."""
+    store = Store(tmp_path, seed)
+    for _ in range(8):
+        for _ in range(5):
+            store.step()
+        store.commit()
+    settled, journal = SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal"))
+    opened = open_stores(settled, journal)
+    assert opened.catalog.streams.keys() == store.catalog.streams.keys()
+    for name, state in store.catalog.streams.items():
+        rebuilt = opened.catalog.streams[name]
+        assert shown(rebuilt) == shown(state)
+        rebuilt.dedup.forget(state.clock_ns)
+        state.dedup.forget(state.clock_ns)
+        live_ids = {key: seq for key, seq in state.dedup.items().items() if state.index.subject_of(seq)}
+        assert live_ids.items() <= rebuilt.dedup.items().items() <= state.dedup.items().items()
+    payloads = Payloads(settled, journal)
+    live = [seq for seq, *_ in shown(store.catalog.streams["S"])["messages"]]
+    found = payloads.fetch("S", store.catalog.streams["S"].stream_id, live)
+    assert sorted(found) == live
+
+
+def test_a_rebuilt_stream_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The next message takes the next sequence and a later time, also when the last ones were removed."""
+    store = Store(tmp_path, 1)
+    store.publish(30)
+    store.catalog.purge("S", now_ns=store.now_ns, rows=store.group.rows)
+    store.dice.seed(5)
+    store.commit()
+    store.tables.settle()
+    store.tables.apply_limits()
+    opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
+    state, before = opened.catalog.streams["S"], store.catalog.streams["S"]
+    assert (state.index.last_seq, state.position, state.index.msgs) == (before.index.last_seq, before.position, 0)
+    group = Group()
+    decide(opened.catalog, [Message(b"s.9", b"", b"", b"x")], START_NS, group)
+    assert group.rows.seq == [before.index.last_seq + 1]
+    assert group.rows.ts_ns[0] > before.clock_ns
+
+
+def test_nothing_at_all_opens_as_nothing(tmp_path: Path) -> None:
+    """A folder without tables is an empty store."""
+    opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
+    assert (opened.catalog.streams, opened.tail, opened.journal.version) == ({}, [], -1)
+
+
+def test_a_gap_free_run_is_restored_in_bulk(tmp_path: Path) -> None:
+    """Sequences, times and sizes of a settled run arrive unchanged in the index."""
+    store = Store(tmp_path, 3)
+    store.publish(100)
+    store.commit()
+    store.tables.settle()
+    opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
+    theirs, ours = store.catalog.streams["S"].index, opened.catalog.streams["S"].index
+    assert np.array_equal(ours.live_sequences(0, 1000), theirs.live_sequences(0, 1000))
+    assert ours.bytes == theirs.bytes
