@@ -10,7 +10,7 @@ JARS := $(VENV)/.silt-jars
 TRIES := 1 2 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-unit test-slow test-power-loss check format bench fuzz lock clean
+.PHONY: help setup demo up test test-unit test-slow test-power-loss check format bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -63,8 +63,8 @@ format: setup ## rewrite what ruff can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## measure against nats-server on this machine; writes results/
-	$(BIN)/python -m tests.benchmarks.run
+bench: setup ## measure against nats-server on this machine; writes results/ (BENCH="--help" lists options)
+	$(BIN)/python -m tests.benchmarks.bench $(BENCH)
 
 lock: ## make requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
