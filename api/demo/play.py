@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
@@ -43,7 +44,7 @@ def play(*, rows: int | None = None, keep: Path | None = None) -> None:
     console = Console(width=None if os.environ.get("COLUMNS") or Console().is_terminal else 120)
     try:
         with _folder(keep) as data:
-            asyncio.run(_play(console, data, rows, SystemClock()))
+            uvloop.run(_play(console, data, rows, SystemClock()))
     except ImportError as error:
         raise DemoFailed(
             f"{error}: the demonstration needs the extras: pip install 'silt[demo,server,spark]'"
@@ -69,8 +70,9 @@ async def _play(console: Console, data: Path, rows: int | None, clock: Clock) ->
     import nats
 
     console.print("Loading the flights and starting silt up ...")
-    flights = await asyncio.to_thread(load_flights, rows)
+    loading = asyncio.get_running_loop().run_in_executor(None, load_flights, rows)
     async with silt_up(data) as addresses:
+        flights = await loading
         console.print(f"silt up is ready: {addresses.nats} {addresses.http}", highlight=False)
         client = await nats.connect(addresses.nats, pending_size=64 * 1024 * 1024)
         try:
