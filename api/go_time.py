@@ -1,6 +1,7 @@
 """Times in the API: RFC 3339 with nanoseconds, written and read as Go does.
 
 A time is nanoseconds since 1970 UTC. Python's ``datetime`` stops at microseconds, so the fraction is handled apart.
+What 64 bits do not hold (before 1678, after 2262) is the nearest time that they hold; nats-server wraps it around.
 """
 
 import re
@@ -14,6 +15,7 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = 1_000_000_000
+_EARLIEST, _LATEST = -(2**63), 2**63 - 1
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _FRACTION = re.compile(r"[.,]([0-9]+)")
 _ZONE = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
@@ -71,7 +73,7 @@ def parse_time(text: str) -> int:
         nanoseconds = int(fraction[1][:9].ljust(9, "0"))
         rest = rest[fraction.end() :]
     offset_seconds = _zone(text, rest)
-    return _since_epoch(text, values) + nanoseconds - offset_seconds * _SECOND
+    return max(_EARLIEST, min(_since_epoch(text, values) + nanoseconds - offset_seconds * _SECOND, _LATEST))
 
 
 def _zone(text: str, rest: str) -> int:

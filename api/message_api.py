@@ -4,7 +4,7 @@ from typing import Any
 
 from api.api_call import ApiCall, NeedMessage, Result, Uncounted
 from api.request_shapes import MSG_DELETE_REQUEST, MSG_GET_REQUEST
-from delta_store import api_errors
+from delta_store import api_errors, subjects
 from delta_store.api_errors import ApiError
 from delta_store.stream_state import StreamState
 
@@ -31,7 +31,9 @@ def delete(call: ApiCall) -> Result:
         raise api_errors.message_delete_failed("message delete not permitted")
     seq = request.get("seq", 0)
     erase = not request.get("no_erase", False)
-    if not call.catalog.remove(state.name, seq, erase=erase, now_ns=call.now_ns, rows=call.rows):
+    if seq > state.index.last_seq or not call.catalog.remove(
+        state.name, seq, erase=erase, now_ns=call.now_ns, rows=call.rows
+    ):
         return Uncounted(_not_deleted(state, seq))
     return {"success": True}
 
@@ -48,12 +50,12 @@ def _wanted(state: StreamState, request: dict[str, Any]) -> int:
     """The sequence asked for, if it is live, or 0."""
     index = state.index
     seq = index.seq_at_time(request["start_time"]) if "start_time" in request else request.get("seq", 0)
-    following = request.get("next_by_subj", "")
+    following, last = request.get("next_by_subj", ""), request.get("last_by_subj", "")
     if following:
-        return index.next_matching(following, seq)
-    if seq:
-        return seq if index.subject_of(seq) is not None else 0
-    return index.last_by_subject(request.get("last_by_subj", ""))
+        return index.next_matching(following, seq) if seq <= index.last_seq and subjects.valid(following) else 0
+    if last:
+        return index.last_by_subject(last) if subjects.valid(last) else 0
+    return seq if index.subject_of(seq) is not None else 0
 
 
 def _not_deleted(state: StreamState, seq: int) -> ApiError:

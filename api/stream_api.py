@@ -62,8 +62,10 @@ def purge(call: ApiCall) -> Result:
     if state.config.deny_purge:
         raise api_errors.purge_failed("stream purge not permitted")
     wanted = request.get("filter", "")
-    purged = call.catalog.purge(state.name, subject=wanted, seq=seq, keep=keep, now_ns=call.now_ns, rows=call.rows)
-    return {"success": True, "purged": purged}
+    if wanted and not subjects.valid(wanted):
+        return {"success": True, "purged": 0}
+    options = {"subject": wanted, "seq": seq, "keep": keep}
+    return {"success": True, "purged": call.catalog.purge(state.name, now_ns=call.now_ns, rows=call.rows, **options)}
 
 
 def names(call: ApiCall) -> Result:
@@ -90,7 +92,7 @@ def info(call: ApiCall) -> Result:
     paged = {"total": 0, "offset": 0, "limit": 0}
     counts: dict[str, int] = {}
     wanted = request.get("subjects_filter", "")
-    if wanted:
+    if subjects.valid(wanted):
         counts = state.index.subjects_matching(SubjectFilter((wanted,)))
     if counts:
         offset = max(request.get("offset", 0), 0)

@@ -44,6 +44,7 @@ MIRROR_WITH_SOURCES = Fixed(400, 10031, "stream mirrors can not also contain oth
 MIRROR_WITH_SUBJECTS = Fixed(400, 10034, "stream mirrors can not contain subjects")
 NO_MESSAGE_FOUND = Fixed(404, 10037, "no message found")
 NOT_EMPTY_REQUEST = Fixed(400, 10038, "expected an empty request payload")
+INSUFFICIENT_STORAGE = Fixed(500, 10047, "insufficient storage resources available")
 MESSAGE_TOO_LARGE = Fixed(400, 10054, "message size exceeds maximum allowed")
 MIRROR_NOT_UPDATABLE = Fixed(400, 10055, "stream mirror configuration can not be updated")
 STREAM_MISMATCH = Fixed(400, 10056, "stream name in subject does not match request")

@@ -42,6 +42,8 @@ MSG_GET = (
     '{"up_to_time":"2020-01-01T00:00:00Z","seq":1}',
 )  # fmt: skip
 
+ODD_FILTERS = ("s.>.0", "s..0", ".", "s.", ">.0", "s.* ", "s.*.>", "s.0*", "s.0 ", "s.>0", "*", "*.*", ">")
+
 SESSION: list[Ask | Publish] = [
     Ask("INFO"),
     Ask("INFO", "anything"),
@@ -63,6 +65,13 @@ SESSION: list[Ask | Publish] = [
         '{"subjects_filter":"zz"}', '{"offset":5}', '{"deleted_details":true}', '{"x":1}', "[1]",
     ),
     *asks("STREAM.MSG.GET.S", *MSG_GET),
+    *(Ask("STREAM.INFO.S", f'{{"subjects_filter":"{wanted}"}}') for wanted in ODD_FILTERS),
+    *(Ask("STREAM.PURGE.S", f'{{"filter":"{wanted}","keep":9}}') for wanted in ODD_FILTERS),
+    *(Ask("STREAM.MSG.GET.S", f'{{"last_by_subj":"{wanted}"}}') for wanted in ODD_FILTERS),
+    *(Ask("STREAM.MSG.GET.S", f'{{"next_by_subj":"{wanted}"}}') for wanted in ODD_FILTERS),
+    *asks("STREAM.MSG.GET.S", '{"seq":18446744073709551615}', '{"next_by_subj":"s.*","seq":18446744073709551615}'),
+    *asks("STREAM.MSG.DELETE.S", '{"seq":18446744073709551615}'),
+    *asks("STREAM.PURGE.S", '{"keep":18446744073709551615}', '{"keep":18446744073709551615,"filter":"s.1"}'),
     *asks("STREAM.MSG.GET.NONE", "", '{"seq":1}', '{"batch":1}'),
     *asks("STREAM.MSG.DELETE.S", "", "{}", "3", '{"x":1}', '{"seq":0}', '{"seq":99}', '{"seq":3,"no_erase":true}',
           '{"seq":3}', '{"seq":1}', '{"seq":1}', '{"seq":10}', '{"seq":10}'),

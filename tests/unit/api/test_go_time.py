@@ -6,9 +6,6 @@ from hypothesis import strategies as st
 
 from api.go_time import ZERO_TIME, format_time, parse_time
 
-YEAR_0 = -62_167_219_200 * 10**9
-YEAR_9999 = 253_402_300_799 * 10**9
-
 
 @pytest.mark.parametrize(
     ("ts_ns", "text"),
@@ -32,8 +29,11 @@ def test_format(ts_ns: int | None, text: str) -> None:
         ("1969-12-31T22:30:00-01:30", 0),
         ("1970-01-01T0:00:00,5Z", 500_000_000),
         ("1970-01-01T00:00:00.1234567899Z", 123_456_789),
-        (ZERO_TIME, -62_135_596_800 * 10**9),
-        ("0000-02-29T00:00:00Z", YEAR_0 + 59 * 86_400 * 10**9),
+        ("1678-01-01T00:00:00Z", -9_214_560_000 * 10**9),
+        ("2262-01-01T00:00:00Z", 9_214_646_400 * 10**9),
+        (ZERO_TIME, -(2**63)),
+        ("0000-02-29T00:00:00Z", -(2**63)),
+        ("9999-12-31T23:59:59Z", 2**63 - 1),
     ],
 )
 def test_parse(text: str, ts_ns: int) -> None:
@@ -41,7 +41,7 @@ def test_parse(text: str, ts_ns: int) -> None:
     assert parse_time(text) == ts_ns
 
 
-@given(st.integers(min_value=YEAR_0 + 366 * 86_400 * 10**9, max_value=YEAR_9999))
+@given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
 def test_round_trip(ts_ns: int) -> None:
     """What is written is read back."""
     assert parse_time(format_time(ts_ns)) == ts_ns
