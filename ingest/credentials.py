@@ -7,6 +7,7 @@ stand in a ``repr`` or in an error's text.
 import re
 import ssl
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 _JWT_BLOCK = re.compile(r"-+BEGIN NATS USER JWT-+\s*([A-Za-z0-9_.\-=]+)\s*-+END NATS USER JWT-+")
@@ -82,17 +83,32 @@ class TlsOptions:
     required: bool = False
     """Refuse a server that does not ask for TLS, whatever the URL's scheme."""
 
+    @property
+    def configured(self) -> bool:
+        """Whether anything was chosen: without, TLS is used only if the server asks for it."""
+        return self != TlsOptions()
+
     def context(self) -> ssl.SSLContext:
-        """A verifying client context. Raises :class:`CredentialsError`."""
+        """A verifying client context, made anew when a file has changed. Raises :class:`CredentialsError`."""
+        files = (self.ca_file, self.certificate_file, self.key_file)
         try:
-            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            if self.certificate_file is not None:
-                context.load_cert_chain(str(self.certificate_file), str(self.key_file) if self.key_file else None)
+            return _context(*files, tuple(path.stat().st_mtime_ns for path in files if path is not None))
         except (OSError, ssl.SSLError) as error:
-            files = [str(path) for path in (self.ca_file, self.certificate_file, self.key_file) if path]
-            raise CredentialsError(f"can't use {', '.join(files) or 'the system authorities'}: {error}") from error
-        return context
+            named = ", ".join(str(path) for path in files if path) or "the system's authorities"
+            raise CredentialsError(f"can't use {named}: {error}") from error
+
+
+@lru_cache(maxsize=8)
+def _context(
+    ca_file: Path | None, certificate_file: Path | None, key_file: Path | None, changed_ns: tuple[int, ...]
+) -> ssl.SSLContext:
+    """Kept: reading the system's authorities takes longer than attaching may. ``changed_ns`` is for the cache."""
+    del changed_ns
+    context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificate_file is not None:
+        context.load_cert_chain(str(certificate_file), str(key_file) if key_file else None)
+    return context
 
 
 def _read(path: Path) -> str:

@@ -16,7 +16,7 @@ from ingest.interest import InterestTable, OnChange
 from ingest.leaf_connect import HubInfo, LeafIdentity, connect_frame
 from ingest.leaf_protocol import encode_subscribe, encode_unsubscribe
 from ingest.leaf_session import LeafSession, OnMessages
-from ingest.link import Endpoint, Failure, Jitter, LinkError, LinkStatus, OnStatus, RetryPacing
+from ingest.link import Endpoint, Failure, Jitter, LinkError, LinkStatus, OnStatus, RetryPacing, socket_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ async def _connect(session: LeafSession, endpoint: Endpoint, tls: TlsOptions) ->
     except socket.gaierror as error:
         raise LinkError(Failure.ADDRESS, f"{endpoint.host} has no address: {error}") from error
     except OSError as error:
-        raise LinkError(Failure.UNREACHABLE, f"nothing listens: {error.strerror or error}") from error
+        raise LinkError(Failure.UNREACHABLE, f"nothing listens: {socket_error(error)}") from error
     if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
         # Linux connects a socket to itself when the port it dials is free and picked as its own.
         raise LinkError(Failure.UNREACHABLE, "nothing listens: connected to ourselves")

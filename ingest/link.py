@@ -8,6 +8,7 @@ Errors, by what the link does about them::
       all other kinds    the peer answered and it did not fit: back off up to LINK_BACKOFF_SECONDS_MAX
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -138,3 +139,8 @@ def _endpoint(url: str, default_port: int) -> Endpoint:
         password=password,
         token=token,
     )
+
+
+def socket_error(error: OSError) -> str:
+    """What the system says of it, the same under every event loop."""
+    return os.strerror(error.errno) if error.errno else str(error)

@@ -1,0 +1,228 @@
+"""Real hubs and links for asyncio tests: a nats-server with any configuration, a leaf or client link on it.
+
+All are ended with the block that started them.
+"""
+
+import asyncio
+import random
+import re
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conf.hub import HubConfig, find_nats_server
+from ingest.client_link import ClientLink, ClientOptions
+from ingest.credentials import CredentialSource, TlsOptions
+from ingest.hub_process import HubAddress, HubProcess
+from ingest.leaf_connect import LeafIdentity
+from ingest.leaf_link import LeafLink, LeafOptions
+from ingest.leaf_protocol import Message
+from ingest.link import LinkStatus, parse_endpoints
+from tests.servers import Child
+
+WAIT = 10.0
+
+
+@dataclass(frozen=True)
+class AnyHub(HubConfig):
+    """A hub with more in its configuration: ``leafnodes`` inside that block, ``extra`` beside it."""
+
+    leafnodes: str = ""
+    extra: str = ""
+
+    def render(self) -> str:
+        """The usual file with both texts in it."""
+        text = super().render().replace("leafnodes {", "leafnodes {\n" + self.leafnodes)
+        return f"{text}{self.extra}\n"
+
+
+@asynccontextmanager
+async def running(config: HubConfig) -> AsyncIterator[HubAddress]:
+    """A hub until the block ends."""
+    hub = HubProcess(find_nats_server(), config)
+    address = await hub.start(WAIT)
+    try:
+        yield address
+    finally:
+        await hub.stop(WAIT)
+
+
+@dataclass
+class Heard:
+    """What a link reported and received."""
+
+    messages: list[Message] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    statuses: list[LinkStatus] = field(default_factory=list)
+
+    def take(self, run: list[Message]) -> None:
+        """Keep a run of messages."""
+        self.messages += run
+        self.runs.append(len(run))
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for a condition, at most :data:`WAIT` seconds."""
+    async with asyncio.timeout(WAIT):
+        while not true():  # noqa: ASYNC110  # what is awaited is another process's doing
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def running_tls_first(config: HubConfig) -> AsyncIterator[HubAddress]:
+    """A hub whose listeners say nothing before TLS, which the product's own readiness probe would wait for."""
+    config.folder.mkdir(parents=True)
+    config.config_file.write_text(config.render())
+    child = Child([str(find_nats_server()), "-c", str(config.config_file)], config.log_file)
+    child.start()
+    try:
+        await until(lambda: "Server is ready" in config.log_file.read_text())
+        ports = dict(re.findall(r"for (client|leafnode) connections on \S+:(\d+)", config.log_file.read_text()))
+        yield HubAddress("127.0.0.1", int(ports["client"]), int(ports["leafnode"]))
+    finally:
+        child.stop()
+
+
+@asynccontextmanager
+async def leaf(
+    url: str,
+    heard: Heard,
+    *,
+    subjects: tuple[bytes, ...] = (),
+    credentials: CredentialSource | None = None,
+    tls: TlsOptions | None = None,
+    name: str = "silt-test",
+    answer: Callable[[LeafLink, list[Message]], None] | None = None,
+    ping_interval_seconds: float = 5.0,
+) -> AsyncIterator[LeafLink]:
+    """A leaf link that runs until the block ends; not attached yet when it begins."""
+    options = LeafOptions(
+        endpoints=parse_endpoints(url, default_port=7422),
+        identity=LeafIdentity(name, name.upper()),
+        credentials=credentials or CredentialSource(),
+        tls=tls or TlsOptions(),
+        ping_interval_seconds=ping_interval_seconds,
+    )
+
+    def received(run: list[Message]) -> None:
+        heard.take(run)
+        if answer is not None:
+            answer(link, run)
+
+    link = LeafLink(options, received, jitter=random.Random(7), on_status=heard.statuses.append)
+    for subject in subjects:
+        link.subscribe(subject)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(link.run())
+        try:
+            yield link
+        finally:
+            task.cancel()
+
+
+@asynccontextmanager
+async def client(
+    url: str,
+    heard: Heard,
+    *,
+    subjects: tuple[bytes, ...] = (),
+    credentials: CredentialSource | None = None,
+    tls: TlsOptions | None = None,
+) -> AsyncIterator[ClientLink]:
+    """A client link that runs until the block ends; not attached yet when it begins."""
+    options = ClientOptions(
+        endpoints=parse_endpoints(url, default_port=4222),
+        name="silt-test",
+        credentials=credentials or CredentialSource(),
+        tls=tls or TlsOptions(),
+    )
+    link = ClientLink(options, jitter=random.Random(7), on_status=heard.statuses.append)
+    for subject in subjects:
+        link.subscribe(subject, b"", lambda message: heard.take([message]))
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(link.run())
+        try:
+            yield link
+        finally:
+            task.cancel()
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+async def opened(port: int, clock: Callable[[], float]) -> float:
+    """When a listener on ``port`` was first seen to answer."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.001)
+            continue
+        seen = clock()
+        writer.transport.abort()
+        return seen
+
+
+def keys_and_certificates(folder: Path) -> dict[str, Path]:
+    """A test authority, and a certificate of it for 127.0.0.1 and localhost that serves both sides."""
+    from datetime import UTC, datetime, timedelta
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    def builder(subject: str, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name(subject))
+            .issuer_name(name("silt test authority"))
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+        )
+
+    authority, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca = builder("silt test authority", authority.public_key()).add_extension(
+        x509.BasicConstraints(ca=True, path_length=None), critical=True
+    )
+    ca = ca.add_extension(
+        x509.KeyUsage(
+            digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
+            data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+        ),
+        critical=True,
+    )  # fmt: skip
+    leaf_certificate = (
+        builder("silt test", own.public_key())
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        )
+    )
+    files = {"ca": folder / "ca.pem", "certificate": folder / "own.pem", "key": folder / "own.key"}
+    files["ca"].write_bytes(ca.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    files["certificate"].write_bytes(
+        leaf_certificate.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    )
+    files["key"].write_bytes(
+        own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return files

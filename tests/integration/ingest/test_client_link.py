@@ -1,0 +1,178 @@
+"""The client link against a real nats-server: raw messages, new subscriptions, coming back after each loss."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import nats
+import pytest
+
+from conf.hub import HubConfig, find_nats_server
+from conf.limits import MIB
+from ingest.hub_process import HubProcess
+from ingest.leaf_protocol import Message, encode_message
+from ingest.link import Failure
+from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running, until
+
+ODD_HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\nkey:no-space\r\nkey:  two \r\nKey: \xff\xfe\r\n\r\n"
+
+
+def test_a_header_block_arrives_byte_for_byte(tmp_path: Path) -> None:
+    """Repeated keys, their case and order, spaces and bytes that are no UTF-8: nothing is parsed on the way."""
+
+    async def scenario() -> None:
+        heard, overleaf = Heard(), Heard()
+        async with (
+            running(HubConfig(tmp_path)) as hub,
+            client(hub.url, heard, subjects=(b"$JS.API.>",)) as link,
+            leaf(hub.leaf_url, overleaf) as sender,
+        ):
+            await asyncio.wait_for(link.attached.wait(), WAIT)
+            await asyncio.wait_for(sender.attached.wait(), WAIT)
+            frames = [
+                encode_message(b"$JS.API.INFO", b"body\r\n", header=ODD_HEADER, reply=b"_INBOX.1"),
+                encode_message(b"$JS.API.\xff", b""),
+                encode_message(b"$JS.API.INFO", b"z" * (MIB - 10)),
+            ]
+            sender.send(b"".join(frames))
+            await until(lambda: len(heard.messages) == 3)
+            assert heard.messages == [
+                Message(b"$JS.API.INFO", b"_INBOX.1", ODD_HEADER, b"body\r\n"),
+                Message(b"$JS.API.\xff", b"", b"", b""),
+                Message(b"$JS.API.INFO", b"", b"", b"z" * (MIB - 10)),
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_requests_come_over_the_client_link_and_answers_leave_over_the_leaf_link(tmp_path: Path) -> None:
+    """On a hub that denies the API to leafs, the pair of links serves it."""
+
+    async def scenario() -> None:
+        heard = Heard()
+        config = HubConfig(tmp_path, api_over_leaf=False)
+        async with running(config) as hub, client(hub.url, heard) as link, leaf(hub.leaf_url, Heard()) as out:
+            await asyncio.wait_for(out.attached.wait(), WAIT)
+            await asyncio.wait_for(link.attached.wait(), WAIT)
+            for subject in (b"$JS.API.>", b"$JS.d.API.>", b"$KV.>"):
+                link.subscribe(subject, b"", lambda m: out.send(encode_message(m.reply, m.subject)) or None)
+            await link.flush(WAIT)
+            peer = await nats.connect(hub.url)
+            for subject in ("$JS.API.STREAM.NAMES", "$JS.d.API.INFO", "$KV.b.k"):
+                assert (await peer.request(subject, b"", timeout=WAIT)).data == subject.encode()
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_group_and_a_new_handler(tmp_path: Path) -> None:
+    """One of two links in a group gets each message; subscribing again replaces the handler."""
+
+    async def scenario() -> None:
+        first, second, newest = Heard(), Heard(), Heard()
+        async with running(HubConfig(tmp_path)) as hub, client(hub.url, first) as one, client(hub.url, second) as two:
+            for link, heard in ((one, first), (two, second)):
+                await asyncio.wait_for(link.attached.wait(), WAIT)
+                link.subscribe(b"s.*", b"q", lambda m, heard=heard: heard.take([m]))
+                await link.flush(WAIT)
+            peer = await nats.connect(hub.url)
+            for number in range(50):
+                await peer.publish(f"s.{number}", b"")
+            await until(lambda: len(first.messages) + len(second.messages) == 50)
+            for link in (one, two):
+                link.subscribe(b"s.*", b"q", lambda m: newest.take([m]))
+                await link.flush(WAIT)
+            await peer.publish("s.new", b"")
+            await until(lambda: newest.messages)
+            assert len(first.messages) + len(second.messages) == 50
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_restarted_server_finds_its_client_attached(tmp_path: Path, loop: str) -> None:
+    """Started before its server and after each restart, the link attaches by itself; the delay is reported only."""
+
+    async def scenario() -> None:
+        clock = asyncio.get_running_loop().time
+        config = HubConfig(tmp_path, port=free_port())
+        heard, attached_at = Heard(), []
+        async with client(f"nats://127.0.0.1:{config.port}", heard, subjects=(b"s",)) as link:
+            link._on_status = lambda status: attached_at.append(clock()) if status.attached else None
+            for round_number in range(5):
+                seen = asyncio.ensure_future(opened(config.port, clock))
+                hub = HubProcess(find_nats_server(), config)
+                address = await hub.start(WAIT)
+                await asyncio.wait_for(link.attached.wait(), WAIT)
+                print("attached after", round(1000 * (attached_at[-1] - await seen), 1), "ms")  # noqa: T201  # a report, see -rP
+                peer = await nats.connect(address.url)
+                await peer.publish("s", b"")
+                await until(lambda wanted=round_number + 1: len(heard.messages) == wanted)
+                await peer.close()
+                os.kill(hub.pid, signal.SIGKILL if round_number % 2 else signal.SIGTERM)
+                await hub.wait()
+                await until(lambda: not link.attached.is_set())
+        assert len(heard.messages) == 5
+
+    if loop == "uvloop":
+        import uvloop
+
+        uvloop.run(scenario())
+    else:
+        asyncio.run(scenario())
+
+
+def test_a_handler_that_fails_ends_the_link_with_its_own_error(tmp_path: Path) -> None:
+    """A fault of ours is not lost in nats-py's read loop."""
+
+    def broken(message: Message) -> None:
+        raise KeyError(message.subject)
+
+    async def scenario() -> None:
+        async with running(HubConfig(tmp_path)) as hub:
+            peer = await nats.connect(hub.url)
+            async with client(hub.url, Heard()) as link:
+                await asyncio.wait_for(link.attached.wait(), WAIT)
+                link.subscribe(b"s", b"", broken)
+                await link.flush(WAIT)
+                await peer.publish("s", b"")
+                await peer.flush()
+                await asyncio.sleep(WAIT)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(scenario())
+    assert caught.group_contains(KeyError, match="b's'")
+
+
+def test_a_denied_subscription_is_reported_with_the_servers_words(tmp_path: Path) -> None:
+    """A link that may not hear what it must serve is not attached."""
+
+    async def scenario() -> None:
+        user = 'user: u, password: p, permissions: { subscribe: { deny: ["$JS.API.>"] } }'
+        config = AnyHub(tmp_path, extra=f"authorization {{ users: [ {{ {user} }} ] }}")
+        heard = Heard()
+        async with running(config) as hub, client(hub.url.replace("//", "//u:p@"), heard, subjects=(b"$JS.API.>",)):
+            await until(lambda: heard.statuses and heard.statuses[-1].error)
+            error = heard.statuses[-1].error
+            assert error is not None
+            assert error.kind is Failure.REFUSED
+            assert "$js.api" in str(error)
+
+    asyncio.run(scenario())
+
+
+def test_a_link_is_cancelled_at_any_moment_without_residue(tmp_path: Path) -> None:
+    """Cancelling during probe, connect or afterwards ends run() and every task of nats-py's."""
+
+    async def scenario() -> None:
+        async with running(HubConfig(tmp_path)) as hub:
+            for turns in (*range(20), 60):
+                async with client(hub.url, Heard(), subjects=(b"s",)):
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(scenario())

@@ -1,0 +1,238 @@
+"""The leafnode parser: every frame form, any cut of the stream, and nothing but a clear error for the rest."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.leaf_protocol import (
+    Err,
+    Event,
+    Info,
+    Interest,
+    LeafParser,
+    LeafProtocolError,
+    Message,
+    Ping,
+    Pong,
+    encode_message,
+    encode_subscribe,
+    encode_unsubscribe,
+)
+
+HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n"
+
+tokens = st.binary(min_size=1, max_size=12).filter(lambda token: token.split() == [token] and b"\x00" not in token)
+payloads = st.binary(max_size=60) | st.sampled_from([b"\r\n", b"LMSG a 1\r\nx\r\n", b"PING\r\n"])
+headers = st.just(b"") | st.just(HEADER) | st.binary(min_size=1, max_size=30)
+messages = st.builds(Message, tokens, st.just(b"") | tokens, headers, payloads)
+queues = st.lists(tokens, max_size=3).map(tuple)
+message_frames = st.tuples(messages, queues).map(lambda pair: (pair[0], frame_of(pair[0], pair[1])))
+control_frames = st.sampled_from(
+    [
+        (Ping(), b"PING\r\n"),
+        (Pong(), b"PONG\r\n"),
+        (Info(b'{"a":1} '), b'INFO {"a":1} \r\n'),
+        (Err("Authorization Violation"), b"-ERR 'Authorization Violation'\r\n"),
+        (Interest(b"a.>", b"", 1), b"LS+ a.>\r\n"),
+        (Interest(b"a.*", b"q", 3), b"LS+ a.* q 3\r\n"),
+        (Interest(b"a.>", b"", 0), b"LS- a.>\r\n"),
+        (Interest(b"a.*", b"q", 0), b"LS- a.* q\r\n"),
+    ]
+)
+streams = st.lists(message_frames | control_frames, max_size=12)
+
+
+def frame_of(message: Message, names: tuple[bytes, ...] = ()) -> bytes:
+    """The frame of a message, by the encoder under test."""
+    return encode_message(message.subject, message.payload, header=message.header, reply=message.reply, queues=names)
+
+
+def flat(events: list[Event]) -> list[object]:
+    """Events with each run of messages laid open."""
+    return [single for event in events for single in (event if isinstance(event, list) else [event])]
+
+
+def parse(chunks: list[bytes], parser: LeafParser | None = None) -> tuple[list[object], str]:
+    """All events of the chunks, and the error that ended them, if one did."""
+    parser = parser or LeafParser()
+    seen: list[object] = []
+    for chunk in chunks:
+        try:
+            seen += flat(parser.feed(chunk))
+        except LeafProtocolError as error:
+            return seen + flat(error.events), str(error)
+    return seen, ""
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """``data`` cut at these places (each modulo its length)."""
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@given(streams, st.lists(st.integers(0, 2000), max_size=20))
+def test_any_stream_cut_anywhere_parses_to_what_was_encoded(
+    stream: list[tuple[object, bytes]], places: list[int]
+) -> None:
+    """What comes out does not depend on where the stream was cut."""
+    data = b"".join(frame for _, frame in stream)
+    expected = [event for event, _ in stream]
+    assert parse(cut(data, places)) == (expected, "")
+    assert parse([data[i : i + 1] for i in range(len(data))]) == (expected, "")
+
+
+@given(streams, st.binary(max_size=40), st.integers(0, 2000), st.lists(st.integers(0, 2000), max_size=8))
+def test_a_damaged_stream_gives_the_same_events_and_error_however_it_is_cut(
+    stream: list[tuple[object, bytes]], noise: bytes, at: int, places: list[int]
+) -> None:
+    """A fault is found at the same event, with or without an error, whole or in pieces."""
+    data = b"".join(frame for _, frame in stream)
+    at %= len(data) + 1
+    damaged = data[:at] + noise + data[at:]
+    whole, whole_error = parse([damaged])
+    pieces, pieces_error = parse(cut(damaged, places))
+    assert pieces == whole
+    assert bool(pieces_error) == bool(whole_error)
+
+
+@given(st.lists(st.binary(max_size=200) | st.sampled_from([b"LMSG ", b"a 5\r\n", b"\r\n", b"LS+ ", b"HMSG a 3 "])))
+@settings(max_examples=300)
+def test_garbage_gives_events_or_an_error_and_holds_no_more_than_one_frame(chunks: list[bytes]) -> None:
+    """Random bytes never hang the parser and never make it hold more than its limits allow."""
+    parser = LeafParser(line_max=64, payload_max=100)
+    for chunk in chunks:
+        try:
+            parser.feed(chunk)
+        except LeafProtocolError:
+            assert parser.held_bytes <= 64 + 100 + 2 + len(chunk)
+            return
+        assert parser.held_bytes <= 64 + 100 + 2
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (b"LMSG a 2\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
+        (b"LMSG a r 2\r\nhi\r\n", Message(b"a", b"r", b"", b"hi")),
+        (b"LMSG a 7 2\r\nhi\r\n", Message(b"a", b"7", b"", b"hi")),
+        (b"LMSG a + 2\r\nhi\r\n", Message(b"a", b"+", b"", b"hi")),
+        (b"LMSG a | q 2\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
+        (b"LMSG a + r q1 q2 2\r\nhi\r\n", Message(b"a", b"r", b"", b"hi")),
+        (b"LMSG a + 7 2\r\nhi\r\n", Message(b"a", b"7", b"", b"hi")),
+        (b"LMSG a 002\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
+        (b"LMSG a 0\r\n\r\n", Message(b"a", b"", b"", b"")),
+        (b"HMSG a 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"", HEADER, b"hi")),
+        (b"HMSG a r 28 28\r\n%b\r\n" % HEADER, Message(b"a", b"r", HEADER, b"")),
+        (b"HMSG a | q 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"", HEADER, b"hi")),
+        (b"HMSG a + r q1 q2 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"r", HEADER, b"hi")),
+    ],
+)
+def test_each_form_of_a_message_line(frame: bytes, message: Message) -> None:
+    """Every form that nats-server's processLeafMsgArgs knows is read as it reads it."""
+    assert LeafParser().feed(frame) == [[message]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"LMSG a\r\n",
+        b"LMSG  a 2\r\nhi\r\n",
+        b"LMSG a\t2\r\nhi\r\n",
+        b"LMSG a -2\r\nhi\r\n",
+        b"LMSG a 1_0\r\n",
+        b"LMSG a 9999999999\r\n",
+        b"LMSG a 2\nhi\r\n",
+        b"LMSG a 2\r\nhixx",
+        b"LMSG a ? r q 2\r\nhi\r\n",
+        b"HMSG a 30 28\r\n%b\r\n" % HEADER,
+        b"lmsg a 2\r\nhi\r\n",
+        b"MSG a 1 2\r\nhi\r\n",
+        b"PING \r\n",
+        b"PING\n",
+        b"LS+ \r\n",
+        b"LS+ a q\r\n",
+        b"LS+ a q x\r\n",
+        b"LS- a q 1\r\n",
+        b"INFO\r\n",
+        b"GET / HTTP/1.1\r\n",
+        b"\r\n",
+        b"\x16\x03\x01\x00\n",
+    ],
+)
+def test_a_malformed_frame_is_refused(data: bytes) -> None:
+    """What no hub sends ends the connection, and stays refused."""
+    parser = LeafParser()
+    with pytest.raises(LeafProtocolError):
+        parser.feed(data)
+    with pytest.raises(LeafProtocolError):
+        parser.feed(b"PING\r\n")
+
+
+def test_events_before_a_fault_are_not_lost() -> None:
+    """The error carries what the same chunk held before it."""
+    with pytest.raises(LeafProtocolError) as caught:
+        LeafParser().feed(b"PING\r\nLMSG a 2\r\nhi\r\nNONSENSE\r\n")
+    assert caught.value.events == [Ping(), [Message(b"a", b"", b"", b"hi")]]
+
+
+def test_a_run_of_messages_is_one_list() -> None:
+    """Consecutive messages come together, a control line parts them."""
+    frame = b"LMSG a 2\r\nhi\r\n"
+    events = LeafParser().feed(frame * 3 + b"PING\r\n" + frame)
+    assert [len(event) if isinstance(event, list) else event for event in events] == [3, Ping(), 1]
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 5000])
+def test_limits_hold_at_their_exact_size(pieces: int) -> None:
+    """The largest line and payload pass, one byte more is refused, whole or in pieces."""
+
+    def outcome(data: bytes, *, line_max: int, payload_max: int) -> str:
+        step = max(1, len(data) // pieces)
+        chunks = [data[i : i + step] for i in range(0, len(data), step)]
+        return parse(chunks, LeafParser(line_max=line_max, payload_max=payload_max))[1]
+
+    line = b"LMSG %b 100\r\n" % (b"s" * 200)
+    data = line + b"p" * 100 + b"\r\n"
+    assert outcome(data, line_max=len(line), payload_max=100) == ""
+    assert "exceeds" in outcome(data, line_max=len(line), payload_max=99)
+    assert outcome(data, line_max=len(line) - 1, payload_max=100) != ""
+    assert outcome(b"x" * 301, line_max=300, payload_max=100) != ""
+    assert outcome(b"LS+ %b\r\n" % (b"s" * 94), line_max=100, payload_max=1) == ""
+    assert outcome(b"LS+ %b\r\n" % (b"s" * 95), line_max=100, payload_max=1) != ""
+
+
+def test_a_large_payload_in_small_chunks_is_joined_once() -> None:
+    """The pieces are kept, not added up: what is held grows by each chunk and nothing more."""
+    payload = bytes(range(256)) * 4096
+    data = encode_message(b"big", payload)
+    parser = LeafParser()
+    events: list[Event] = []
+    for start in range(0, len(data), 1000):
+        events += parser.feed(data[start : start + 1000])
+        assert parser.held_bytes == (0 if events else min(start + 1000, len(data)))
+    assert events == [[Message(b"big", b"", b"", payload)]]
+
+
+@pytest.mark.parametrize("subject", [b"a b", b"a\r\nLS+ >", b"\n"])
+def test_a_subject_that_would_break_a_frame_is_not_encoded(subject: bytes) -> None:
+    """No subject, reply or queue can smuggle a frame of its own."""
+    with pytest.raises(ValueError, match="not a"):
+        encode_message(subject, b"")
+    with pytest.raises(ValueError, match="not a"):
+        encode_message(b"a", b"", reply=subject)
+    with pytest.raises(ValueError, match="not a"):
+        encode_message(b"a", b"", queues=(subject,))
+    with pytest.raises(ValueError, match="not a"):
+        encode_subscribe(subject)
+    with pytest.raises(ValueError, match="not a"):
+        encode_unsubscribe(b"a", subject)
+
+
+def test_subscriptions_are_encoded_as_the_hub_reads_them() -> None:
+    """A queue subscription carries a weight, its end does not."""
+    assert encode_subscribe(b"a.>") == b"LS+ a.>\r\n"
+    assert encode_subscribe(b"a.>", b"q") == b"LS+ a.> q 1\r\n"
+    assert encode_unsubscribe(b"a.>") == b"LS- a.>\r\n"
+    assert encode_unsubscribe(b"a.>", b"q") == b"LS- a.> q\r\n"
