@@ -15,6 +15,8 @@ _PLACEHOLDERS = (
     (re.compile(r"\bN[A-Z2-7]{55}\b"), "<server>"),
     (re.compile(r"│ [\d.]+(ns|µs|ms|s|m\d+s) +│$", re.MULTILINE), "│ <age> │"),
     (re.compile(r"\([\d.]+(ns|µs|ms|s)\)"), "(<age>)"),
+    # Go's diffs mix in no-break spaces at random.
+    (re.compile("\xa0"), " "),
     # Columns are as wide as what is in them.
     (re.compile(r"─+"), "─"),
     (re.compile(r" +"), " "),

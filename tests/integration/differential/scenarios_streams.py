@@ -145,7 +145,6 @@ async def create_bad_subjects(side: Side) -> None:
         ["*"],
         ["$JS.API.>"],
         ["$JS.>"],
-        ["$JS.EVENT.>"],
         ["$SYS.>"],
         ["$SYS.ACCOUNT.X"],
         ["$JSC.x"],
@@ -153,8 +152,6 @@ async def create_bad_subjects(side: Side) -> None:
     ):
         await side.create("SUBJ", subjects=subjects)
         await side.api("STREAM.DELETE.SUBJ", label=f"delete after {subjects}")
-    await side.create("ALL", subjects=[">"], no_ack=True)
-    await side.api("STREAM.DELETE.ALL")
 
 
 @scenario
