@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from api.go_time import parse_time
 from api.json_syntax import JsonError, quote, syntax_error
+from conf.limits import API_SYNTAX_BYTES_MAX
 
 Decoded = dict[str, Any]
 
@@ -256,12 +257,26 @@ def _values(document: bytes) -> Iterator[Any]:
     while at < len(text):
         try:
             value, end = _parse_one(text, at)
-        except (ValueError, RecursionError):
-            start = len(text[:at].encode(errors="surrogateescape"))
-            # What Go's parser takes and Python's does not is nesting deeper than Python's stack.
-            raise syntax_error(document, start) or JsonError("exceeded max depth") from None
+        except (ValueError, RecursionError) as error:
+            raise _explained(error, document, text, at) from None
         yield value
         at = _after_space(text, end)
+
+
+def _explained(error: Exception, document: bytes, text: str, at: int) -> JsonError:
+    """What Go says where Python's parser failed on the value at ``at``.
+
+    Finding Go's words takes a walk over the text, too slow for much text: a request must not hold up all others.
+    """
+    start = len(text[:at].encode(errors="surrogateescape"))
+    broken_at = error.pos if isinstance(error, json.JSONDecodeError) else len(text)
+    if broken_at - at > API_SYNTAX_BYTES_MAX:
+        if isinstance(error, RecursionError):
+            return JsonError("exceeded max depth")
+        truncated = isinstance(error, json.JSONDecodeError) and broken_at >= len(text)
+        return JsonError("unexpected EOF" if truncated else f"invalid text near offset {broken_at}")
+    # What Go's parser takes and Python's does not is nesting deeper than Python's stack.
+    return syntax_error(document, start) or JsonError("exceeded max depth")
 
 
 def _parse_one(text: str, at: int) -> tuple[Any, int]:

@@ -14,6 +14,9 @@ LIST_PAGE = 256
 SUBJECT_DETAILS_PAGE = 100_000
 DELETED_DETAILS_MAX = 100_000
 
+API_SYNTAX_BYTES_MAX = 64 * KIB
+"""Ours: how far into a broken request its error is looked for exactly; past it the error is told in few words."""
+
 # --- Direct Get: nats-server's own (server/stream.go; ADR-31) ---
 MULTI_LAST_SUBJECTS_MAX = 1024
 DIRECT_GET_BATCH_BYTES = 64 * MIB
@@ -26,6 +29,13 @@ INTAKE_BYTES_MAX = 128 * MIB
 
 COMMIT_RETRY_SECONDS = 0.25
 """Pause before a group that found the disk full is committed again; publishes are refused meanwhile."""
+
+SETTLED_POLL_SECONDS = 1.0
+"""How often the gateway looks what has been settled, to let the journal forget it."""
+GATEWAY_DRAIN_SECONDS = 10.0
+"""Longest wait for the last groups and replies when the gateway is told to stop."""
+READ_QUEUE_MAX = 1024
+"""STREAM.MSG.GET requests that may wait for a file to be read."""
 
 # --- Delta: ours ---
 SUBJECT_PARTITIONS_EXACT_MAX = 32
@@ -56,7 +66,7 @@ LINK_FLUSHES_MAX = 1024
 """Flushes that may wait for their PONG at once."""
 LINK_INTEREST_MAX = 1_000_000
 """Subscriptions of the hub that are remembered; past it all subjects count as wanted."""
-LINK_RETRY_SECONDS = 0.015
+LINK_RETRY_SECONDS = 0.010
 """Pause between two attempts to reach a closed port."""
 LINK_BACKOFF_SECONDS_MAX = 2.0
 """Longest pause after a hub refused us (authorization, TLS, protocol)."""

@@ -165,6 +165,21 @@ def test_deep_nesting_is_refused_without_harm() -> None:
         decode(b"[" * 9_999 + b"]" * 9_999, STREAM_CONFIG_REQUEST)
 
 
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        (b"[" + b"0," * 50_000 + b"x", "invalid text near offset 100001"),
+        (b"[" + b"0," * 50_000, "unexpected EOF"),
+        (b"[" + b"0," * 50_000 + b"[" * 5_000 + b"]" * 5_001, "exceeded max depth"),
+    ],
+)
+def test_errors_far_into_a_body_are_told_briefly(document: bytes, text: str) -> None:
+    """Past 64 KiB an error is not searched for byte by byte: that would hold up every other request."""
+    with pytest.raises(JsonError) as refused:
+        decode(document, STREAM_CONFIG_REQUEST)
+    assert str(refused.value) == text
+
+
 @pytest.mark.parametrize(("body", "empty"), [(b"", True), (b"{}", True), (b" { } ", True), (b"null", False)])
 def test_empty_request(body: bytes, empty: bool) -> None:
     """Nothing and an object without members are empty, null is not."""
