@@ -252,8 +252,10 @@ async def create_later_fields(side: Side) -> None:
         {"template_owner": "me"},
     ):
         subjects: dict[str, Any] = {} if "mirror" in config else {"subjects": ["later"]}
-        await side.create("LATER", **subjects, **config)
-        await side.api("STREAM.DELETE.LATER", label=f"delete after {config}")
+        # A name of its own: nats-server may still be clearing away the last one's files.
+        name = "_".join(["LATER", *config])
+        await side.create(name, label=f"create with {config}", **subjects, **config)
+        await side.api(f"STREAM.DELETE.{name}", label=f"delete after {config}")
 
 
 @scenario
