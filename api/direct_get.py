@@ -6,7 +6,7 @@ Rules: server/stream.go of nats-server 2.15 (getDirectRequest, getDirectMulti), 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Final, NamedTuple
@@ -83,13 +83,15 @@ class Series:
     """False for a negative batch: nothing but the end of the batch is sent."""
     last_sent: int = 0
     sent_bytes: int = 0
-    taken: int = field(default=0)
+    taken: int = 0
     """How many of ``seqs`` were handed out."""
+    full: bool = False
+    """Whether ``max_bytes`` is reached: nothing more may be sent, also of what was handed out."""
 
     @property
     def open(self) -> bool:
-        """Whether there may be more to send."""
-        return self.left > 0
+        """Whether more is wanted."""
+        return self.left > 0 and not self.full
 
     def wanted(self, most: int) -> list[int]:
         """The next sequences to send, at most so many; closes the series when there are no others."""
@@ -105,7 +107,7 @@ class Series:
         return found
 
     def frames(self, messages: Sequence[StoredMessage], reply: bytes, *, wire: Wire = LEAF) -> bytes:
-        """The encoded replies; stops (and closes the series) behind the message that reaches ``max_bytes``."""
+        """The encoded replies; stops (and is ``full``) behind the message that reaches ``max_bytes``."""
         if self.no_hdr:
             return self._bare(messages, reply, wire)
         frames: list[bytes] = []
@@ -124,7 +126,7 @@ class Series:
             last = seq
             sent += _counted(subject, headers, data)
             if sent >= most:
-                self.left = 0
+                self.full = True
                 break
         self.pending, self.last_sent, self.sent_bytes = pending, last, sent
         return b"".join(frames)
@@ -137,7 +139,7 @@ class Series:
             self.last_sent = seq
             self.sent_bytes += _counted(subject, headers, data)
             if self.sent_bytes >= self.max_bytes:
-                self.left = 0
+                self.full = True
                 break
         return b"".join(frames)
 
@@ -151,9 +153,8 @@ class Series:
             up_to = ""
             if self.index is not None and self.index.last_seq > self.valid_through:
                 self.pending = self.index.count_matching(self.chosen, max(self.next_seq, self.last_sent + 1))
-        return (
-            f"NATS/1.0 204 EOB\r\nNats-Num-Pending: {self.pending}\r\nNats-Last-Sequence: {self.last_sent}\r\n{up_to}\r\n"
-        ).encode()
+        counts = f"Nats-Num-Pending: {self.pending}\r\nNats-Last-Sequence: {self.last_sent}\r\n"
+        return f"NATS/1.0 204 EOB\r\n{counts}{up_to}\r\n".encode()
 
 
 Plan = One | Series | Past | bytes

@@ -187,7 +187,8 @@ def _restore_ids(
     if table is None:
         return
     chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
-    chosen = pc.and_(chosen, pc.or_(pc.greater(table["ts_ns"], since), pc.equal(table["seq"], mark.seq)))
+    in_window = pc.and_(pc.greater(table["ts_ns"], since), pc.is_valid(table["msg_id"]))
+    chosen = pc.and_(chosen, pc.or_(in_window, pc.equal(table["seq"], mark.seq)))
     table = table.filter(chosen).sort_by([("seq", "ascending")])
     ids, seqs, times = (table[name].to_pylist() for name in ("msg_id", "seq", "ts_ns"))
     state.dedup.restore(zip(ids, seqs, times, strict=True))

@@ -110,8 +110,10 @@ class Mirror:
         assert base64.b64decode(shown.get("hdrs", "")) == header
         self.stored[seq] = stored
         size = stored_size(stored.subject, stored.headers, data)
-        sid = index.table.intern(stored.subject)
-        self.state.store_one(sid, ts_ns=stored.ts_ns, size=size, msg_id=None)
+        before = index.last_by_subject(stored.subject)
+        index.append(seq, stored.subject, ts_ns=stored.ts_ns, size=size)
+        if before and self.state.config.max_msgs_per_subject == 1:
+            index.remove(before)
 
     def delete(self, seq: int) -> None:
         self.client.api(f"STREAM.MSG.DELETE.{self.state.config.name}", {"seq": seq})

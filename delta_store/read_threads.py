@@ -1,0 +1,44 @@
+"""The only way from the loop to blocking reads: a few threads, a bounded number of waiting calls, a time limit."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+Result = TypeVar("Result")
+WAITING_MAX: Final = 1024
+
+
+class ReadsBusy(Exception):
+    """Too many reads are waiting already: ask again later."""
+
+
+class ReadThreads:
+    """Runs blocking reads in ``workers`` threads; close it when done."""
+
+    def __init__(self, workers: int, *, timeout_seconds: float, waiting_max: int = WAITING_MAX) -> None:
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="read")
+        self._timeout = timeout_seconds
+        self._free = workers + waiting_max
+
+    async def run(self, read: Callable[[], Result]) -> Result:
+        """The result of ``read``, called in a thread. Raises what it raises, ``ReadsBusy`` or ``TimeoutError``.
+
+        A read whose time is over goes on in its thread until it ends by itself; its result is dropped.
+        """
+        if self._free <= 0:
+            raise ReadsBusy
+        self._free -= 1
+        future = asyncio.get_running_loop().run_in_executor(self._executor, read)
+        future.add_done_callback(self._ended)
+        async with asyncio.timeout(self._timeout):
+            return await asyncio.shield(future)
+
+    def close(self) -> None:
+        """Take no more reads and drop those that have not begun; does not wait for the others."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _ended(self, future: "asyncio.Future[Result]") -> None:
+        self._free += 1
+        if not future.cancelled():
+            future.exception()

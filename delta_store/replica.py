@@ -1,0 +1,116 @@
+"""A read-only follower of the store: its own catalog, kept up to date from the tables. Holds no lock, writes nothing.
+
+Each refresh reads the journal entries that came since, in a worker thread, and applies their rows on the loop. A
+follower that fell so far behind that truncation took a file before it was read rebuilds itself.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from conf.clock import Clock
+from delta_store.catalog import Catalog
+from delta_store.journal_tail import JournalTail
+from delta_store.payloads import TAIL_BYTES, Payloads
+from delta_store.point_in_time import PointInTime
+from delta_store.read_errors import FileGone
+from delta_store.read_threads import ReadThreads
+from delta_store.records import RowColumns
+from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.settled import CACHE_BYTES, SettledTable
+from delta_store.stores_open import Opened, open_stores, row_columns, unsettled
+
+_ENTRIES_AT_ONCE: Final = 1000
+"""More entries than this are caught up with by a rebuild, which reads the live files only."""
+
+
+class _Update(NamedTuple):
+    """What one look at the tables brought."""
+
+    journal_version: int
+    rows: list[RowColumns]
+    rebuilt: Opened | None
+
+
+class Replica:
+    """A catalog with its payloads and its past; every method but :meth:`open` belongs to one event loop."""
+
+    def __init__(
+        self,
+        location: str,
+        threads: ReadThreads,
+        *,
+        clock: Clock,
+        storage_options: Mapping[str, str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        tail_bytes: int = TAIL_BYTES,
+    ) -> None:
+        """``location`` is the data folder (or URL) that holds both tables."""
+        self._threads = threads
+        self._clock = clock
+        self._settled = SettledTable(
+            f"{location}/{MESSAGES_FOLDER}", storage_options=storage_options, cache_bytes=cache_bytes
+        )
+        self._journal = JournalTail(f"{location}/{JOURNAL_FOLDER}", storage_options=storage_options)
+        self._refreshing = asyncio.Lock()
+        self.catalog = Catalog()
+        self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
+        self.past = PointInTime(self._settled, self._journal)
+        self.journal_version = -1
+        """Version of the journal that the catalog shows; -1 before there is one."""
+        self.refreshed_at = clock.monotonic()
+
+    @property
+    def settled_version(self) -> int:
+        """Version of ``messages`` that payloads are read from."""
+        return self._settled.version
+
+    async def open(self) -> None:
+        """Build the catalog from the tables; a folder without tables is an empty store."""
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Catch up with all that was committed before this call. Raises ``DamagedData``."""
+        async with self._refreshing:
+            version = self.journal_version
+            update = await self._threads.run(lambda: self._look(version))
+            self._apply(update)
+            self.refreshed_at = self._clock.monotonic()
+
+    async def run(self, interval_seconds: float) -> None:
+        """Refresh again and again until cancelled; an error of the store ends it."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(interval_seconds)
+
+    def _look(self, version: int) -> _Update:
+        """In a thread: what came after ``version``."""
+        snapshot = self._journal.refresh()
+        self._settled.refresh()
+        if snapshot.version == version:
+            return _Update(version, [], None)
+        if version < 0 or snapshot.version - version > _ENTRIES_AT_ONCE:
+            return self._rebuilt()
+        try:
+            rows = [
+                row_columns(unsettled(self._journal, file, {}))
+                for number in range(version + 1, snapshot.version + 1)
+                for file in self._journal.log.entry(number).added
+            ]
+        except FileGone:
+            return self._rebuilt()
+        return _Update(snapshot.version, rows, None)
+
+    def _rebuilt(self) -> _Update:
+        opened = open_stores(self._settled, self._journal)
+        return _Update(opened.journal.version, opened.tail, opened)
+
+    def _apply(self, update: _Update) -> None:
+        if update.rebuilt is not None:
+            self.catalog = update.rebuilt.catalog
+            self.payloads.tail.clear()
+        for rows in update.rows:
+            if update.rebuilt is None:
+                self.catalog.apply_columns(rows)
+            self.payloads.stored(rows)
+        self.journal_version = update.journal_version
