@@ -14,35 +14,42 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 
+from conf.limits import COMMIT_RETRY_SECONDS
+from delta_store.journal_errors import JournalError
+from delta_store.log_entry import Marks
+from delta_store.records import RowColumns
 from ingest.group import Group
 
 
 class GroupCommitter:
     """Commits groups one after another and releases them in order.
 
-    ``commit`` is the blocking journal commit of a group's rows; ``release`` sends a group's replies. An error of either
-    ends :meth:`run` with that error: nothing later is acknowledged.
+    ``commit`` is the blocking journal commit of a group's rows. ``marks`` says, when a group is taken, where its
+    streams stand behind its rows. ``release`` sends a group's replies. A retryable :class:`JournalError` (a full disk)
+    holds the group and everything behind it until it succeeds; any other error ends :meth:`run` with that error:
+    nothing later is acknowledged.
     """
 
     def __init__(
         self,
-        commit: Callable[[Group], None],
+        commit: Callable[[RowColumns, Marks], object],
         release: Callable[[Group], None],
         *,
+        marks: Callable[[RowColumns], Marks],
         executor: Executor | None = None,
         interval_seconds: float = 0.0,
-        group_rows_max: int,
     ) -> None:
         self._commit = commit
+        self._marks = marks
         self._release = release
         self._executor = executor
         self._interval = interval_seconds
-        self._rows_max = group_rows_max
         self._work = asyncio.Event()
         self._in_flight: Group | None = None
-        self._scheduled = False
         self.group = Group()
         """The group that gathers now; decision code appends to it."""
+        self.blocked: JournalError | None = None
+        """Why the group in flight can't be committed for now: nothing new should be decided."""
 
     @property
     def pending_rows(self) -> int:
@@ -61,7 +68,7 @@ class GroupCommitter:
 
     def changed(self) -> None:
         """Say that the group has new rows, replies or reads."""
-        if self._in_flight is None and not self.group.rows:
+        if self._in_flight is None and not len(self.group.rows):
             group, self.group = self.group, Group()
             self._release(group)
             return
@@ -76,17 +83,28 @@ class GroupCommitter:
             while not self.group.empty:
                 started = loop.time()
                 self._in_flight, self.group = self.group, Group()
-                if self._in_flight.rows:
+                if len(self._in_flight.rows):
                     await self._make_durable(self._in_flight, loop)
                 group, self._in_flight = self._in_flight, None
                 self._release(group)
                 await asyncio.sleep(max(0.0, started + self._interval - loop.time()) if self._interval else 0)
 
     async def _make_durable(self, group: Group, loop: asyncio.AbstractEventLoop) -> None:
-        if self._executor is None:
-            self._commit(group)
-        else:
-            await asyncio.shield(loop.run_in_executor(self._executor, self._commit, group))
+        rows, marks = group.rows, self._marks(group.rows)
+        while True:
+            try:
+                if self._executor is None:
+                    self._commit(rows, marks)
+                else:
+                    await asyncio.shield(loop.run_in_executor(self._executor, self._commit, rows, marks))
+            except JournalError as error:
+                if not error.retryable:
+                    raise
+                self.blocked = error
+                await asyncio.sleep(COMMIT_RETRY_SECONDS)
+            else:
+                self.blocked = None
+                return
 
     async def drain(self, timeout_seconds: float) -> None:
         """Return when everything decided so far is durable and released; ``TimeoutError`` when that takes too long."""

@@ -1,0 +1,178 @@
+"""The gateway: what comes over the links is decided, committed, and only then answered.
+
+One straight line. A run of messages is cut at its API requests; publishes go to the publish decision, requests to their
+handlers; both change the in-memory state at once and append rows and replies to the group that gathers. The group
+committer makes the rows durable and hands the group back for release: payloads enter the tail cache, reply frames leave
+on the leaf link in order, and reads that were asked for meanwhile are answered.
+
+Invariant: nothing leaves before all state that it was computed from is durable.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from api.api_call import ApiRequest, NeedMessage
+from api.direct_get import NO_RESPONDERS, status_frame
+from api.direct_responder import Read
+from api.dispatch import dispatch
+from api.gateway_reads import StoredRead
+from api.responses import ApiAccount
+from conf.clock import Clock
+from conf.limits import INTAKE_BYTES_MAX, INTAKE_MESSAGES_MAX
+from delta_store import api_errors
+from delta_store.catalog import Catalog
+from delta_store.records import RowColumns
+from ingest.group import Group
+from ingest.group_commit import GroupCommitter
+from ingest.leaf_protocol import Message, encode_message
+from ingest.pub_ack import pub_acks
+from ingest.publish import decide
+
+_DIRECT: Final = b"DIRECT.GET."
+_NEXT: Final = b"CONSUMER.MSG.NEXT."
+EXPIRY_SECONDS: Final = 0.25
+"""How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
+_KEYED: Final = (b"$KV.", b"$OBJ.")
+"""What a hub with a domain wraps into that domain's API subjects."""
+
+
+class Reads(Protocol):
+    """Answers that need payloads: decided when asked for, sent when the state they show is durable."""
+
+    def direct(self, request: Message) -> bytes | Read | None:
+        """Frames of a Direct Get's answer, or what is left to read."""
+        ...
+
+    def stored(self, wanted: NeedMessage, reply: bytes) -> bytes | StoredRead:
+        """The frame that holds one stored message, or what is left to read."""
+        ...
+
+    def submit(self, read: Read | StoredRead) -> None:
+        """Finish a read whose state is durable by now."""
+        ...
+
+    def keep(self, rows: RowColumns, payload_bytes: int) -> None:
+        """Rows are durable: keep their payloads at hand."""
+        ...
+
+
+class Link(Protocol):
+    """Where replies leave and subjects are asked for."""
+
+    def send(self, frames: bytes) -> bool:
+        """Send encoded leaf frames; False when that is not possible."""
+        ...
+
+
+class Subjects(Protocol):
+    """The subjects that the links take in."""
+
+    def follow(self, subjects: set[str]) -> None:
+        """Take these stream subjects in, and no others."""
+        ...
+
+
+class Gateway:
+    """Intake, requests, expiry and release; owns the order of everything."""
+
+    def __init__(self, catalog: Catalog, reads: Reads, *, link: Link, subjects: Subjects, clock: Clock) -> None:
+        self.catalog = catalog
+        self.committer: GroupCommitter
+        """Set by whoever assembles the gateway, before the first message."""
+        self._reads = reads
+        self._link = link
+        self._subjects = subjects
+        self._clock = clock
+        self._account = ApiAccount()
+        self._domain_api = f"$JS.{catalog.domain}.API.".encode() if catalog.domain else b"$JS.API."
+
+    def receive(self, run: list[Message]) -> None:
+        """Take messages in the order in which a link gave them."""
+        now_ns = self._clock.now_ns()
+        start = 0
+        for place, message in enumerate(run):
+            if message[0].startswith(b"$JS."):
+                path = self._api_path(message[0])
+                if path:
+                    if start < place:
+                        self._publish(run[start:place], now_ns)
+                    start = place + 1
+                    self._request(message, path, now_ns)
+        if start < len(run):
+            self._publish(run[start:] if start else run, now_ns)
+        self.committer.changed()
+
+    def follow_subjects(self) -> None:
+        """Ask the links for the subjects of all streams."""
+        self._subjects.follow({name for state in self.catalog.streams.values() for name in state.config.subjects})
+
+    def expire(self) -> None:
+        """Remove what is too old by now; called by a timer, for streams that nobody reads or writes."""
+        now_ns = self._clock.now_ns()
+        if 0 < self.catalog.next_expiry_ns() <= now_ns:
+            self.catalog.expire(now_ns=now_ns, rows=self.committer.group.rows)
+            self.committer.changed()
+
+    def release(self, group: Group) -> None:
+        """A group is durable: keep its payloads, send its replies, answer its reads."""
+        if len(group.rows):
+            self._reads.keep(group.rows, group.bytes)
+        if group.replies:
+            self._link.send(b"".join(group.replies))
+        for read in group.deferred:
+            self._reads.submit(read)
+
+    def _api_path(self, subject: bytes) -> bytes:
+        """What follows ``$JS.API.`` or ``$JS.<domain>.API.``, empty for any other subject."""
+        for prefix in (b"$JS.API.", self._domain_api):
+            if subject.startswith(prefix):
+                return subject[len(prefix) :]
+        return b""
+
+    def _publish(self, run: Sequence[Message], now_ns: int) -> None:
+        committer = self.committer
+        if committer.blocked is not None:
+            self._refuse(run, api_errors.INSUFFICIENT_STORAGE.error)
+        elif committer.pending_rows > INTAKE_MESSAGES_MAX or committer.pending_bytes > INTAKE_BYTES_MAX:
+            self._refuse(run, None)
+        else:
+            decide(self.catalog, run, now_ns, committer.group)
+
+    def _refuse(self, run: Sequence[Message], error: api_errors.ApiError | None) -> None:
+        """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
+        frames = []
+        for message in run:
+            state = self.catalog.stream_of(message.subject.decode(errors="replace"))
+            if state is not None and message.reply and not state.config.no_ack:
+                acks = pub_acks(state.name, self.catalog.domain)
+                frames.append(acks.failed(message.reply, error) if error else acks.busy(message.reply))
+        self._link.send(b"".join(frames))
+
+    def _request(self, message: Message, path: bytes, now_ns: int) -> None:
+        if path.startswith(_KEYED):
+            self._publish([message._replace(subject=path)], now_ns)
+            return
+        group = self.committer.group
+        events = len(group.rows)
+        if path.startswith(_DIRECT):
+            self._answer(group, self._reads.direct(message))
+            return
+        if path.startswith(_NEXT):
+            if message.reply:
+                group.replies.append(status_frame(NO_RESPONDERS, message.reply))
+            return
+        answer = dispatch(self.catalog, ApiRequest(*message), now_ns=now_ns, rows=group.rows, account=self._account)
+        if len(group.rows) > events:
+            self.follow_subjects()
+        if isinstance(answer, NeedMessage):
+            self._answer(group, self._reads.stored(answer, message.reply))
+        elif answer is not None and message.reply:
+            group.replies.append(encode_message(message.reply, answer))
+
+    @staticmethod
+    def _answer(group: Group, answer: bytes | Read | StoredRead | None) -> None:
+        """What is known leaves with the group, what must be read is read behind it."""
+        if isinstance(answer, bytes):
+            group.replies.append(answer)
+        elif answer is not None and answer.reply:
+            group.deferred.append(answer)

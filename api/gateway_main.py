@@ -1,0 +1,289 @@
+"""The gateway process: ``python -m api.gateway_main --nats URL --leaf URL --data DIR``.
+
+May be started before the NATS server and never starts a JVM. Prints ``{"ready": true, …}`` when it is attached and its
+streams are open. Ends with status 0 on SIGTERM or SIGINT after draining, 1 on an error that it names.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from api.gateway import EXPIRY_SECONDS, Gateway
+from api.gateway_reads import GatewayReads, ReadStore
+from api.gateway_subjects import LinkSubjects
+from api.gateway_upkeep import GatewayUpkeep
+from conf.clock import SystemClock
+from conf.limits import GATEWAY_DRAIN_SECONDS
+from conf.settings import Settings, load_settings
+from delta_store.catalog import Catalog
+from delta_store.journal import Journal
+from delta_store.journal_errors import JournalError
+from delta_store.journal_tail import JournalTail
+from delta_store.payloads import Payloads
+from delta_store.point_in_time import PointInTime
+from delta_store.read_errors import DamagedData
+from delta_store.read_threads import ReadThreads
+from delta_store.records import RowColumns
+from delta_store.settled import SettledTable
+from delta_store.storage import open_storage
+from delta_store.store_lock import StoreLock, StoreLocked
+from delta_store.stores_open import open_stores
+from ingest.client_link import ClientLink, ClientOptions
+from ingest.credentials import CredentialSource, TlsOptions
+from ingest.group_commit import GroupCommitter
+from ingest.leaf_connect import LeafIdentity
+from ingest.leaf_link import LeafLink, LeafOptions
+from ingest.link import LinkStatus, parse_endpoints
+
+SHARD = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """What the command line says."""
+
+    nats: str
+    leaf: str
+    data: str
+    domain: str
+    api_over_leaf: bool
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; returns the exit status."""
+    options = parse(arguments)
+    settings = load_settings()
+    remote = "://" in options.data
+    lock = None if remote else StoreLock(Path(options.data))
+    try:
+        if lock is not None:
+            lock.acquire()
+        _run(_serve(options, settings))
+    except (StoreLocked, JournalError, DamagedData, ValueError) as error:
+        sys.stderr.write(f"silt gateway: {error}\n")
+        return 1
+    except ExceptionGroup as group:
+        known = group.subgroup((JournalError, DamagedData))
+        if known is None:
+            raise
+        sys.stderr.write(f"silt gateway: {known}: {known.exceptions[0]}\n")
+        return 1
+    finally:
+        if lock is not None:
+            lock.release()
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> GatewayOptions:
+    """Read the command line; exits with status 2 when it is wrong."""
+    parser = argparse.ArgumentParser(prog="silt gateway", description="Join a NATS server and serve its JetStream API.")
+    parser.add_argument("--nats", metavar="URL", default="nats://127.0.0.1:4222", help="client port of the NATS server")
+    parser.add_argument("--leaf", metavar="URL", default="nats-leaf://127.0.0.1:7422", help="its leafnode port")
+    parser.add_argument("--data", metavar="DIR", required=True, help="folder (or object store URL) of the tables")
+    parser.add_argument("--domain", default="", help="serve $JS.<domain>.API.> beside a server's own JetStream")
+    parser.add_argument(
+        "--api-over",
+        choices=("client", "leaf"),
+        default="client",
+        help="link for $JS.API.> and $KV.>: leaf only where the hub lets them cross (silt up's does)",
+    )
+    given = parser.parse_args(arguments)
+    return GatewayOptions(given.nats, given.leaf, given.data, given.domain, given.api_over == "leaf")
+
+
+def _run(main_task: Any) -> None:
+    """On uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main_task)
+    else:
+        uvloop.run(main_task)
+
+
+async def _serve(options: GatewayOptions, settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    with ThreadPoolExecutor(max_workers=settings.reads.concurrency_max + 2, thread_name_prefix="store") as threads:
+        assembly = await loop.run_in_executor(threads, _open, options, settings)
+        await _Process(options, settings, assembly, threads).run(stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The open tables and the state rebuilt from them."""
+
+    journal: Journal
+    settled: SettledTable
+    payloads: Payloads
+    tail: JournalTail
+    catalog: Catalog
+    local: bool
+
+
+def _open(options: GatewayOptions, settings: Settings) -> Stores:
+    """Claim the journal (which fences any other owner), then rebuild the state. Blocks."""
+    root = options.data.rstrip("/")
+    clock = SystemClock()
+    journal = Journal.open(open_storage(f"{root}/journal"), shard=SHARD, clock=clock)
+    journal.claim()
+    settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max)
+    tail = JournalTail(f"{root}/journal")
+    opened = open_stores(settled, tail, domain=options.domain)
+    payloads = Payloads(settled, tail)
+    for rows in opened.tail:
+        payloads.stored(rows)
+    return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)
+
+
+class _Process:
+    """Everything of the running gateway, wired together."""
+
+    def __init__(
+        self, options: GatewayOptions, settings: Settings, stores: Stores, threads: ThreadPoolExecutor
+    ) -> None:
+        self._stores = stores
+        self._options = options
+        name = f"silt-gateway-{secrets.token_hex(4)}"
+        nats = settings.nats
+        access = CredentialSource(
+            user=nats.user or "",
+            password=nats.password.get_secret_value() if nats.password else "",
+            token=nats.token.get_secret_value() if nats.token else "",
+            nkey_seed_file=nats.nkey_seed_file,
+            credentials_file=nats.credentials_file,
+        )
+        tls = TlsOptions(
+            ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file
+        )
+        # Timing jitter of reconnects needs no unpredictable numbers.
+        jitter = random.Random()  # noqa: S311
+        self.leaf = LeafLink(
+            LeafOptions(
+                parse_endpoints(options.leaf, default_port=7422),
+                LeafIdentity(name, name, options.domain),
+                access,
+                tls,
+                connect_timeout_seconds=nats.connect_timeout_seconds,
+            ),
+            self._receive,
+            jitter=jitter,
+            on_status=_report_link("leaf"),
+        )
+        self.client: ClientLink | None = None
+        if not options.api_over_leaf and not options.domain:
+            client_options = ClientOptions(parse_endpoints(options.nats, default_port=4222), name, access, tls)
+            self.client = ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
+        clock = SystemClock()
+        self.subjects = LinkSubjects(self.leaf, self.client, lambda one: self._receive([one]), options.domain)
+        self.reads = GatewayReads(
+            ReadStore(stores.catalog, stores.payloads, PointInTime(stores.settled, stores.tail)),
+            self.leaf,
+            ReadThreads(settings.reads.concurrency_max, timeout_seconds=settings.reads.timeout_seconds),
+            concurrency=settings.reads.concurrency_max,
+            drain_seconds=settings.reads.timeout_seconds,
+        )
+        self.gateway = Gateway(stores.catalog, self.reads, link=self.leaf, subjects=self.subjects, clock=clock)
+        self.gateway.committer = self.committer = GroupCommitter(
+            stores.journal.commit,
+            self.gateway.release,
+            marks=self._marks,
+            executor=None if stores.local else threads,
+            interval_seconds=settings.journal.commit_interval_ms / 1000,
+        )
+        table = Path(options.data, "messages") if stores.local else None
+        self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
+        self._receive_run = self.gateway.receive
+
+    def _receive(self, run: list[Any]) -> None:
+        self._receive_run(run)
+
+    def _marks(self, rows: RowColumns) -> dict[str, dict[str, int]]:
+        """Where the streams of a group stand behind it."""
+        marks = {}
+        for name in set(rows.stream):
+            state = self._stores.catalog.streams.get(name)
+            if state is not None:
+                position = state.position
+                marks[name] = {
+                    "id": position.stream_id,
+                    "seq": position.seq,
+                    "event": position.event_no,
+                    "first": state.index.first_seq,
+                }
+        return marks
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop`` is set, then drain."""
+        self.subjects.follow_api()
+        self.gateway.follow_subjects()
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(self.leaf.run()),
+                tasks.create_task(self.committer.run()),
+                tasks.create_task(self.reads.run()),
+                tasks.create_task(self.upkeep.run()),
+                tasks.create_task(self._expire()),
+            ]
+            if self.client is not None:
+                running.append(tasks.create_task(self.client.run()))
+            ready = tasks.create_task(self._say_ready())
+            await stop.wait()
+            ready.cancel()
+            await self._drain()
+            for task in running:
+                task.cancel()
+
+    async def _say_ready(self) -> None:
+        await self.leaf.attached.wait()
+        if self.client is not None:
+            await self.client.attached.wait()
+        said = {"ready": True, "epoch": self._stores.journal.epoch, "streams": len(self._stores.catalog.streams)}
+        sys.stdout.write(json.dumps(said) + "\n")
+        sys.stdout.flush()
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRY_SECONDS)
+            self.gateway.expire()
+
+    async def _drain(self) -> None:
+        """Take in nothing more, commit and answer what was taken."""
+        try:
+            async with asyncio.timeout(GATEWAY_DRAIN_SECONDS):
+                self.subjects.unfollow_all()
+                if self.leaf.attached.is_set():
+                    await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
+                await self.committer.drain(GATEWAY_DRAIN_SECONDS)
+                if self.leaf.attached.is_set():
+                    await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
+        except (TimeoutError, OSError) as error:
+            _report("drain incomplete", str(error) or "timed out")
+
+
+def _report_link(link: str) -> Any:
+    def report(status: LinkStatus) -> None:
+        reason = str(status.error) if status.error else ""
+        _report(f"{link} link {'attached' if status.attached else 'not attached'}", f"{status.address} {reason}")
+
+    return report
+
+
+def _report(event: str, reason: str) -> None:
+    sys.stderr.write(json.dumps({"event": event, "reason": reason.strip()}) + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The gateway's background work, off the event loop: follow what is settled, let the journal forget it, keep it small.
+
+The order is the point: read the watermark of ``messages``, make everything behind it durable and read it back, and only
+then truncate the journal up to that watermark.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+
+from conf.limits import SETTLED_POLL_SECONDS
+from delta_store.journal import Journal
+from delta_store.settled import SettledTable
+from delta_store.settled_durability import NotDurable, make_durable
+
+Report = Callable[[str, str], None]
+
+
+class GatewayUpkeep:
+    """Runs :meth:`once` again and again; ``report`` is told of what could not be done (event, reason)."""
+
+    def __init__(
+        self, journal: Journal, settled: SettledTable, *, table: Path | None, executor: Executor, report: Report
+    ) -> None:
+        """``table`` is the folder of ``messages`` on a local disk, None where the store itself is durable."""
+        self._journal = journal
+        self._settled = settled
+        self._table = table
+        self._executor = executor
+        self._report = report
+        self._durable_version = -1
+
+    async def run(self) -> None:
+        """Until cancelled; an error of one round is reported and the next round tries again."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SETTLED_POLL_SECONDS)
+            await asyncio.shield(loop.run_in_executor(self._executor, self.once))
+
+    def once(self) -> None:
+        """One round; blocks."""
+        try:
+            self._truncate()
+            if self._journal.checkpoint_is_due:
+                self._journal.checkpoint()
+            self._journal.cleanup()
+            self._journal.delete_removed()
+        except Exception as error:  # noqa: BLE001  # a round that fails costs nothing but its own work
+            self._report("upkeep failed", f"{type(error).__name__}: {error}")
+
+    def _truncate(self) -> None:
+        snapshot = self._settled.refresh()
+        if snapshot.version <= self._durable_version or not snapshot.watermarks:
+            return
+        if self._table is not None:
+            try:
+                make_durable(self._table, self._durable_version, snapshot.version)
+            except NotDurable as error:
+                self._report("journal kept", str(error))
+                return
+        self._durable_version = snapshot.version
+        self._journal.truncate({name: mark.position for name, mark in snapshot.watermarks.items()})
