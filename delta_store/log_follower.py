@@ -56,6 +56,9 @@ class LogFollower:
                 self._snapshot = self._open()
                 return self._snapshot
             snapshot = self._snapshot
+            if self._overtaken(snapshot.version):
+                self._snapshot = self._open()
+                return self._snapshot
             while (text := self._read(snapshot.version + 1)) is not None:
                 entry = parse_entry(snapshot.version + 1, text, file=self._entry_path(snapshot.version + 1))
                 self._remember(entry)
@@ -99,6 +102,11 @@ class LogFollower:
     def path_of(self, file: DataFile) -> str:
         """Where the file system finds a data file."""
         return f"{self.root}/{file.path}"
+
+    def _overtaken(self, version: int) -> bool:
+        """Whether log cleanup has taken the entry of a version, and so maybe those behind it."""
+        info = self.filesystem.get_file_info(self._entry_path(version))
+        return bool(info.type == pa_fs.FileType.NotFound)
 
     def _open(self) -> Snapshot:
         sizes = self._listed()

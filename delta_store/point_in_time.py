@@ -156,7 +156,7 @@ class PointInTime:
             wanted = sorted(subjects.literals)
             files = [file for file in files if may_hold_subjects(file, wanted)]
         table = self._past_columns(base, view, files, _LIVENESS)
-        return _chosen(table, view.stream_id, subjects) if table is not None else _EMPTY
+        return _chosen(table, view.stream_id, subjects) if table is not None else _no_rows()
 
     def _first_seq(self, base: Snapshot, view: View, point: int) -> int:
         """``first_seq`` as the row of message ``point`` recorded it; it only ever grows."""
@@ -280,13 +280,11 @@ def _subject_ids(table: Any) -> Int64s:
     return ids
 
 
-_EMPTY: Final = pa.table(
-    {
-        "seq": pa.array([], pa.int64()),
-        "evicts": pa.array([], pa.int64()),
-        "subject": pa.array([], pa.string()).dictionary_encode(),
-    }
-)
+@lru_cache(maxsize=1)
+def _no_rows() -> Any:
+    """No message rows at all, in the shape that :func:`_chosen` gives."""
+    subject = pa.array([], pa.string()).dictionary_encode()
+    return pa.table({"seq": pa.array([], pa.int64()), "evicts": pa.array([], pa.int64()), "subject": subject})
 
 
 @lru_cache(maxsize=8)
