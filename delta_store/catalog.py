@@ -62,7 +62,7 @@ class Catalog:
         """Change a stream's configuration and apply lowered limits; raises 10059 and 10065."""
         state = self._stream(config.name)
         self._refuse_overlap(config)
-        state.reconfigure(config)
+        state.reconfigure(config, ts_ns=state.next_ts(now_ns))
         self._routes.rebuild(self.streams.values())
         self._record(state, Kind.STREAM, stream_data(config, state.created_ns), now_ns=now_ns, rows=rows)
         surplus = retention.over_subject_limit(config.max_msgs_per_subject, state.index)
@@ -217,7 +217,7 @@ class Catalog:
             if state is None or state.stream_id != row.stream_id:
                 state = self._open(config, stream_id=row.stream_id, created_ns=created_ns)
             else:
-                state.reconfigure(config)
+                state.reconfigure(config, ts_ns=row.ts_ns)
                 self._routes.rebuild(self.streams.values())
             state.note_event(row)
         elif row.kind == Kind.STREAM_DELETE:

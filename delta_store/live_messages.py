@@ -253,4 +253,4 @@ class LiveMessages:
             part = (seqs >> SEGMENT_SHIFT) == key
             segment = self.segments[key]
             if segment.chain is not None:
-                segment.chain[seqs[part] - segment.base] = distances[part].astype(np.uint32)
+                segment.chain[segment.slots(seqs[part])] = distances[part].astype(np.uint32)

@@ -60,9 +60,13 @@ class StreamState:
         """Where the last row of this stream stands."""
         return Position(self.stream_id, self.index.last_seq, self.event_no)
 
+    def next_ts(self, now_ns: int) -> int:
+        """The time that the next row gets: later than all before, whatever the clock says."""
+        return max(now_ns, self.clock_ns + 1)
+
     def tick(self, now_ns: int, rows: int = 1) -> int:
-        """The time of the next row; ``rows`` in a run get a nanosecond each."""
-        first = max(now_ns, self.clock_ns + 1)
+        """Give the next row its time; ``rows`` in a run get a nanosecond each."""
+        first = self.next_ts(now_ns)
         self.clock_ns = first + rows - 1
         return first
 
@@ -75,8 +79,9 @@ class StreamState:
         self.last_msg_id = last_msg_id or ""
         return retention.store_run(self.config, self.index, sids=sids, ts_ns=ts_ns, sizes=sizes)
 
-    def reconfigure(self, config: StreamConfig) -> None:
-        """Take over a configuration; limits are applied by whoever decides."""
+    def reconfigure(self, config: StreamConfig, *, ts_ns: int) -> None:
+        """Take over a configuration at the time of its row; limits are applied by whoever decides."""
+        self.dedup.forget(ts_ns)
         self.config = config
         self.dedup.window_ns = config.duplicate_window
         if retention.keeps_chains(config):

@@ -127,7 +127,7 @@ class _Intake:
         state = self.state
         room = self._never_full(run)
         largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
-        first_ts = max(self.now_ns, state.clock_ns + 1)
+        first_ts = state.next_ts(self.now_ns)
         batched = _has_fast_batch(run.replies)
         start = 0
         msg_ids: list[str | None] = []
@@ -145,7 +145,7 @@ class _Intake:
                 self._store_part(run, start, msg_ids)
                 self._decide_alone(run, place)
                 start, msg_ids = place + 1, []
-                first_ts = max(self.now_ns, state.clock_ns + 1)
+                first_ts = state.next_ts(self.now_ns)
             else:
                 if msg_id:
                     gathered = len(msg_ids)
@@ -182,7 +182,7 @@ class _Intake:
                 self.group.replies.append(refused)
             return
         if msg_id:
-            state.dedup.remember(msg_id, state.index.last_seq + 1, max(self.now_ns, state.clock_ns + 1))
+            state.dedup.remember(msg_id, state.index.last_seq + 1, state.next_ts(self.now_ns))
         self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
 
     def store(self, accepted: _Accepted) -> None:
