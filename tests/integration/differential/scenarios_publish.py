@@ -237,14 +237,14 @@ async def headers_not_enabled(side: Side) -> None:
 @scenario
 async def order_of_checks(side: Side) -> None:
     """Two things are wrong with a message: which one is named."""
-    await side.create("ORD", subjects=["ord"], max_msg_size=50, max_msgs=1, discard="new")
+    await side.create("ORD", subjects=["ord"], max_msg_size=200, max_msgs=1, discard="new")
     await side.publish("ord", "fill")
-    big = "x" * 60
+    big = "x" * 220
     wrong_stream = ("Nats-Expected-Stream", "NO")
-    await side.publish("ord", big, headers=[wrong_stream])
-    await side.publish("ord", big, headers=last_seq(9))
-    await side.publish("ord", big, headers=[("Nats-Rollup", "all")])
-    await side.publish("ord", big)
+    await side.publish("ord", big, headers=[wrong_stream], label="too big, wrong stream")
+    await side.publish("ord", big, headers=last_seq(9), label="too big, wrong sequence")
+    await side.publish("ord", big, headers=[("Nats-Rollup", "all")], label="too big, rollup")
+    await side.publish("ord", big, label="too big and the stream is full")
     await side.publish("ord", "full", headers=last_seq(9))
     await side.publish("ord", "full", headers=[*last_seq(9), wrong_stream])
     await side.publish("ord", "full", headers=[*last_seq(9), *last_subject_seq(9)])

@@ -228,7 +228,7 @@ async def create_pedantic(side: Side) -> None:
 async def create_later_fields(side: Side) -> None:
     """Fields of the full JetStream configuration that Silt does not serve yet."""
     await side.create("SOURCE", subjects=["source"])
-    for config in (
+    configs: tuple[dict[str, Any], ...] = (
         {"retention": "interest"},
         {"retention": "workqueue"},
         {"mirror": {"name": "SOURCE"}},
@@ -250,12 +250,10 @@ async def create_later_fields(side: Side) -> None:
         {"placement": {"cluster": "east"}},
         {"discard": "new", "discard_new_per_subject": True, "max_msgs_per_subject": 1},
         {"template_owner": "me"},
-    ):
-        subjects: dict[str, Any] = {} if "mirror" in config else {"subjects": ["later"]}
-        # A name of its own: nats-server may still be clearing away the last one's files.
-        name = "_".join(["LATER", *config])
-        await side.create(name, label=f"create with {config}", **subjects, **config)
-        await side.api(f"STREAM.DELETE.{name}", label=f"delete after {config}")
+    )
+    for number, config in enumerate(configs):
+        subjects: dict[str, Any] = {} if "mirror" in config else {"subjects": [f"later.{number}"]}
+        await side.create(f"LATER{number}", label=f"create with {config}", **subjects, **config)
 
 
 @scenario

@@ -61,7 +61,7 @@ def test_malformed_times_are_not_hidden() -> None:
 def test_listed_difference_must_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list of differences permits what it names, nothing beside it, and fails when it is out of date."""
     monkeypatch.setattr(test_differential, "AGAINST", "silt")
-    listed = Difference("some", "step", ("[0].payload",), "for the test")
+    listed = Difference("some", "step", ("[0].payload",), "two", "for the test")
     monkeypatch.setattr(test_differential, "ALLOWED", (listed,))
     reference = _transcript(("step", b"", b"one"))
     verdict = test_differential.verdict
@@ -69,4 +69,5 @@ def test_listed_difference_must_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "equal now" in verdict("some", reference, _transcript(("step", b"", b"one")))[0]
     assert verdict("other", reference, _transcript(("step", b"", b"two")))
     assert verdict("some", reference, _transcript(("step", b"NATS/1.0\r\n\r\n", b"two")))
+    assert "is meant to" in verdict("some", reference, _transcript(("step", b"", b"three")))[0]
     assert "no such step" in verdict("some", _transcript(), _transcript())[0]

@@ -60,6 +60,8 @@ def verdict(name: str, reference: Transcript, silt: Transcript) -> list[str]:
         if permit is not None and not found:
             problems.append(f"── {expected.label}\n   is equal now: take it out of the list of differences")
         unexplained = [line for line in found if permit is None or not line.startswith(permit.paths)]
+        if permit is not None and found and permit.silt not in "\n".join(found):
+            unexplained.append(f"is meant to differ by {permit.silt!r}")
         if unexplained:
             problems.append("\n   ".join([f"── {expected.label}", *unexplained]))
     problems += [f"── {label}\n   is in the list of differences, but no such step was taken" for label in allowed]
