@@ -1,0 +1,151 @@
+"""What can go wrong with the journal, by what its owner has to do.
+
+    JournalError
+    ├── JournalDamaged      stop: a named file is not what was written; nothing past it is served
+    ├── Fenced              stop: another gateway owns the journal now; nothing was written
+    ├── CommitUnknown       stop: the commit may or may not be there; a new process reads which
+    ├── JournalPoisoned     stop: an earlier failure left the disk's state in doubt
+    ├── NotOwner            programmer error: commit without claim
+    ├── ReadOvertaken       reader: rebuild from ``messages`` and the live files, then tail again
+    └── StorageError
+        ├── StorageFull     nothing was acknowledged: retry once there is space
+        ├── StorageFailed   stop unless ``retryable``
+        ├── EntryExists     internal: the put lost its race
+        ├── NotStored       the named file is not there
+        └── UnsafeStore     refuse to start: the store does not honour conditional puts
+
+``kind`` is stable, the message is not.
+"""
+
+from enum import StrEnum
+
+
+class JournalErrorKind(StrEnum):
+    """Stable names of the errors, for logs and metrics; append only."""
+
+    DAMAGED = "journal_damaged"
+    FENCED = "fenced"
+    COMMIT_UNKNOWN = "commit_unknown"
+    POISONED = "journal_poisoned"
+    NOT_OWNER = "not_owner"
+    READ_OVERTAKEN = "read_overtaken"
+    STORAGE_FULL = "storage_full"
+    STORAGE_FAILED = "storage_failed"
+    ENTRY_EXISTS = "entry_exists"
+    NOT_STORED = "not_stored"
+    UNSAFE_STORE = "unsafe_store"
+
+
+class JournalError(Exception):
+    """Root of the journal's errors."""
+
+    kind: JournalErrorKind
+    retryable: bool = False
+    """Whether the same call may be made again with the same rows."""
+
+
+class JournalDamaged(JournalError):
+    """A file of the journal is missing, short or altered. Nothing past it may be served."""
+
+    kind = JournalErrorKind.DAMAGED
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"journal damaged: {file}: {reason}")
+        self.file, self.reason = file, reason
+
+
+class Fenced(JournalError):
+    """Another gateway has claimed the journal since; this one must stop acknowledging at once."""
+
+    kind = JournalErrorKind.FENCED
+
+    def __init__(self, own_epoch: int, found_epoch: int) -> None:
+        super().__init__(f"journal is owned by epoch {found_epoch}, this gateway has epoch {own_epoch}")
+        self.own_epoch, self.found_epoch = own_epoch, found_epoch
+
+
+class CommitUnknown(JournalError):
+    """The log entry of a commit may have landed, and the store does not say whether it has."""
+
+    kind = JournalErrorKind.COMMIT_UNKNOWN
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"commit of journal version {version} has an unknown outcome")
+        self.version = version
+
+
+class JournalPoisoned(JournalError):
+    """An earlier commit failed in a way that leaves the disk's state in doubt: no commit is tried any more."""
+
+    kind = JournalErrorKind.POISONED
+
+    def __init__(self, cause: JournalError) -> None:
+        super().__init__(f"journal stopped after: {cause}")
+        self.cause = cause
+
+
+class NotOwner(JournalError):
+    """Something was to be written before the journal was claimed."""
+
+    kind = JournalErrorKind.NOT_OWNER
+
+    def __init__(self) -> None:
+        super().__init__("journal has not been claimed")
+
+
+class ReadOvertaken(JournalError):
+    """What a reader wanted next has been settled and cleaned up."""
+
+    kind = JournalErrorKind.READ_OVERTAKEN
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"journal version {version} has been cleaned up")
+        self.version = version
+
+
+class StorageError(JournalError):
+    """Root of what a storage reports."""
+
+    def __init__(self, name: str, reason: str, *, published: bool | None = False) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name, self.reason = name, reason
+        self.published = published
+        """Whether the log entry became visible; None when that is not known."""
+
+
+class StorageFull(StorageError):
+    """No space left (or quota reached). Retryable when nothing became visible."""
+
+    kind = JournalErrorKind.STORAGE_FULL
+
+    def __init__(self, name: str, reason: str, *, published: bool | None = False) -> None:
+        super().__init__(name, reason, published=published)
+        self.retryable = published is False
+
+
+class StorageFailed(StorageError):
+    """Any other failure: EIO, a lost connection, a refused request."""
+
+    kind = JournalErrorKind.STORAGE_FAILED
+
+    def __init__(self, name: str, reason: str, *, published: bool | None = False, retryable: bool = False) -> None:
+        super().__init__(name, reason, published=published)
+        self.retryable = retryable
+
+
+class EntryExists(StorageError):
+    """The log entry's name is taken: someone else's commit, or our own whose reply was lost."""
+
+    kind = JournalErrorKind.ENTRY_EXISTS
+
+
+class NotStored(StorageError):
+    """No file of that name."""
+
+    kind = JournalErrorKind.NOT_STORED
+
+
+class UnsafeStore(StorageError):
+    """Two racing conditional puts both won: two gateways could both acknowledge."""
+
+    kind = JournalErrorKind.UNSAFE_STORE

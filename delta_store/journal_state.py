@@ -1,0 +1,106 @@
+"""What the journal's log adds up to at a version: its files, who owns it, what was removed. Pure.
+
+Invariants: versions are applied one by one without a gap, and stamps only grow: an entry that breaks either is damage.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from delta_store.journal_file import Span
+from delta_store.log_entry import DamagedEntry, JournalFile, LogEntry, Removed, Stamp
+from delta_store.records import Position
+
+
+class StreamFiles:
+    """The files that hold rows of one stream, in order, so that the file of a sequence is found by bisection."""
+
+    __slots__ = ("files", "firsts", "lasts")
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.lasts: list[int] = []
+        self.files: list[JournalFile] = []
+
+    def append(self, span: Span, file: JournalFile) -> None:
+        """Add the stream's newest file."""
+        self.firsts.append(span.first_seq)
+        self.lasts.append(span.last_seq)
+        self.files.append(file)
+
+    def remove(self, file: JournalFile) -> None:
+        """Forget a file; settled files are the oldest, so this is short."""
+        at = self.files.index(file)
+        del self.firsts[at], self.lasts[at], self.files[at]
+
+    def holding(self, seq: int) -> JournalFile | None:
+        """The file whose span of the stream includes the message ``seq``."""
+        at = bisect_left(self.lasts, seq)
+        return self.files[at] if at < len(self.files) and self.firsts[at] <= seq else None
+
+
+class JournalState:
+    """A fold over log entries. Not thread-safe: its owner guards it."""
+
+    def __init__(self) -> None:
+        self.version = -1
+        self.stamp = Stamp(0, 0)
+        self.timestamp_ms = 0
+        """Of the last commit."""
+        self.metadata: Mapping[str, Any] = {}
+        self.live: dict[str, JournalFile] = {}
+        """Files of the table by name, oldest first."""
+        self.removed: dict[str, Removed] = {}
+        """Files that left the table and are not deleted yet."""
+        self.streams: dict[int, StreamFiles] = {}
+        """By stream id."""
+
+    def apply(self, entry: LogEntry) -> None:
+        """Advance by one commit; raises :class:`DamagedEntry` when it does not follow from this state."""
+        if entry.version != self.version + 1:
+            raise DamagedEntry(f"version {entry.version} does not follow version {self.version}")
+        if self.version >= 0 and entry.stamp <= self.stamp:
+            raise DamagedEntry(f"commit {tuple(entry.stamp)} after commit {tuple(self.stamp)}")
+        if (entry.version == 0) != (entry.metadata is not None):
+            raise DamagedEntry("metaData belongs to version 0, and to no other")
+        if entry.metadata is not None:
+            self.metadata = entry.metadata
+        if entry.file is not None:
+            self.add(entry.file)
+        for removed in entry.removed:
+            self._remove(removed)
+        self.version, self.stamp, self.timestamp_ms = entry.version, entry.stamp, entry.timestamp_ms
+
+    def add(self, file: JournalFile) -> None:
+        """Take in a file; files come in the order of their versions."""
+        self.live[file.name] = file
+        for span in file.spans:
+            self.streams.setdefault(span.stream_id, StreamFiles()).append(span, file)
+
+    def _remove(self, removed: Removed) -> None:
+        file = self.live.pop(removed.name, None)
+        if file is None:
+            raise DamagedEntry(f"removes {removed.name}, which is not in the table")
+        self.removed[removed.name] = removed
+        for span in file.spans:
+            held = self.streams[span.stream_id]
+            held.remove(file)
+            if not held.files:
+                del self.streams[span.stream_id]
+
+
+def settled_files(
+    files: Iterable[JournalFile], settled: Mapping[str, Position], gone: Collection[int] = ()
+) -> list[JournalFile]:
+    """The files whose every row is settled: at or below its stream's settled position, or of a stream id in ``gone``.
+
+    An older incarnation of a stream counts as settled once a newer one is: its rows come first in the journal.
+    """
+    return [file for file in files if all(_is_settled(span, settled, gone) for span in file.spans)]
+
+
+def _is_settled(span: Span, settled: Mapping[str, Position], gone: Collection[int]) -> bool:
+    if span.stream_id in gone:
+        return True
+    position = settled.get(span.stream)
+    return position is not None and Position(span.stream_id, span.last_seq, span.last_event) <= position

@@ -1,0 +1,97 @@
+"""Keeps the journal's log and folder bounded: checkpoints, log cleanup, deletion of removed files.
+
+Nothing here is on the way of an acknowledgement: a checkpoint is built from a copy of the state. Log entries are kept
+from the checkpoint before the newest one on, so that a damaged newest checkpoint can be made up for.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from contextlib import suppress
+
+from conf.clock import Clock
+from conf.limits import JOURNAL_CHECKPOINT_COMMITS
+from delta_store import checkpoint_file
+from delta_store.checkpoint_file import LAST_CHECKPOINT, Snapshot, checkpoint_name
+from delta_store.journal_errors import NotStored
+from delta_store.journal_log import LoadedLog, path_of
+from delta_store.log_entry import LOG_FOLDER, entry_name, file_version
+from delta_store.storage import Blob, Storage
+
+
+class JournalUpkeep:
+    """The owner's background work. Not thread-safe: one thread at a time."""
+
+    def __init__(self, storage: Storage, app_id: str, clock: Clock) -> None:
+        self._storage, self._app_id, self._clock = storage, app_id, clock
+        self._checkpoints: list[tuple[int, float]] = []
+        """Version and monotonic time (of writing, or of being found), ascending."""
+        self._oldest_entry = 0
+        self._doomed: dict[str, float] = {}
+        """Files out of the table, and since when (monotonic)."""
+
+    def start(self, log: LoadedLog, live: Iterable[str]) -> None:
+        """Take over a log: whatever lies in the folder without being in the table is deleted after its grace time."""
+        now = self._clock.monotonic()
+        self._checkpoints = [(version, now) for version in log.checkpoints]
+        self._oldest_entry = log.oldest_entry
+        kept = set(live)
+        names = [name for name in self._storage.sizes("") if file_version(name) is not None]
+        self._doomed = {name: now for name in names if name not in kept}
+        self._storage.delete(path_of(name) for name in self._storage.sizes(LOG_FOLDER) if name.endswith(".tmp"))
+
+    def repair(self, snapshot: Snapshot, damaged: Iterable[str]) -> None:
+        """Put a whole checkpoint in the place of damaged ones."""
+        names = list(damaged)
+        if names:
+            self.checkpoint(snapshot)
+            self._storage.delete(path_of(name) for name in names if name != checkpoint_name(snapshot.version))
+
+    def is_due(self, version: int) -> bool:
+        """Whether enough was committed since the last checkpoint."""
+        last = self._checkpoints[-1][0] if self._checkpoints else 0
+        return version - last >= JOURNAL_CHECKPOINT_COMMITS
+
+    def checkpoint(self, snapshot: Snapshot) -> int:
+        """Write a checkpoint of the snapshot, durably; returns its version. A failure leaves the log as it was."""
+        body = checkpoint_file.encode(snapshot, self._app_id)
+        self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))
+        self._storage.write(Blob(path_of(LAST_CHECKPOINT), checkpoint_file.pointer(snapshot, body)))
+        if not self._checkpoints or self._checkpoints[-1][0] < snapshot.version:
+            self._checkpoints.append((snapshot.version, self._clock.monotonic()))
+        return snapshot.version
+
+    def clean_log(self, *, keep_from: int | None, min_age_seconds: float) -> int:
+        """Delete log entries and checkpoints that no reader needs any more; returns the number of entries deleted.
+
+        Kept: everything from the newest checkpoint that is neither the last one, nor younger than
+        ``min_age_seconds``, nor above ``keep_from``.
+        """
+        oldest_time = self._clock.monotonic() - min_age_seconds
+        usable = [version for version, made in self._checkpoints[:-1] if made <= oldest_time]
+        if keep_from is not None:
+            usable = usable[: bisect_right(usable, keep_from)]
+        if not usable:
+            return 0
+        base, first = usable[-1], self._oldest_entry
+        if base > first:
+            self._storage.delete(path_of(entry_name(version)) for version in range(first, base))
+            self._oldest_entry = base
+        old = [version for version, _ in self._checkpoints if version < base]
+        self._storage.delete(path_of(checkpoint_name(version)) for version in old)
+        self._checkpoints = self._checkpoints[len(old) :]
+        return max(0, base - first)
+
+    def doom(self, names: Iterable[str]) -> None:
+        """Note files that have just left the table."""
+        now = self._clock.monotonic()
+        self._doomed.update((name, now) for name in names)
+
+    def delete_removed(self, grace_seconds: float) -> list[str]:
+        """Delete the files that left the table at least ``grace_seconds`` ago; returns their names."""
+        limit = self._clock.monotonic() - grace_seconds
+        names = [name for name, since in self._doomed.items() if since <= limit]
+        with suppress(NotStored):
+            self._storage.delete(names)
+        for name in names:
+            del self._doomed[name]
+        return names

@@ -1,0 +1,79 @@
+"""Where the journal's files are: a local folder, or an object store. Storage does IO and decides nothing.
+
+Invariant: when :meth:`Storage.publish` returns, file, log entry and the folders that name them are durable, and no one
+else has written or will write an entry of that name. When it raises, ``StorageError.published`` says whether the entry
+may be visible.
+
+Names are relative to the journal's folder; those of the log start with ``_delta_log/``.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+
+class Blob(NamedTuple):
+    """A file to be written."""
+
+    name: str
+    body: bytes | pa.Buffer
+
+
+class Storage(Protocol):
+    """What the journal needs of a place to keep files."""
+
+    uri: str
+    """As delta-rs and Spark take it."""
+    options: Mapping[str, str]
+    """Storage options for delta-rs."""
+    repeatable: bool
+    """Whether an entry whose put had an unknown outcome may be put again to learn it.
+
+    On a local disk it may not: after a failed fsync what can be read need not be on the disk.
+    """
+
+    def prepare(self, probe_id: str) -> None:
+        """Make ready for writing; raises :class:`UnsafeStore` for a store on which two writers could both win."""
+
+    def publish(self, entry: Blob, data: Blob | None = None) -> None:
+        """Make ``data`` durable, then ``entry`` if no one else has published one of that name, then return.
+
+        Raises :class:`EntryExists`, :class:`StorageFull`, :class:`StorageFailed`.
+        """
+
+    def write(self, blob: Blob) -> None:
+        """Create or replace a file as a whole, durably."""
+
+    def read(self, name: str) -> bytes:
+        """A file's content; raises :class:`NotStored`, :class:`StorageFailed`."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Bytes of the files right inside ``folder`` (``""``: the journal's own), by their name in it."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files one after the other in this order; those that are gone already count as deleted."""
+
+
+def open_storage(location: str, options: Mapping[str, str] | None = None) -> Storage:
+    """The storage of a folder, or of a URL such as ``s3://bucket/journal`` with delta-rs's storage options."""
+    if "://" not in location:
+        from delta_store.local_storage import LocalStorage
+
+        return LocalStorage(Path(location))
+    from obstore.store import from_url
+
+    from delta_store.object_storage import ObjectStorage
+
+    settings: Any = dict(options or {})
+    plain_http = settings.pop("allow_http", settings.pop("AWS_ALLOW_HTTP", "false")).lower() == "true"
+    store = from_url(
+        location,
+        config=settings,
+        client_options={"allow_http": plain_http, "timeout": "20s", "connect_timeout": "5s"},
+    )
+    return ObjectStorage(store, uri=location, options=dict(options or {}))
