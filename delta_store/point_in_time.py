@@ -6,7 +6,7 @@ never not at all. The state at S ≤ watermark comes from the version that settl
 only after the append that carries them, so nothing that was live at S is missing there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from delta_store.journal_tail import JournalTail
 from delta_store.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
-from delta_store.records import Kind, Position
+from delta_store.records import Kind
 from delta_store.settled import SettledTable
 from delta_store.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
-from delta_store.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at
+from delta_store.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at
 from delta_store.stored_message import StoredMessage
 from delta_store.subjects import SubjectFilter
 

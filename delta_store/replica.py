@@ -46,7 +46,7 @@ class Replica:
         tail_bytes: int = TAIL_BYTES,
     ) -> None:
         """``location`` is the data folder (or URL) that holds both tables."""
-        self._threads = threads
+        self.threads = threads
         self._clock = clock
         self._settled = SettledTable(
             f"{location}/{MESSAGES_FOLDER}", storage_options=storage_options, cache_bytes=cache_bytes
@@ -61,6 +61,11 @@ class Replica:
         self.refreshed_at = clock.monotonic()
 
     @property
+    def age_seconds(self) -> float:
+        """Time since the last refresh."""
+        return self._clock.monotonic() - self.refreshed_at
+
+    @property
     def settled_version(self) -> int:
         """Version of ``messages`` that payloads are read from."""
         return self._settled.version
@@ -73,7 +78,7 @@ class Replica:
         """Catch up with all that was committed before this call. Raises ``DamagedData``."""
         async with self._refreshing:
             version = self.journal_version
-            update = await self._threads.run(lambda: self._look(version))
+            update = await self.threads.run(lambda: self._look(version))
             self._apply(update)
             self.refreshed_at = self._clock.monotonic()
 

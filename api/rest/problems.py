@@ -1,0 +1,121 @@
+"""Errors of the REST API: RFC 9457 problem details that carry JetStream's stable ``err_code``.
+
+One table from errors to statuses; nothing else chooses a status. Codes below 20000 are JetStream's own, the others are
+ours, for what JetStream has no error for.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from delta_store.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, ReadError, TooMany
+from delta_store.read_threads import ReadsBusy
+
+MEDIA_TYPE = "application/problem+json"
+BAD_REQUEST = 10003
+STREAM_NOT_FOUND = 10059
+NO_MESSAGE_FOUND = 10037
+PAST_HORIZON = 20001
+TOO_MANY_SUBJECTS = 20002
+DAMAGED = 20003
+BUSY = 20004
+OTHER = 20000
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    type: str = Field(examples=["urn:silt:error:10059"])
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["stream not found"])
+    err_code: int = Field(examples=[STREAM_NOT_FOUND], description="Stable; JetStream's own where it has one")
+
+
+class Refused(Exception):
+    """A request that can't be answered; becomes a problem."""
+
+    def __init__(self, status: int, err_code: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.err_code, self.detail = status, err_code, detail
+
+
+def stream_not_found() -> Refused:
+    """No such stream."""
+    return Refused(404, STREAM_NOT_FOUND, "stream not found")
+
+
+def no_message_found() -> Refused:
+    """No such message."""
+    return Refused(404, NO_MESSAGE_FOUND, "no message found")
+
+
+def bad_request(detail: str) -> Refused:
+    """The request contradicts itself or can't be understood."""
+    return Refused(400, BAD_REQUEST, detail)
+
+
+_MEANINGS: dict[type[Exception], tuple[int, int]] = {
+    NoSuchStream: (404, STREAM_NOT_FOUND),
+    PastHorizon: (410, PAST_HORIZON),
+    TooMany: (413, TOO_MANY_SUBJECTS),
+    DamagedData: (500, DAMAGED),
+    ReadsBusy: (503, BUSY),
+    TimeoutError: (503, BUSY),
+    FileGone: (503, BUSY),
+}
+
+
+def refusal(error: Exception) -> Refused:
+    """What a read's error means to a client."""
+    if isinstance(error, Refused):
+        return error
+    status, err_code = next((one for kind, one in _MEANINGS.items() if isinstance(error, kind)), (500, OTHER))
+    busy = status == HTTPStatus.SERVICE_UNAVAILABLE
+    return Refused(status, err_code, "too busy to answer in time" if busy else str(error))
+
+
+def problem(refused: Refused) -> JSONResponse:
+    """The response that says so."""
+    body = Problem(
+        type=f"urn:silt:error:{refused.err_code}",
+        title=HTTPStatus(refused.status).phrase,
+        status=refused.status,
+        detail=refused.detail,
+        err_code=refused.err_code,
+    )
+    headers = {"Retry-After": "1"} if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    return JSONResponse(body.model_dump(), refused.status, headers, MEDIA_TYPE)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI description of the problems that a route may answer with."""
+    described = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    return {status: {"description": HTTPStatus(status).phrase, **described} for status in (400, *statuses)}
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of the app answered with problem details."""
+
+    def on_read(_request: Request, error: Exception) -> JSONResponse:
+        return problem(refusal(error))
+
+    def on_http(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return problem(Refused(error.status_code, OTHER, str(error.detail)))
+
+    def on_invalid(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"][1:]))
+        return problem(bad_request(f"{place}: {first['msg']}"))
+
+    for kind in (Refused, ReadError, ReadsBusy, TimeoutError):
+        app.add_exception_handler(kind, on_read)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(RequestValidationError, on_invalid)

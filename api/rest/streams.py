@@ -1,0 +1,92 @@
+"""Routes about streams."""
+
+from bisect import bisect_right
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from api.rest import problems
+from api.rest.bodies import HealthBody, StreamBody, StreamsBody, stream_body
+from api.rest.freshness import tag_of_version, unchanged
+from api.rest.store import RestStore
+from conf.limits import LIST_PAGE, SUBJECT_DETAILS_PAGE
+from conf.settings import Settings
+from delta_store.stream_state import StreamState
+from delta_store.subjects import SubjectFilter, valid
+
+StreamName = Annotated[str, Path(description="Name of the stream")]
+
+
+def routes(store: RestStore, settings: Settings) -> APIRouter:
+    """The routes over a store."""
+    router = APIRouter()
+
+    @router.get("/healthz", tags=["process"], responses=problems.responses(503))
+    async def health(response: Response) -> HealthBody:
+        """Whether this process follows the tables; 503 when it has not looked at them for too long."""
+        stale = store.age_seconds > settings.reads.timeout_seconds
+        response.status_code = 503 if stale else 200
+        return HealthBody(
+            status="stale" if stale else "ok",
+            streams=len(store.catalog.streams),
+            journal_version=store.journal_version,
+            settled_version=store.settled_version,
+            age_seconds=store.age_seconds,
+        )
+
+    @router.get("/v1/streams", response_model=StreamsBody, tags=["streams"], responses=problems.responses())
+    async def list_streams(
+        request: Request,
+        response: Response,
+        cursor: Annotated[str | None, Query(description="``next_cursor`` of the page before")] = None,
+        limit: Annotated[int, Query(ge=1, le=LIST_PAGE)] = LIST_PAGE,
+    ) -> StreamsBody | Response:
+        """The streams, ordered by name."""
+        tag = tag_of_version(store.journal_version)
+        if (same := unchanged(request, tag)) is not None:
+            return same
+        names = sorted(store.catalog.streams)
+        start = bisect_right(names, cursor) if cursor is not None else 0
+        page = names[start : start + limit]
+        response.headers["ETag"] = tag
+        return StreamsBody(
+            streams=[stream_body(store.catalog.streams[name]) for name in page],
+            next_cursor=page[-1] if start + limit < len(names) else None,
+        )
+
+    @router.get("/v1/streams/{name}", response_model=StreamBody, tags=["streams"], responses=problems.responses(404))
+    async def stream_info(
+        request: Request,
+        response: Response,
+        name: StreamName,
+        subjects: Annotated[str | None, Query(description="Count live messages by subject, for this filter")] = None,
+    ) -> StreamBody | Response:
+        """One stream; with ``subjects`` the number of live messages of each matching subject."""
+        state = await find_stream(store, name)
+        tag = tag_of_version(store.journal_version)
+        if (same := unchanged(request, tag)) is not None:
+            return same
+        response.headers["ETag"] = tag
+        return stream_body(state, None if subjects is None else _counts(state, subjects))
+
+    return router
+
+
+async def find_stream(store: RestStore, name: str) -> StreamState:
+    """The stream, looked for anew when it is not known yet. Raises :class:`problems.Refused`."""
+    state = store.catalog.streams.get(name)
+    if state is None:
+        await store.refresh()
+        state = store.catalog.streams.get(name)
+    if state is None:
+        raise problems.stream_not_found()
+    return state
+
+
+def _counts(state: StreamState, subjects: str) -> dict[str, int]:
+    if not valid(subjects):
+        raise problems.bad_request("subjects: not a valid subject filter")
+    counts = state.index.subjects_matching(SubjectFilter((subjects,)))
+    if len(counts) > SUBJECT_DETAILS_PAGE:
+        raise problems.Refused(413, problems.TOO_MANY_SUBJECTS, f"more than {SUBJECT_DETAILS_PAGE} subjects match")
+    return dict(sorted(counts.items()))
