@@ -8,6 +8,7 @@ from bisect import bisect_left
 
 import numpy as np
 
+from delta_store import chains
 from delta_store.segments import SEGMENT_SHIFT, SEGMENT_SLOTS, Ints, Segment
 from delta_store.subject_table import SubjectTable
 
@@ -52,17 +53,13 @@ class LiveMessages:
         """Subjects that have live messages."""
         return self.table.live
 
-    def append(self, seq: int, subject: str, *, ts_ns: int, size: int) -> None:
-        """Add a message behind all others."""
-        self.append_id(seq, self.table.intern(subject), ts_ns=ts_ns, size=size)
-
     def append_id(self, seq: int, sid: int, *, ts_ns: int, size: int) -> None:
         """Add a message whose subject id is known."""
         segment = self._tail(seq >> SEGMENT_SHIFT)
         segment.write(seq, ts_ns=ts_ns, size=size, sid=sid)
         before = self.table.add(sid, seq)
         if before and self.chained:
-            self._link(before, seq)
+            chains.link(self.segments, before, seq)
         if not self.msgs:
             self.first_seq = seq
         self.msgs += 1
@@ -73,7 +70,7 @@ class LiveMessages:
     def append_run(self, seqs: Ints, *, sids: Ints, ts_ns: Ints, sizes: Ints) -> None:
         """Add messages with ascending sequences behind all others (equal lengths, at least one)."""
         if self.chained:
-            self._link_run(seqs, sids)
+            chains.link_run(self.segments, self.table, seqs=seqs, sids=sids)
         self.table.add_run(sids, seqs)
         start = 0
         while start < len(seqs):
@@ -83,7 +80,7 @@ class LiveMessages:
             self._tail(key).write_run(seqs[part], ts_ns=ts_ns[part], sizes=sizes[part], sids=sids[part])
             start = stop
         if self.chained:
-            self._write_chains(seqs, sids)
+            chains.link_within(self.segments, seqs=seqs, sids=sids)
         if not self.msgs:
             self.first_seq = int(seqs[0])
         self.msgs += len(seqs)
@@ -177,15 +174,7 @@ class LiveMessages:
         if self.chained:
             return
         self.chained = True
-        latest: dict[int, int] = {}
-        for key in self.keys:
-            segment = self.segments[key]
-            segment.start_chain()
-            slots = segment.live_slots()
-            for seq, sid in zip(segment.sequences(slots).tolist(), segment.sid[slots].tolist(), strict=True):
-                if sid in latest:
-                    self._link(latest[sid], seq)
-                latest[sid] = seq
+        chains.build(self.segments, self.keys)
 
     def renumber_subjects(self) -> bool:
         """Give subject ids anew when most belong to subjects that are gone; True when ids from before are void."""
@@ -227,30 +216,3 @@ class LiveMessages:
             del self.keys[bisect_left(self.keys, key)]
         elif segment.base + SEGMENT_SLOTS <= self.last_seq and segment.worth_packing:
             segment.pack()
-
-    def _link(self, seq: int, following: int) -> None:
-        segment = self.segments.get(seq >> SEGMENT_SHIFT)
-        slot = segment.slot(seq) if segment is not None else -1
-        if segment is not None and slot >= 0:
-            segment.link(slot, following - seq)
-
-    def _link_run(self, seqs: Ints, sids: Ints) -> None:
-        """Chain the subjects' last messages to their first ones of a run that is about to be added."""
-        different, places = np.unique(sids, return_index=True)
-        known = self.table.count[different] > 0
-        before = self.table.last[different[known]].tolist()
-        for seq, following in zip(before, seqs[places[known]].tolist(), strict=True):
-            self._link(seq, following)
-
-    def _write_chains(self, seqs: Ints, sids: Ints) -> None:
-        """Chain the messages of a run that was just added."""
-        order = np.argsort(sids, kind="stable")
-        ordered = sids[order]
-        same = np.flatnonzero(ordered[1:] == ordered[:-1])
-        distances = np.zeros(len(seqs), np.int64)
-        distances[order[same]] = seqs[order[same + 1]] - seqs[order[same]]
-        for key in np.unique(seqs >> SEGMENT_SHIFT).tolist():
-            part = (seqs >> SEGMENT_SHIFT) == key
-            segment = self.segments[key]
-            if segment.chain is not None:
-                segment.chain[segment.slots(seqs[part])] = distances[part].astype(np.uint32)

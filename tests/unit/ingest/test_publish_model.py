@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -33,7 +34,7 @@ LIMITS = st.fixed_dictionaries(
         "duplicate_window": st.sampled_from([100, 100_000]),
     }
 )
-PLAIN = st.tuples(st.sampled_from(SUBJECTS), st.integers(0, 45), st.just({}))
+PLAIN: st.SearchStrategy[Any] = st.tuples(st.sampled_from(SUBJECTS), st.integers(0, 45), st.just({}))
 HEADERS = st.one_of(
     st.just({}),
     st.just({"X-User": "yes"}),
