@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 
 from tests.servers import wait_until
 
+WRITES = ("write", "writev", "pwrite64", "pwritev")
 SENDS = ("write", "writev", "sendto", "sendmsg", "sendmmsg")
 STRACE = (
     "strace",
     "--follow-forks",
     "--decode-fds=path",
     "--string-limit=1048576",
-    "--trace=openat,open,creat,close,fsync,fdatasync,linkat,link,rename,renameat,renameat2," + ",".join(SENDS),
+    "--trace=openat,open,creat,close,fsync,fdatasync,linkat,link,rename,renameat,renameat2,"
+    + ",".join({*WRITES, *SENDS}),
     "--signal=none",
     "--quiet=attach,path-resolution,personality,thread-execve",
     "--daemonize",
@@ -65,7 +67,7 @@ class Durable:
     """Where in the trace things became durable."""
 
     synced: dict[str, int] = field(default_factory=dict)
-    """Path → where the fsync of its content returned first."""
+    """Path → where the first fsync after the last write to it returned."""
     named: dict[str, int] = field(default_factory=dict)
     """Path → where it got its name."""
     folder_syncs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -117,6 +119,8 @@ def durable(trace: Iterable[Call]) -> Durable:
             continue
         if call.name in ("fsync", "fdatasync"):
             _note_sync(found, call)
+        elif call.name in WRITES and (target := _FD.match(call.text)):
+            found.synced.pop(target["path"] or "", None)
         elif call.name in ("open", "openat", "creat"):
             _note_open(found, call, result, nameless)
         elif call.name in ("link", "linkat", "rename", "renameat", "renameat2"):

@@ -99,3 +99,10 @@ def test_late_fsync_is_seen(tmp_path: Path) -> None:
     lines = SOUND.splitlines()
     assert len(_problems(tmp_path / "a", "\n".join([*lines[:8], lines[9], lines[8]]))) == 1
     assert len(_problems(tmp_path / "b", "\n".join([*lines[:7], lines[8], lines[7], lines[9]]))) == 1
+
+
+def test_write_after_the_fsync_is_seen(tmp_path: Path) -> None:
+    """A file that was written to after its fsync is not durable."""
+    lines = SOUND.splitlines()
+    late = f'1 write(7<{JOURNAL}/a.parquet>, "y", 1) = 1'
+    assert len(_problems(tmp_path, "\n".join([*lines[:9], late, lines[9]]))) == 1
