@@ -21,13 +21,15 @@ def settle_plan(data: Path, nice: int) -> ChildPlan:
     return ChildPlan("settle", lambda _: _module("delta_store.settle_main", "--data", str(data)), nice=nice, cwd=folder)
 
 
-def serve_plan(data: Path, hub: Mapping[str, Any], http_port: int) -> ChildPlan:
-    """The HTTP server with a Direct Get responder; started again, it takes the port it had."""
+def serve_plan(data: Path, http_port: int) -> ChildPlan:
+    """The HTTP server; started again, it takes the port it had.
+
+    It answers no Direct Get here: the gateway does, and a client that reads over NATS sees what it just published.
+    """
 
     def command(said: Mapping[str, Any]) -> Sequence[str]:
         port = said.get("port", http_port)
-        nats = ["--nats", hub["url"], "--leaf", hub["leaf_url"]]
-        return _module("api.serve_main", "--data", str(data), "--http-port", str(port), *nats)
+        return _module("api.serve_main", "--data", str(data), "--http-port", str(port))
 
     return ChildPlan("serve", command)
 

@@ -72,6 +72,7 @@ class ChildPlan:
     command: Callable[[Mapping[str, Any]], Sequence[str]]
     """The command line, given what the child said when it was last ready (empty the first time)."""
     nice: int = 0
+    """How much it gives way, once it is ready: starting is waited for."""
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
 
@@ -107,7 +108,7 @@ class ChildProcess:
             cwd=self._plan.cwd,
             env={**os.environ, **self._plan.env},
             start_new_session=True,
-            preexec_fn=_die_with_parent(os.getpid(), self._plan.nice),
+            preexec_fn=_die_with_parent(os.getpid()),
         )
 
     async def run(self) -> int:
@@ -134,6 +135,7 @@ class ChildProcess:
             raise ChildFailed(self._failure(f"was not ready within {timeout_seconds:.0f} s")) from None
         if self._ready.cancelled():
             raise ChildFailed(self._failure("ended before it was ready"))
+        self._give_way()
         return self._ready.result()
 
     async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
@@ -160,6 +162,12 @@ class ChildProcess:
             if said is not None:
                 self._ready.set_result(said)
                 return
+
+    def _give_way(self) -> None:
+        """Lower the priority of every thread of the child's session; what it starts later inherits that."""
+        if self._plan.nice and self._process is not None:
+            with suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PGRP, self._process.pid, self._plan.nice)
 
     def _kill_group(self) -> None:
         """Kill what is left of the child's session: a JVM or a worker must not outlive it."""
@@ -190,15 +198,13 @@ def _ready_line(line: bytes) -> Mapping[str, Any] | None:
     return said if isinstance(said, dict) and said.get("ready") is True else None
 
 
-def _die_with_parent(parent: int, nice: int) -> Callable[[], None]:
-    """What a child does between fork and exec: bind its life to ``parent`` and give way by ``nice``."""
+def _die_with_parent(parent: int) -> Callable[[], None]:
+    """What a child does between fork and exec: bind its life to ``parent``."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def bind() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
-        if nice:
-            os.nice(nice)
 
     return bind

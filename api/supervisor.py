@@ -95,7 +95,7 @@ class Supervisor:
         return [
             gateway_plan(data, hub),
             settle_plan(data, self._settings.settle.nice),
-            serve_plan(data, hub, self._options.http_port),
+            serve_plan(data, self._options.http_port),
         ]
 
     async def _begin(self, tasks: asyncio.TaskGroup, plans: list[Plan]) -> dict[str, Mapping[str, Any]]:

@@ -16,6 +16,8 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one.")
     ] = None,
     nats: Annotated[str | None, typer.Option(help="NATS server to answer Direct Get at; without it only HTTP.")] = None,
+    leaf: Annotated[str | None, typer.Option(help="Leafnode port of that server; answers leave through it.")] = None,
+    domain: Annotated[str, typer.Option(help="Answer $JS.<domain>.API.DIRECT.GET.> instead.")] = "",
 ) -> None:
     """Answer HTTP, and Direct Get over NATS, from the tables; holds no lock, so any number may run.
 
@@ -23,5 +25,7 @@ def serve(
     """
     options = [] if http_port is None else ["--http-port", str(http_port)]
     options += [] if nats is None else ["--nats", nats]
+    options += [] if leaf is None else ["--leaf", leaf]
+    options += ["--domain", domain] if domain else []
     sys.argv = ["silt serve", "--data", str(data), *options]
     runpy.run_module("api.serve_main", run_name="__main__", alter_sys=True)

@@ -1,0 +1,106 @@
+"""A Direct Get responder on NATS: a share of the requests, answered from tables that someone else writes.
+
+Requests come over the client link, or over the leaf link where the hub lets them cross; answers leave on the leaf link.
+"""
+
+import asyncio
+import json
+import random
+import secrets
+import sys
+from dataclasses import dataclass
+
+from api.direct_responder import QUEUE_GROUP, DirectResponder, Store
+from conf.settings import Nats, Settings
+from delta_store.read_threads import ReadThreads
+from ingest.client_link import ClientLink, ClientOptions
+from ingest.credentials import CredentialSource, TlsOptions
+from ingest.leaf_connect import LeafIdentity
+from ingest.leaf_link import LeafLink, LeafOptions
+from ingest.leaf_protocol import Message
+from ingest.link import LinkStatus, parse_endpoints
+
+
+@dataclass(frozen=True, slots=True)
+class ResponderOptions:
+    """Where to answer."""
+
+    nats: str
+    leaf: str
+    domain: str
+    api_over_leaf: bool
+
+    @property
+    def subject(self) -> str:
+        """The requests that are answered."""
+        return f"$JS.{self.domain}.API.DIRECT.GET.>" if self.domain else "$JS.API.DIRECT.GET.>"
+
+
+class ResponderLinks:
+    """The links and the responder behind them."""
+
+    def __init__(self, options: ResponderOptions, settings: Settings, store: Store, threads: ReadThreads) -> None:
+        name = f"silt-responder-{secrets.token_hex(4)}"
+        access, tls = _access(settings.nats), _tls(settings.nats)
+        jitter = random.Random()  # noqa: S311 - spreads reconnects, guards nothing
+        self._leaf = LeafLink(
+            LeafOptions(
+                parse_endpoints(options.leaf, default_port=7422), LeafIdentity(name, name, options.domain), access, tls
+            ),
+            self._receive,
+            jitter=jitter,
+            on_status=_report,
+        )
+        self._client: ClientLink | None = None
+        subject = options.subject.encode()
+        if options.api_over_leaf or options.domain:
+            self._leaf.subscribe(subject, QUEUE_GROUP)
+        else:
+            endpoints = parse_endpoints(options.nats, default_port=4222)
+            self._client = ClientLink(ClientOptions(endpoints, name, access, tls), jitter=jitter, on_status=_report)
+            self._client.subscribe(subject, QUEUE_GROUP, lambda message: self._receive([message]))
+        self._responder = DirectResponder(
+            store,
+            self._leaf,
+            threads,
+            concurrency=settings.reads.concurrency_max,
+            drain_seconds=settings.reads.timeout_seconds,
+        )
+
+    async def run(self) -> None:
+        """Attach, and answer until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._leaf.run())
+            tasks.create_task(self._responder.run())
+            if self._client is not None:
+                tasks.create_task(self._client.run())
+
+    async def attached(self) -> None:
+        """Wait until requests reach us."""
+        await self._leaf.attached.wait()
+        if self._client is not None:
+            await self._client.attached.wait()
+
+    def _receive(self, messages: list[Message]) -> None:
+        self._responder.respond(messages)
+
+
+def _access(nats: Nats) -> CredentialSource:
+    return CredentialSource(
+        user=nats.user or "",
+        password=nats.password.get_secret_value() if nats.password else "",
+        token=nats.token.get_secret_value() if nats.token else "",
+        nkey_seed_file=nats.nkey_seed_file,
+        credentials_file=nats.credentials_file,
+    )
+
+
+def _tls(nats: Nats) -> TlsOptions:
+    return TlsOptions(ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file)
+
+
+def _report(status: LinkStatus) -> None:
+    event = "link attached" if status.attached else "link not attached"
+    reason = str(status.error) if status.error else ""
+    sys.stderr.write(json.dumps({"event": event, "address": status.address, "reason": reason}) + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,163 @@
+"""The reader process: ``python -m api.serve_main --data DIR --http-port N [--nats URL --leaf URL]``.
+
+HTTP from the tables, and Direct Get over NATS when a server is given. It holds no lock and writes nothing, so any
+number may run; what it shows may be ``reads.refresh_interval_ms`` old. Prints ``{"ready": true, "url": …}`` when all
+that it was asked for answers. Ends with status 0 on SIGTERM or SIGINT, 1 on an error that it names.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+import uvloop
+
+from api.responder_links import ResponderLinks, ResponderOptions
+from api.rest.app import create_app
+from conf.clock import SystemClock
+from conf.settings import Settings, load_settings
+from delta_store.read_errors import DamagedData
+from delta_store.read_threads import ReadThreads
+from delta_store.replica import Replica
+
+BACKLOG = 2048
+CLOSE_SECONDS = 5
+"""How long open HTTP requests may take to end when the process is told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What the command line says."""
+
+    data: str
+    http_port: int
+    responder: ResponderOptions | None
+
+
+class HttpServer(uvicorn.Server):
+    """Uvicorn without its own signal handling, and with an event for its readiness."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the process, which ends more than this server."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, then tell."""
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; returns the exit status."""
+    settings = load_settings()
+    options = parse(arguments, settings)
+    try:
+        uvloop.run(_serve(options, settings))
+    except (DamagedData, OSError, ValueError) as error:
+        sys.stderr.write(f"silt serve: {error}\n")
+        return 1
+    except ExceptionGroup as group:
+        known = group.subgroup((DamagedData, OSError, TimeoutError))
+        if known is None:
+            raise
+        sys.stderr.write(f"silt serve: {known.exceptions[0]}\n")
+        return 1
+    return 0
+
+
+def parse(arguments: Sequence[str] | None, settings: Settings) -> ServeOptions:
+    """Read the command line; exits with status 2 when it is wrong."""
+    parser = argparse.ArgumentParser(prog="silt serve", description="Answer HTTP and Direct Get from the tables.")
+    parser.add_argument("--data", metavar="DIR", required=True, help="folder (or object store URL) of the tables")
+    parser.add_argument("--http-port", type=int, default=settings.http.port, help="0 takes a free one")
+    parser.add_argument("--nats", metavar="URL", help="NATS server to answer Direct Get at; needs --leaf")
+    parser.add_argument("--leaf", metavar="URL", help="its leafnode port")
+    parser.add_argument("--domain", default="", help="answer $JS.<domain>.API.DIRECT.GET.>")
+    parser.add_argument("--api-over", choices=("client", "leaf"), default="client", help="link for the requests")
+    given = parser.parse_args(arguments)
+    if (given.nats is None) != (given.leaf is None):
+        parser.error("--nats and --leaf go together")
+    responder = None
+    if given.nats is not None:
+        responder = ResponderOptions(given.nats, given.leaf, given.domain, given.api_over == "leaf")
+    data = given.data if "://" in given.data else str(Path(given.data).resolve())
+    return ServeOptions(data, given.http_port, responder)
+
+
+async def _serve(options: ServeOptions, settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    reads = settings.reads
+    threads = ReadThreads(reads.concurrency_max, timeout_seconds=reads.timeout_seconds)
+    replica = Replica(options.data, threads, clock=SystemClock(), cache_bytes=reads.cache_bytes_max)
+    listener = _listen(settings.http.host, options.http_port)
+    try:
+        await replica.open()
+        server = HttpServer(
+            uvicorn.Config(
+                create_app(replica, settings),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                timeout_graceful_shutdown=CLOSE_SECONDS,
+            )
+        )
+        links = None if options.responder is None else ResponderLinks(options.responder, settings, replica, threads)
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(replica.run(reads.refresh_interval_ms / 1000))]
+            if links is not None:
+                running.append(tasks.create_task(links.run()))
+            running.append(tasks.create_task(_say_ready(server, links, listener)))
+            http = tasks.create_task(server.serve([listener]))
+            await stop.wait()
+            server.should_exit = True
+            await http
+            for task in running:
+                task.cancel()
+    finally:
+        listener.close()
+        threads.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket, bound before anything else is done: a port that is taken is told at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise OSError(f"can't listen on {host}:{port}: {error}") from error
+    listener.listen(BACKLOG)
+    return listener
+
+
+async def _say_ready(server: HttpServer, links: ResponderLinks | None, listener: socket.socket) -> None:
+    await server.ready.wait()
+    if links is not None:
+        await links.attached()
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    url = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    sys.stdout.write(json.dumps({"ready": True, "url": url, "port": port}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
