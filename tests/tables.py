@@ -102,7 +102,9 @@ def _partition(row: Row) -> str:
 def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
     """The live messages of one incarnation at a point, one row after another: the slow, obvious way."""
     rows = list(rows)
-    events = [EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data) for row in rows if row.kind != Kind.MESSAGE]
+    events = [
+        EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data) for row in rows if row.kind != Kind.MESSAGE
+    ]
     live: set[int] = set()
     for row in rows:
         if row.seq > up_to_seq or (row.seq == up_to_seq and row.kind != Kind.MESSAGE):
@@ -138,7 +140,9 @@ class History:
         config = StreamConfig(name=self.stream, subjects=("s.>",), allow_direct=True)
         return self._event(Kind.STREAM, stream_data(config, self.stream_id))
 
-    def publish(self, subject: str, data: bytes = b"", *, headers: bytes | None = None, msg_id: str | None = None) -> Row:
+    def publish(
+        self, subject: str, data: bytes = b"", *, headers: bytes | None = None, msg_id: str | None = None
+    ) -> Row:
         """Store a message; what the limits remove for it is recorded on its row."""
         self.seq += 1
         self.now_ns += 10
