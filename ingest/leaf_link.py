@@ -164,6 +164,7 @@ class LeafLink:
         tls = self._options.tls
         await _connect(session, endpoint, tls)
         hub = await session.info
+        session.raise_if_closed()
         if hub.tls_required and not session.encrypted:
             await _upgrade(session, endpoint, tls)
         if not session.encrypted and (tls.required or endpoint.tls):

@@ -118,6 +118,13 @@ class LeafSession(asyncio.Protocol):
         """Whether a callback raised; :attr:`closed` then holds its error."""
         return self.closed.done() and self.closed.exception() is not None
 
+    def raise_if_closed(self) -> None:
+        """Raise why the connection ended, a :class:`LinkError`, if it has."""
+        if self.crashed:
+            raise LinkError(Failure.LOST, "ended by a fault")
+        if self.closed.done():
+            raise self.closed.result()
+
     @property
     def outbound_bytes(self) -> int:
         """Bytes written and not yet taken by the kernel."""
@@ -160,6 +167,10 @@ class LeafSession(asyncio.Protocol):
     # --- inside ---
 
     def _handle(self, event: Event) -> None:
+        if self._awaits_tls:
+            raise LeafProtocolError("plain text follows an INFO that asks for TLS")
+        if not self.info.done() and not isinstance(event, Info | Err):
+            raise LeafProtocolError("the first thing a hub sends is its INFO")
         match event:
             case list():
                 self._on_messages(event)

@@ -145,6 +145,8 @@ def test_each_form_of_a_message_line(frame: bytes, message: Message) -> None:
         b"LMSG a 9999999999\r\n",
         b"LMSG a 2\nhi\r\n",
         b"LMSG a 2\r\nhixx",
+        b"LMSG a 2\r\nhix\n",
+        b"LMSG a 2\r\nhi\rx",
         b"LMSG a ? r q 2\r\nhi\r\n",
         b"HMSG a 30 28\r\n%b\r\n" % HEADER,
         b"lmsg a 2\r\nhi\r\n",
