@@ -51,8 +51,7 @@ def by_rest(base_url: str, stream: str, subjects: str, as_of: int) -> dict[str, 
     query = urlencode({"subject": subjects, "up_to_seq": as_of})
     address = f"{base_url}/v1/streams/{stream}/multi-last?{query}"
     with urllib.request.urlopen(address, timeout=HTTP_SECONDS) as reply:  # noqa: S310 - our own server
-        lines = reply.read().splitlines()
-    messages = [json.loads(line) for line in lines]
+        messages = json.load(reply)["messages"]
     return {message["subject"]: Answer(message["seq"], base64.b64decode(message["data"])) for message in messages}
 
 
