@@ -66,8 +66,13 @@ class ClientLink:
         if self._client is not None:
             self._client.unseen.set()
 
+    def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
+        """End what :meth:`subscribe` began; nothing happens if it is not subscribed."""
+        if self._handlers.pop((subject, queue), None) is not None and self._client is not None:
+            self._client.unseen.set()
+
     async def flush(self, timeout: float) -> None:
-        """Wait until the server has processed all subscriptions made so far.
+        """Wait until the server has processed all subscriptions made and ended so far.
 
         Raises :class:`LinkError` when the link is not attached, ``TimeoutError`` after ``timeout`` seconds.
         """
@@ -191,7 +196,12 @@ class _RawClient(Client):
             await self.close()
 
     async def take(self, handlers: dict[tuple[bytes, bytes], Handler]) -> None:
-        """Subscribe what is new, and give known subscriptions their newest handler."""
+        """Subscribe what is new, end what is gone, and give known subscriptions their newest handler."""
+        for key in [key for key in self._taken if key not in handlers]:
+            gone = self._taken.pop(key)
+            self._raw_handlers.pop(gone)
+            await self._subs[gone].unsubscribe()
+            _heed_cancellation()
         for (subject, queue), handler in list(handlers.items()):
             sid = self._taken.get((subject, queue))
             if sid is None:
@@ -200,7 +210,8 @@ class _RawClient(Client):
                 self._raw_handlers[sid] = handler
                 await self.subscribe(subject.decode(), queue=queue.decode())
                 _heed_cancellation()
-            self._raw_handlers[sid] = handler
+            if sid in self._raw_handlers:
+                self._raw_handlers[sid] = handler
 
     def verdict(self, error: LinkError) -> LinkError:
         """The better reason, if there is one; raises what a handler raised."""

@@ -11,6 +11,7 @@ import pytest
 from conf.hub import HubConfig, find_nats_server
 from conf.limits import MIB
 from ingest.hub_process import HubProcess
+from ingest.leaf_link import LeafLink
 from ingest.leaf_protocol import Message, encode_message
 from ingest.link import Failure
 from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running, until
@@ -56,18 +57,22 @@ def test_requests_come_over_the_client_link_and_answers_leave_over_the_leaf_link
             await asyncio.wait_for(out.attached.wait(), WAIT)
             await asyncio.wait_for(link.attached.wait(), WAIT)
             for subject in (b"$JS.API.>", b"$JS.d.API.>", b"$KV.>"):
-                link.subscribe(subject, b"", lambda m: out.send(encode_message(m.reply, m.subject)) or None)
+                link.subscribe(subject, b"", lambda m: _sent(out, encode_message(m.reply, m.subject)))
             await link.flush(WAIT)
             peer = await nats.connect(hub.url)
-            for subject in ("$JS.API.STREAM.NAMES", "$JS.d.API.INFO", "$KV.b.k"):
-                assert (await peer.request(subject, b"", timeout=WAIT)).data == subject.encode()
+            for asked in ("$JS.API.STREAM.NAMES", "$JS.d.API.INFO", "$KV.b.k"):
+                assert (await peer.request(asked, b"", timeout=WAIT)).data == asked.encode()
             await peer.close()
 
     asyncio.run(scenario())
 
 
-def test_a_queue_group_and_a_new_handler(tmp_path: Path) -> None:
-    """One of two links in a group gets each message; subscribing again replaces the handler."""
+def _sent(link: LeafLink, frames: bytes) -> None:
+    assert link.send(frames)
+
+
+def test_a_queue_group_a_new_handler_and_its_end(tmp_path: Path) -> None:
+    """One of two links in a group gets each message; a new handler replaces the old; then it ends."""
 
     async def scenario() -> None:
         first, second, newest = Heard(), Heard(), Heard()
@@ -86,6 +91,12 @@ def test_a_queue_group_and_a_new_handler(tmp_path: Path) -> None:
             await peer.publish("s.new", b"")
             await until(lambda: newest.messages)
             assert len(first.messages) + len(second.messages) == 50
+            for link in (one, two):
+                link.unsubscribe(b"s.*", b"q")
+                await link.flush(WAIT)
+            with pytest.raises(nats.errors.NoRespondersError):
+                await peer.request("s.none", b"", timeout=WAIT)
+            assert len(newest.messages) == 1
             await peer.close()
 
     asyncio.run(scenario())

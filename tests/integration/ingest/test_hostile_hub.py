@@ -18,7 +18,7 @@ TLS_INFO = INFO.replace(b"true", b'true,"tls_required":true')
 
 @asynccontextmanager
 async def peer(*steps: bytes, hold: bool = True) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A listener that writes each step, waiting for the link to say something in between; gives URL and what it heard."""
+    """A listener that writes each step, with an answer of the link in between; gives its URL and what it heard."""
     heard: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
