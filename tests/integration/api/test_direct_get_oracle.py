@@ -36,6 +36,7 @@ class Client:
         assert self.file.readline() == b"PONG\r\n"
 
     def send(self, subject: str, body: bytes = b"", header: bytes = b"") -> None:
+        """Publish a request whose replies go to this client."""
         if header:
             head = b"HPUB %b inbox %d %d\r\n" % (subject.encode(), len(header), len(header) + len(body))
         else:
@@ -43,6 +44,7 @@ class Client:
         self.peer.sendall(head + header + body + b"\r\n")
 
     def reply(self) -> Reply:
+        """The next reply."""
         while True:
             parts = self.file.readline().split()
             if parts[0] == b"HMSG":
@@ -55,12 +57,14 @@ class Client:
                 self.peer.sendall(b"PONG\r\n")
 
     def api(self, subject: str, body: Any = None) -> dict[str, Any]:
+        """An API call that must succeed."""
         self.send(f"$JS.API.{subject}", b"" if body is None else json.dumps(body).encode())
         answer: dict[str, Any] = json.loads(self.reply()[1])
         assert "error" not in answer, answer
         return answer
 
     def direct(self, stream: str, request: "Request") -> list[Reply]:
+        """All replies to a Direct Get."""
         self.send(f"$JS.API.DIRECT.GET.{stream}{request.key}", request.body, request.header)
         replies = [self.reply()]
         while request.many and not replies[-1][0].startswith(b"NATS/1.0 "):
@@ -78,6 +82,7 @@ class Request:
 
     @property
     def many(self) -> bool:
+        """Whether replies go on until a status ends them."""
         return any(word in self.body for word in (b"batch", b"multi_last")) and not self.key
 
 
@@ -91,6 +96,7 @@ class Mirror:
 
     @classmethod
     def create(cls, client: Client, name: str, **options: Any) -> "Mirror":
+        """The stream in both."""
         config = {"name": name, "subjects": [f"{name}.>"], "storage": "file", "allow_direct": True, **options}
         client.api(f"STREAM.CREATE.{name}", config)
         ours = StreamConfig(
@@ -102,6 +108,7 @@ class Mirror:
         return cls(client, StreamState(ours, stream_id=1, created_ns=1))
 
     def publish(self, subject: str, data: bytes, header: bytes = b"") -> None:
+        """Store a message in both, with nats-server's own sequence and time."""
         name, index = self.state.config.name, self.state.index
         self.client.send(f"{name}.{subject}", data, header)
         seq = json.loads(self.client.reply()[1])["seq"]
@@ -116,10 +123,12 @@ class Mirror:
             index.remove(before)
 
     def delete(self, seq: int) -> None:
+        """Delete a message in both."""
         self.client.api(f"STREAM.MSG.DELETE.{self.state.config.name}", {"seq": seq})
         assert self.state.index.remove(seq)
 
     def purge(self, **options: Any) -> None:
+        """Purge both, below a sequence or all."""
         self.client.api(f"STREAM.PURGE.{self.state.config.name}", options)
         index = self.state.index
         last = options.get("seq", index.last_seq + 1) - 1
@@ -140,6 +149,7 @@ class Mirror:
         return list(unframe(self.series(planned)))
 
     def series(self, series: Series) -> bytes:
+        """The frames of a batch or of many subjects."""
         frames = b""
         while series.open:
             frames += series.frames([self.stored[seq] for seq in series.wanted(3)], b"inbox")
@@ -154,12 +164,14 @@ def unframe(frames: bytes) -> Iterator[Reply]:
         assert subject == b"inbox"
         head = int(sizes[0]) if verb == b"HMSG" else 0
         total = int(sizes[-1])
-        assert verb in (b"HMSG", b"LMSG") and rest[total : total + 2] == b"\r\n"
+        assert verb in (b"HMSG", b"LMSG")
+        assert rest[total : total + 2] == b"\r\n"
         yield rest[:head], rest[head:total]
         frames = rest[total + 2 :]
 
 
 def header(**values: str) -> bytes:
+    """A raw header block."""
     return b"NATS/1.0\r\n" + "".join(f"{key}: {value}\r\n" for key, value in values.items()).encode() + b"\r\n"
 
 
@@ -252,7 +264,8 @@ def requests(mirror: Mirror) -> list[Request]:
         {"multi_last": [">"], "seq": 20}, {"multi_last": [">"], "seq": last + 9}, {"multi_last": [">"], "no_hdr": True},
         {"multi_last": [">"], "seq": 15, "batch": 2, "up_to_seq": 30},
         *({"multi_last": [">"], "up_to_seq": seq} for seq in (1, 2, 5, 11, 19, last, last + 1, first, first - 1)),
-        {"multi_last": [f"{name}.k1", f"{name}.k2"], "up_to_seq": 30}, {"multi_last": [">"], "start_time": "2020-01-01T00:00:00Z"},
+        {"multi_last": [f"{name}.k1", f"{name}.k2"], "up_to_seq": 30},
+        {"multi_last": [">"], "start_time": "2020-01-01T00:00:00Z"},
         *({"multi_last": [">"], "up_to_time": format_time(ts)} for ts in (times[0], times[0] + 1, middle, middle + 1)),
         *({"multi_last": [f"{name}.>"], "up_to_time": format_time(ts)} for ts in (times[-1], times[-1] + 1, 1)),
         {"seq": 1, "last_by_subj": "a"}, {"seq": 1, "start_time": format_time(middle)}, {"up_to_seq": 3},
@@ -293,6 +306,7 @@ def requests(mirror: Mirror) -> list[Request]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a nats-server with JetStream."""
     folder: Path = tmp_path_factory.mktemp("oracle")
     with nats_server(folder, jetstream=True) as server:
         connected = Client(server.url)

@@ -56,7 +56,7 @@ def test_the_cache_spares_the_file(tmp_path: Path) -> None:
     files.fetch(path, "S", history.stream_id, ascending(3))
     Path(path).unlink()
     assert len(files.fetch(path, "S", history.stream_id, ascending(4))) == 1
-    with pytest.raises(FileGone, match="a.parquet"):
+    with pytest.raises(FileGone, match=r"a\.parquet"):
         files.fetch(path, "S", history.stream_id, ascending(15))
     with pytest.raises(FileGone):
         files.columns(str(tmp_path / "b.parquet"), ["seq"])
@@ -73,7 +73,7 @@ def test_no_flipped_bit_reaches_a_reader(tmp_path: Path, checksums: bool) -> Non
         damaged = bytearray(whole)
         damaged[whole.index(text) + 2] ^= 4
         path.write_bytes(damaged)
-        with pytest.raises(DamagedData, match="a.parquet"):
+        with pytest.raises(DamagedData, match=r"a\.parquet"):
             reader().fetch(str(path), "S", history.stream_id, ascending(1, 2, 3))
     path.write_bytes(whole)
     assert len(reader().fetch(str(path), "S", history.stream_id, ascending(1, 2, 3))) == 3
@@ -85,7 +85,7 @@ def test_a_cut_off_file_is_damage(tmp_path: Path, left: int) -> None:
     history = History()
     path = Path(write(tmp_path / "a.parquet", [history.publish("s") for _ in range(9)]))
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(DamagedData, match="a.parquet"):
+    with pytest.raises(DamagedData, match=r"a\.parquet"):
         reader().fetch(str(path), "S", history.stream_id, ascending(1))
-    with pytest.raises(DamagedData, match="a.parquet"):
+    with pytest.raises(DamagedData, match=r"a\.parquet"):
         reader().columns(str(path), ["seq"])

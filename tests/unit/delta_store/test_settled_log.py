@@ -59,7 +59,7 @@ def test_a_commit_of_spark_is_read() -> None:
 @pytest.mark.parametrize("text", [b"", b"\n", b"\0\0\0", SPARK_ENTRY.encode()[:-20], b"[]\n5", b'{"add":{}}'])
 def test_a_torn_entry_is_damage(text: bytes) -> None:
     """Empty, cut off and NUL-filled entries are reported with the file's name, never passed over."""
-    with pytest.raises(DamagedData, match="77.json"):
+    with pytest.raises(DamagedData, match=r"77\.json"):
         parse_entry(77, text, file="77.json")
 
 

@@ -1,6 +1,7 @@
 """Liveness at a point, as column arithmetic, equals replaying the rows one by one."""
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def test_merged_ranges_hold_the_same_sequences(ranges: list[tuple[int, int]]) ->
     whole = merged(ranges)
     flat = [seq for low, high in whole for seq in range(low, high + 1)]
     assert flat == sorted({seq for low, high in ranges for seq in range(low, high + 1)})
-    assert all(one[1] + 1 < other[0] for one, other in zip(whole, whole[1:], strict=False))
+    assert all(one[1] + 1 < other[0] for one, other in pairwise(whole))
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 5)), max_size=40, unique_by=lambda pair: pair[0]))

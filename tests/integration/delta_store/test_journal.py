@@ -1,0 +1,342 @@
+"""The journal on a real folder: commit, read, own, truncate, checkpoint, clean up; delta-rs reads it at every stage."""
+
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from delta_store import log_entry
+from delta_store.journal import Journal
+from delta_store.journal_errors import Fenced, JournalPoisoned, NotOwner, ReadOvertaken
+from delta_store.local_storage import LocalStorage
+from delta_store.log_entry import LOG_FOLDER, entry_name
+from delta_store.object_storage import race
+from delta_store.records import RowColumns
+from tests.groups import (
+    SHARD,
+    STREAM_ID,
+    SteppedClock,
+    columns,
+    event,
+    group,
+    message,
+    open_journal,
+    reader,
+    sequences,
+    settled_to,
+    through_delta_rs,
+)
+
+
+def _log(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / LOG_FOLDER).iterdir())
+
+
+def _filled(folder: Path, commits: int = 10, clock: SteppedClock | None = None) -> Journal:
+    """A journal with ``commits`` groups of two messages; the first group's version is 2."""
+    journal = open_journal(folder, clock)
+    for number in range(commits):
+        journal.commit(group(1 + 2 * number, 2))
+    return journal
+
+
+def test_what_is_committed_is_read(tmp_path: Path) -> None:
+    """Rows come back equal and in order: by tail, as live rows, by sequence, after reopening, through delta-rs."""
+    journal = open_journal(tmp_path)
+    rows = [message(1), event(1, 1), message(2), message(1, stream="OTHER", stream_id=7), message(3)]
+    assert [journal.commit(columns(rows[:3])), journal.commit(columns(rows[3:]))] == [2, 3]
+    for one in (journal, reader(tmp_path)):
+        assert [row for _, group_ in one.tail(0) for row in group_.rows()] == rows
+        assert [row for _, group_ in one.live_rows() for row in group_.rows()] == rows
+        assert [version for version, _ in one.tail(3)] == [3]
+        assert list(one.tail(4)) == []
+        assert one.fetch(STREAM_ID, [3, 1, 9]) == {1: rows[0], 3: rows[4]}
+        assert one.fetch(7, [1]) == {1: rows[3]}
+        assert one.fetch(8, [1]) == {}
+    assert through_delta_rs(tmp_path) == [1, 1, 1, 2, 3]
+
+
+def test_a_reader_follows(tmp_path: Path) -> None:
+    """A reader opened before the journal exists sees each commit once, and knows the files it came from."""
+    follower = reader(tmp_path)
+    assert (follower.version, list(follower.tail(0))) == (-1, [])
+    journal = open_journal(tmp_path)
+    next_version = 0
+    for seq in range(1, 20, 2):
+        journal.commit(group(seq, 2))
+        seen = list(follower.tail(next_version))
+        assert sequences(seen) == [seq, seq + 1]
+        next_version = seen[-1][0] + 1
+    assert follower.version == journal.version
+    assert [file.name for file in follower.live_files()] == [file.name for file in journal.live_files()]
+
+
+def test_watermarks_travel_with_the_commit(tmp_path: Path) -> None:
+    """What the gateway says of its streams stands in the log entry."""
+    marks = {"ORDERS": {"id": STREAM_ID, "seq": 2, "event": 0, "first": 1}}
+    version = open_journal(tmp_path).commit(group(1, 2), marks)
+    raw = (tmp_path / LOG_FOLDER / entry_name(version)).read_bytes()
+    assert log_entry.decode(version, raw, f"silt/{SHARD}").marks == marks
+
+
+def test_only_an_owner_writes(tmp_path: Path) -> None:
+    """Opening is not owning."""
+    journal = Journal.open(LocalStorage(tmp_path), shard=SHARD, clock=SteppedClock())
+    for write in (lambda: journal.commit(group(1)), journal.checkpoint, journal.cleanup, lambda: journal.epoch):
+        with pytest.raises(NotOwner):
+            write()
+
+
+def test_a_newer_owner_fences_the_older(tmp_path: Path) -> None:
+    """The old one's next commit and truncation fail, nothing of theirs is left, and it stays stopped."""
+    old = _filled(tmp_path)
+    new = open_journal(tmp_path)
+    assert (old.epoch, new.epoch) == (1, 2)
+    with pytest.raises(Fenced) as caught:
+        old.commit(group(21))
+    assert (caught.value.own_epoch, caught.value.found_epoch) == (1, 2)
+    for write in (lambda: old.commit(group(21)), lambda: old.truncate(settled_to(99)), old.checkpoint, old.cleanup):
+        with pytest.raises(JournalPoisoned):
+            write()
+    new.commit(group(21))
+    assert sequences(reader(tmp_path).tail(0)) == list(range(1, 22))
+    assert len(list(tmp_path.glob("*.parquet"))) == 11
+
+
+def test_a_truncation_is_fenced_too(tmp_path: Path) -> None:
+    """An old owner can't take files out of the table."""
+    old = _filled(tmp_path)
+    open_journal(tmp_path)
+    with pytest.raises(Fenced):
+        old.truncate(settled_to(99))
+    assert len(reader(tmp_path).live_files()) == 10
+
+
+def test_an_owner_that_slept_through_a_cleanup_is_fenced(tmp_path: Path) -> None:
+    """Its version is free again, as the entry was cleaned up; winning it must not count as a commit."""
+    clock = SteppedClock()
+    old = _filled(tmp_path, 3, clock)
+    new = open_journal(tmp_path, clock)
+    for seq in range(7, 40):
+        new.commit(group(seq))
+        if seq in {20, 30}:
+            new.checkpoint()
+        clock.seconds += 30
+    new.cleanup()
+    assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
+    with pytest.raises(Fenced) as caught:
+        old.commit(group(7))
+    assert caught.value.found_epoch == new.epoch
+    assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
+    new.commit(group(40))
+    assert sequences(reader(tmp_path).live_rows()) == list(range(1, 41))
+
+
+def test_claims_at_the_same_time_get_epochs_of_their_own(tmp_path: Path) -> None:
+    """However a race of claims ends, no two owners share an epoch, and the highest one can commit."""
+    Journal.open(LocalStorage(tmp_path), shard=SHARD, clock=SteppedClock())
+    for _ in range(10):
+        journals = [Journal.open(LocalStorage(tmp_path), shard=SHARD, clock=SteppedClock()) for _ in range(3)]
+        race([lambda journal=journal: bool(journal.claim()) for journal in journals])  # type: ignore[misc]
+        by_epoch = sorted(journals, key=lambda journal: journal.epoch)
+        assert len({journal.epoch for journal in journals}) == 3
+        by_epoch[-1].commit(group(1))
+        with pytest.raises(Fenced):
+            by_epoch[0].commit(group(1))
+
+
+def test_creations_at_the_same_time_make_one_table(tmp_path: Path) -> None:
+    """Two that find no journal agree on one version 0."""
+    for number in range(10):
+        folder = tmp_path / str(number)
+        opened: list[Journal] = []
+
+        def create(folder: Path = folder, opened: list[Journal] = opened) -> bool:
+            opened.append(Journal.open(LocalStorage(folder), shard=SHARD, clock=SteppedClock()))
+            return True
+
+        race([create, create])
+        assert [journal.version for journal in opened] == [0, 0]
+        assert _log(folder) == [entry_name(0)]
+
+
+def test_truncation_takes_what_is_settled(tmp_path: Path) -> None:
+    """Whole files up to the settled position leave the table; they are deleted after their grace time."""
+    clock = SteppedClock()
+    journal = _filled(tmp_path, 10, clock)
+    assert journal.truncate(settled_to(7)) == 3
+    assert sequences(journal.live_rows()) == list(range(7, 21)) == through_delta_rs(tmp_path)
+    assert sequences(reader(tmp_path).live_rows()) == list(range(7, 21))
+    assert sequences(reader(tmp_path).tail(0)) == list(range(1, 21))
+    assert journal.fetch(STREAM_ID, [1, 7, 8]).keys() == {7, 8}
+    clock.seconds += 59
+    assert journal.delete_removed(grace_seconds=60) == 0
+    assert len(list(tmp_path.glob("*.parquet"))) == 10
+    clock.seconds += 1
+    assert journal.delete_removed(grace_seconds=60) == 3
+    assert len(list(tmp_path.glob("*.parquet"))) == 7
+    with pytest.raises(ReadOvertaken):
+        list(reader(tmp_path).tail(0))
+    assert journal.truncate(settled_to(7)) == 0
+
+
+def test_truncation_makes_bounded_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many settled files leave in several commits, so that none holds up an acknowledgement for long."""
+    monkeypatch.setattr("delta_store.journal.JOURNAL_REMOVES_PER_COMMIT_MAX", 4)
+    journal = _filled(tmp_path)
+    before = journal.version
+    assert journal.truncate(settled_to(20)) == 10
+    assert journal.version - before == 3
+    assert journal.live_files() == []
+    assert journal.commit(group(21)) == before + 4
+
+
+def test_files_that_no_commit_names_are_deleted(tmp_path: Path) -> None:
+    """What a crash left between file and log entry goes after its grace time; nothing else does."""
+    clock = SteppedClock()
+    version = _filled(tmp_path, 2, clock).version
+    (tmp_path / f"{version + 1:020d}-000001-000000000099.parquet").write_bytes(b"torn")
+    (tmp_path / "notes.txt").write_text("not ours")
+    (tmp_path / LOG_FOLDER / f".{entry_name(9)}.tmp").write_bytes(b"torn")
+    journal = open_journal(tmp_path, clock)
+    assert journal.delete_removed(grace_seconds=60) == 0
+    clock.seconds += 60
+    assert journal.delete_removed(grace_seconds=60) == 1
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        *(file.name for file in journal.live_files()),
+        "notes.txt",
+    ]
+    assert not [name for name in _log(tmp_path) if name.endswith(".tmp")]
+
+
+def test_checkpoints_and_cleanup_keep_the_log_short(tmp_path: Path) -> None:
+    """However long it runs, entries stay from the last but one old enough checkpoint on, and all readers go on."""
+    clock = SteppedClock()
+    journal, follower = open_journal(tmp_path, clock), reader(tmp_path)
+    next_version, seen = 0, []
+    for seq in range(1, 201):
+        journal.commit(group(seq))
+        clock.seconds += 1
+        if seq % 10 == 0:
+            journal.checkpoint()
+            journal.cleanup(min_age_seconds=20)
+            assert len(_log(tmp_path)) <= 10 + 20 + 10 + 5
+        if seq % 50 == 0:
+            journal.truncate(settled_to(seq - 20))
+            assert through_delta_rs(tmp_path) == list(range(seq - 19, seq + 1))
+            assert sequences(reader(tmp_path).live_rows()) == list(range(seq - 19, seq + 1))
+        for version, rows in follower.tail(next_version):
+            seen += rows.seq
+            next_version = version + 1
+    assert seen == list(range(1, 201))
+    assert not (tmp_path / LOG_FOLDER / entry_name(0)).exists()
+    again = open_journal(tmp_path, clock)
+    assert again.epoch == 2
+    again.commit(group(201))
+    assert through_delta_rs(tmp_path) == list(range(181, 202))
+
+
+def test_cleanup_leaves_what_a_reader_still_needs(tmp_path: Path) -> None:
+    """Entries from ``keep_from`` on stay, and a checkpoint before them."""
+    clock = SteppedClock()
+    journal = open_journal(tmp_path, clock)
+    for seq in range(1, 61):
+        journal.commit(group(seq))
+        if seq % 10 == 0:
+            journal.checkpoint()
+    clock.seconds += 100
+    assert journal.cleanup(keep_from=5) == 0
+    assert journal.cleanup(keep_from=25) == 21
+    assert sequences(reader(tmp_path).tail(25)) == list(range(24, 61))
+    assert journal.cleanup() == 30
+    assert journal.cleanup() == 0
+    with pytest.raises(ReadOvertaken):
+        list(reader(tmp_path).tail(25))
+
+
+def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
+    """Reload, take the live rows, go on: nothing is missed and nothing seen twice."""
+    clock = SteppedClock()
+    journal = open_journal(tmp_path, clock)
+    follower = reader(tmp_path)
+    for seq in range(1, 41):
+        journal.commit(group(seq))
+        if seq % 10 == 0:
+            journal.checkpoint()
+    clock.seconds += 100
+    journal.truncate(settled_to(15))
+    journal.cleanup()
+    with pytest.raises(ReadOvertaken):
+        follower.refresh()
+    follower.reload()
+    assert sequences(follower.live_rows()) == list(range(16, 41))
+    journal.commit(group(41))
+    assert sequences(follower.tail(follower.version + 1)) == [41]
+
+
+def test_a_checkpoint_is_due_after_so_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted from the last one."""
+    monkeypatch.setattr("delta_store.journal_upkeep.JOURNAL_CHECKPOINT_COMMITS", 5)
+    journal = _filled(tmp_path, 3)
+    assert not journal.checkpoint_is_due
+    journal.commit(group(7))
+    assert journal.checkpoint_is_due
+    journal.checkpoint()
+    assert not journal.checkpoint_is_due
+
+
+def test_upkeep_and_reading_go_on_beside_commits(tmp_path: Path) -> None:
+    """Truncation, checkpoints, cleanup, a reader and delta-rs, all while commits run: nothing is lost or doubled."""
+    journal = open_journal(tmp_path)
+    total = 400
+    failures: list[BaseException] = []
+
+    def commit() -> None:
+        for seq in range(1, total + 1):
+            journal.commit(group(seq))
+
+    def upkeep() -> None:
+        try:
+            while committing.is_alive():
+                journal.truncate(settled_to(max(0, journal.version - 100)))
+                journal.checkpoint()
+                journal.cleanup(min_age_seconds=3)
+        except BaseException as error:  # noqa: BLE001  # handed to the test's own thread
+            failures.append(error)
+
+    committing, keeping = Thread(target=commit), Thread(target=upkeep)
+    committing.start()
+    keeping.start()
+    while committing.is_alive():
+        seqs = through_delta_rs(tmp_path)
+        assert seqs == list(range(seqs[0], seqs[-1] + 1)) if seqs else True
+        live = sequences(reader(tmp_path).live_rows())
+        assert live == list(range(live[0], live[-1] + 1)) if live else True
+    committing.join()
+    keeping.join()
+    assert failures == []
+    live = sequences(reader(tmp_path).live_rows())
+    assert live == list(range(live[0], total + 1)) == through_delta_rs(tmp_path)
+
+
+def test_a_group_may_be_large(tmp_path: Path) -> None:
+    """Tens of megabytes in one commit, written in as many pieces as the kernel takes."""
+    rows = RowColumns()
+    for seq in range(1, 41):
+        rows.append(message(seq, data=b"x" * 1_000_000))
+    open_journal(tmp_path).commit(rows)
+    assert [len(data) for _, group_ in reader(tmp_path).tail(0) for data in group_.data] == [1_000_000] * 40
+
+
+def test_a_file_system_without_nameless_files_works_too(tmp_path: Path) -> None:
+    """Then the entry has a temporary name until it is whole; the put is as exclusive."""
+    storage = LocalStorage(tmp_path)
+    storage.nameless = False
+    journal = Journal.open(storage, shard=SHARD, clock=SteppedClock())
+    journal.claim()
+    journal.commit(group(1, 3))
+    open_journal(tmp_path)
+    with pytest.raises(Fenced):
+        journal.commit(group(4))
+    assert sequences(reader(tmp_path).tail(0)) == [1, 2, 3]
+    assert _log(tmp_path) == [entry_name(version) for version in range(4)]
