@@ -70,8 +70,9 @@ class StreamState:
         self.clock_ns = first + rows - 1
         return first
 
-    def store_one(self, sid: int, *, ts_ns: int, size: int) -> tuple[int, int]:
+    def store_one(self, sid: int, *, ts_ns: int, size: int, msg_id: str | None) -> tuple[int, int]:
         """As :meth:`store_run` for one message; returns the first sequence then and the evicted one (0 for none)."""
+        self.last_msg_id = msg_id or ""
         return retention.store_one(self.config, self.index, sid=sid, ts_ns=ts_ns, size=size)
 
     def store_run(self, sids: Ints, *, ts_ns: Ints, sizes: Ints, last_msg_id: str | None) -> Effects:

@@ -18,6 +18,7 @@ from delta_store import retention
 from delta_store.api_errors import ApiError
 from delta_store.catalog import Catalog
 from delta_store.records import Kind
+from delta_store.retention import Effects
 from delta_store.routes import Route
 from delta_store.segments import Ints
 from delta_store.stream_state import StreamState
@@ -188,6 +189,9 @@ class _Intake:
     def store(self, accepted: _Accepted) -> None:
         """Store messages that nothing refuses: state, rows and acknowledgements."""
         state, number = self.state, len(accepted.subjects)
+        if number <= _SINGLY_MAX:
+            self._store_singly(accepted)
+            return
         first_seq = state.index.last_seq + 1
         first_ts = state.tick(self.now_ns, number)
         sizes = np.fromiter(map(len, accepted.payloads), np.int64, number)
@@ -197,35 +201,46 @@ class _Intake:
             content += sum(header_sizes)
             sizes += [size and size + _HEADER_OVERHEAD for size in header_sizes]
         sizes += _subject_sizes(accepted.subjects) + _OVERHEAD
-        first_seqs, evicts = self._apply(accepted, first_ts=first_ts, sizes=sizes)
-        self._add_rows(accepted, first_seq=first_seq, first_ts=first_ts, effects=(first_seqs, evicts))
+        sids = np.fromiter(accepted.sids, np.int64, number)
+        ts_ns = np.arange(first_ts, first_ts + number)
+        last_msg_id = accepted.msg_ids[-1] if accepted.msg_ids is not None else None
+        effects = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=last_msg_id)
+        self._add_rows(accepted, first_seq=first_seq, first_ts=first_ts, effects=effects)
         self.group.bytes += content
         if not state.config.no_ack:
             self.group.replies += self.acks.stored_run(accepted.replies, first_seq)
 
-    def _apply(self, accepted: _Accepted, *, first_ts: int, sizes: Ints) -> tuple[list[int], list[int]]:
-        """Change the state; returns first sequence and evicted message of each row."""
-        state, number = self.state, len(sizes)
-        last_msg_id = accepted.msg_ids[-1] if accepted.msg_ids is not None else None
-        if number <= _SINGLY_MAX:
-            columns = zip(accepted.sids, sizes.tolist(), strict=True)
-            stored_ = [
-                state.store_one(sid, ts_ns=first_ts + place, size=size) for place, (sid, size) in enumerate(columns)
-            ]
-            state.last_msg_id = last_msg_id or ""
-            return [first for first, _ in stored_], [evicted for _, evicted in stored_]
-        sids = np.fromiter(accepted.sids, np.int64, number)
-        ts_ns = np.arange(first_ts, first_ts + number)
-        firsts, evicts = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=last_msg_id)
-        return (
-            [firsts] * number if isinstance(firsts, int) else firsts.tolist(),
-            [0] * number if evicts is None else evicts.tolist(),
-        )
+    def _store_singly(self, accepted: _Accepted) -> None:
+        """The same as :meth:`store`, one message after the other."""
+        state, group, rows = self.state, self.group, self.group.rows
+        columns = zip(accepted.subjects, accepted.sids, accepted.replies, accepted.payloads, strict=True)
+        for place, (subject, sid, reply, payload) in enumerate(columns):
+            header = accepted.headers[place] if accepted.headers is not None else None
+            msg_id = accepted.msg_ids[place] if accepted.msg_ids is not None else None
+            size = _OVERHEAD + len(subject if subject.isascii() else subject.encode()) + len(payload)
+            size += len(header) + _HEADER_OVERHEAD if header else 0
+            ts_ns = state.tick(self.now_ns)
+            first_seq, evicted = state.store_one(sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
+            seq = state.index.last_seq
+            rows.stream.append(state.name)
+            rows.stream_id.append(state.stream_id)
+            rows.seq.append(seq)
+            rows.event_no.append(state.event_no)
+            rows.kind.append(_MESSAGE)
+            rows.subject.append(subject)
+            rows.ts_ns.append(ts_ns)
+            rows.msg_id.append(msg_id)
+            rows.first_seq.append(first_seq)
+            rows.evicts.append(evicted)
+            rows.headers.append(header)
+            rows.data.append(payload)
+            group.bytes += len(payload) + (len(header) if header else 0)
+            if reply and not state.config.no_ack:
+                group.replies.append(self.acks.stored(reply, seq))
 
-    def _add_rows(
-        self, accepted: _Accepted, *, first_seq: int, first_ts: int, effects: tuple[list[int], list[int]]
-    ) -> None:
+    def _add_rows(self, accepted: _Accepted, *, first_seq: int, first_ts: int, effects: Effects) -> None:
         rows, state, number = self.group.rows, self.state, len(accepted.subjects)
+        firsts, evicts = effects
         rows.stream += [state.name] * number
         rows.stream_id += [state.stream_id] * number
         rows.seq += range(first_seq, first_seq + number)
@@ -234,8 +249,8 @@ class _Intake:
         rows.subject += accepted.subjects
         rows.ts_ns += range(first_ts, first_ts + number)
         rows.msg_id += accepted.msg_ids if accepted.msg_ids is not None else repeat(None, number)
-        rows.first_seq += effects[0]
-        rows.evicts += effects[1]
+        rows.first_seq += repeat(firsts, number) if isinstance(firsts, int) else firsts.tolist()
+        rows.evicts += repeat(0, number) if evicts is None else evicts.tolist()
         rows.headers += accepted.headers if accepted.headers is not None else repeat(None, number)
         rows.data += accepted.payloads
 
