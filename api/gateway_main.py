@@ -6,6 +6,7 @@ streams are open. Ends with status 0 on SIGTERM or SIGINT after draining, 1 on a
 
 import argparse
 import asyncio
+import gc
 import json
 import random
 import secrets
@@ -45,6 +46,8 @@ from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.link import LinkStatus, parse_endpoints
 
 SHARD = "0"
+GC_YOUNG_OBJECTS = 100_000
+"""Allocations between two passes of the cyclic garbage collector over young objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,9 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     with ThreadPoolExecutor(max_workers=settings.reads.concurrency_max + 2, thread_name_prefix="store") as threads:
         assembly = await loop.run_in_executor(threads, _open, options, settings)
+        # Messages are tuples of bytes, which make no cycles: passes over a million of them would only cost pauses.
+        gc.freeze()
+        gc.set_threshold(GC_YOUNG_OBJECTS, 50, 100)
         await _Process(options, settings, assembly, threads).run(stop)
 
 

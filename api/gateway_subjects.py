@@ -44,8 +44,10 @@ class LinkSubjects:
         wanted = frozenset(subjects)
         for subject in self.followed - wanted:
             if self._by_client(subject):
-                continue
-            self.leaf.unsubscribe(subject.encode())
+                assert self.client is not None
+                self.client.unsubscribe(subject.encode(), b"")
+            else:
+                self.leaf.unsubscribe(subject.encode())
         for subject in wanted - self.followed:
             if self._by_client(subject):
                 assert self.client is not None
