@@ -1,0 +1,161 @@
+"""Nothing may leave before what it was computed from is durable, and everything leaves in order."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from delta_store.journal_errors import StorageFailed, StorageFull
+from delta_store.log_entry import Marks
+from delta_store.records import Kind, Row, RowColumns
+from ingest.group import Group
+from ingest.group_commit import GroupCommitter
+
+
+@dataclass
+class Disk:
+    """Takes commits as told; ``log`` has everything in the order in which it happened."""
+
+    log: list[tuple[str, list[int] | list[bytes]]] = field(default_factory=list)
+    before: Callable[[], None] = lambda: None
+
+    def commit(self, rows: RowColumns, marks: Marks) -> None:
+        """Note the sequences that became durable."""
+        assert marks == {"S": {"seq": rows.seq[-1]}}
+        self.before()
+        self.log.append(("commit", list(rows.seq)))
+
+    def release(self, group: Group) -> None:
+        """Note the replies that left."""
+        self.log.append(("release", list(group.replies)))
+
+
+def decide(committer: GroupCommitter, seq: int | None, reply: bytes) -> None:
+    """What a publish (or, without a sequence, a read) adds to the group that gathers."""
+    if seq is not None:
+        committer.group.rows.append(Row("S", 1, seq, 0, Kind.MESSAGE, "s", seq, None, 1, 0, None, b"x", 0))
+    committer.group.replies.append(reply)
+    committer.changed()
+
+
+def committer_of(disk: Disk, executor: ThreadPoolExecutor | None = None) -> GroupCommitter:
+    """A committer on this disk."""
+    return GroupCommitter(
+        disk.commit, disk.release, marks=lambda rows: {"S": {"seq": rows.seq[-1]}}, executor=executor
+    )
+
+
+async def running(committer: GroupCommitter, script: Callable[[], None]) -> None:
+    """Run the committer, do what the script says, and drain."""
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(committer.run())
+        await asyncio.sleep(0)
+        script()
+        await committer.drain(5)
+        task.cancel()
+
+
+def test_a_reply_leaves_behind_its_commit() -> None:
+    """A lone publisher is committed at once and answered after it."""
+    disk = Disk()
+    committer = committer_of(disk)
+    asyncio.run(running(committer, lambda: decide(committer, 1, b"ack 1")))
+    assert disk.log == [("commit", [1]), ("release", [b"ack 1"])]
+
+
+def test_a_read_of_durable_state_is_answered_on_the_spot() -> None:
+    """With nothing pending a group without rows is released inside the call."""
+
+    async def main() -> None:
+        disk = Disk()
+        committer = committer_of(disk)
+        decide(committer, None, b"info")
+        assert disk.log == [("release", [b"info"])]
+
+    asyncio.run(main())
+
+
+def test_a_read_behind_a_publish_waits_for_its_commit() -> None:
+    """What was computed from a message that is not durable leaves with it."""
+    disk = Disk()
+    committer = committer_of(disk)
+
+    def script() -> None:
+        decide(committer, 1, b"ack 1")
+        decide(committer, None, b"info that shows 1")
+        assert disk.log == []
+
+    asyncio.run(running(committer, script))
+    assert disk.log == [("commit", [1]), ("release", [b"ack 1", b"info that shows 1"])]
+
+
+def test_what_comes_during_a_commit_makes_the_next_group() -> None:
+    """While one commit is on its way the next group gathers, and a read of it waits for both."""
+    disk = Disk()
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        started.set()
+        assert go_on.wait(5)
+
+    disk.before = slow
+
+    async def main() -> None:
+        with ThreadPoolExecutor(1) as threads:
+            committer = committer_of(disk, threads)
+            async with asyncio.TaskGroup() as tasks:
+                task = tasks.create_task(committer.run())
+                decide(committer, 1, b"ack 1")
+                while not started.is_set():
+                    await asyncio.sleep(0.001)
+                decide(committer, 2, b"ack 2")
+                decide(committer, 3, b"ack 3")
+                decide(committer, None, b"info")
+                assert (committer.pending_rows, committer.idle) == (3, False)
+                go_on.set()
+                await committer.drain(5)
+                task.cancel()
+
+    asyncio.run(main())
+    assert disk.log == [
+        ("commit", [1]),
+        ("release", [b"ack 1"]),
+        ("commit", [2, 3]),
+        ("release", [b"ack 2", b"ack 3", b"info"]),
+    ]
+
+
+def test_a_full_disk_holds_the_group_until_there_is_space() -> None:
+    """Nothing is acknowledged meanwhile, the reason is told, and the same rows are committed later."""
+    disk = Disk()
+    seen: list[bool] = []
+
+    def full_twice() -> None:
+        seen.append(committer.blocked is not None)
+        if len(seen) < 3:
+            raise StorageFull("journal", "No space left on device")
+
+    disk.before = full_twice
+    committer = committer_of(disk)
+    asyncio.run(running(committer, lambda: decide(committer, 1, b"ack 1")))
+    assert disk.log == [("commit", [1]), ("release", [b"ack 1"])]
+    assert seen == [False, True, True]
+    assert committer.blocked is None
+
+
+def test_a_disk_in_doubt_ends_the_gateway() -> None:
+    """An error that is not retryable ends the run without a reply."""
+    disk = Disk()
+
+    def broken() -> None:
+        raise StorageFailed("journal", "Input/output error")
+
+    disk.before = broken
+    committer = committer_of(disk)
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(running(committer, lambda: decide(committer, 1, b"ack 1")))
+    assert caught.group_contains(StorageFailed)
+    assert disk.log == []
