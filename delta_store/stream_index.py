@@ -6,6 +6,7 @@ sequence; a wildcard by a mask over subject ids, cached per filter, that is appl
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from delta_store.subject_table import Mask, SubjectTable
 from delta_store.subjects import SubjectFilter
 
 Filter = str | SubjectFilter | None
+_SEGMENTS_NEAR = 32
+"""Segments that are searched before it pays to ask for the bounds of the whole search."""
 _PEEK = 128
 """Live messages that are compared one by one before a filter is worth a mask."""
 
@@ -59,6 +62,9 @@ class StreamIndex(SubjectEnds):
         chosen = _compiled(subjects)
         if chosen is None:
             return self.next_live(from_seq)
+        if chosen.is_literal:
+            sids = [self.table.ids[subject] for subject in chosen.literals if subject in self.table.ids]
+            return min(filter(None, (self.next_of_id(sid, from_seq) for sid in sids)), default=0)
         near = 0 if self.table.has_mask(chosen) else self._peek(chosen, from_seq)
         return near or next(self._matching(chosen, from_seq), 0)
 
@@ -137,13 +143,17 @@ class StreamIndex(SubjectEnds):
                 yield from segment.sequences(segment.live_slots(start)).tolist()
             return
         mask = self.table.mask(chosen)
+        segments = self.segments_from(from_seq)
+        for segment, start in islice(segments, _SEGMENTS_NEAR):
+            yield from _chosen(segment, start, mask)
+        behind = next(segments, None)
+        if behind is None:
+            return
         first, last = _span(self.table, mask)
-        for segment, start in self.segments_from(max(from_seq, first)):
+        for segment, start in self.segments_from(max(first, behind[0].base)):
             if segment.base > last:
                 return
-            slots = np.flatnonzero(mask[segment.sid[start : segment.used]]) + start
-            if len(slots):
-                yield from segment.sequences(slots).tolist()
+            yield from _chosen(segment, start, mask)
 
     def _peek(self, chosen: SubjectFilter, from_seq: int) -> int:
         """The first match among the next few messages, compared by name; 0 says nothing about those behind."""
@@ -197,6 +207,13 @@ def _span(table: SubjectTable, mask: Mask) -> tuple[int, int]:
     """Bounds of the sequences whose subject id is in the mask: never too narrow; (1, 0) when there are none."""
     sids = np.flatnonzero(mask[:-1] & (table.count > 0))
     return (int(table.first[sids].min()), int(table.last[sids].max())) if len(sids) else (1, 0)
+
+
+def _chosen(segment: Segment, start: int, mask: Mask) -> list[int]:
+    """The sequences of a segment from a slot on whose subject id is in the mask."""
+    slots = np.flatnonzero(mask[segment.sid[start : segment.used]])
+    chosen: list[int] = segment.sequences(slots + start).tolist() if len(slots) else []
+    return chosen
 
 
 def _newest_ts(segment: Segment) -> int:

@@ -56,6 +56,13 @@ class SubjectEnds(LiveMessages):
             seq = chains.follow(self.segments, seq, sid) or self._scan_up(seq + 1, sid)
         return found
 
+    def next_of_id(self, sid: int, from_seq: int) -> int:
+        """The first live sequence of a subject id from ``from_seq`` on, or 0."""
+        table = self.table
+        if not table.count.item(sid) or from_seq > table.last.item(sid):
+            return 0
+        return self.first_of_id(sid) if from_seq <= table.first.item(sid) else self._scan_up(from_seq, sid)
+
     def head(self, messages: int, size: int) -> tuple[Ints, Ints]:
         """The first live sequences and their sizes: at least so many messages, and more bytes, if there are."""
         seqs, sizes, count, total = [], [], 0, 0

@@ -35,12 +35,12 @@ def subset(subject: str, of: str) -> bool:
     """Whether every subject that ``subject`` matches is matched by ``of`` too; both may have wildcards."""
     inner = subject.split(".")
     outer = of.split(".")
-    for place, token in enumerate(outer):
+    for place, part in enumerate(outer):
         if place >= len(inner):
             return False
-        if token == ">":
+        if part == ">":
             return True
-        if inner[place] == ">" or (token not in ("*", inner[place])):
+        if inner[place] == ">" or (part not in ("*", inner[place])):
             return False
     return len(inner) == len(outer)
 
@@ -69,7 +69,7 @@ class SubjectFilter:
     No filter at all matches nothing; use :meth:`everything` for the filter that matches all.
     """
 
-    __slots__ = ("_literals", "_pattern", "filters")
+    __slots__ = ("_literals", "_pattern", "_prefix", "filters")
 
     def __init__(self, filters: Iterable[str]) -> None:
         """Compile valid filters (see :func:`valid`); repeated ones count once."""
@@ -77,6 +77,9 @@ class SubjectFilter:
         self._literals = frozenset(one for one in self.filters if not has_wildcard(one))
         wild = [_expression(one) for one in self.filters if has_wildcard(one)]
         self._pattern = re.compile("|".join(wild), re.DOTALL) if wild else None
+        only = self.filters[0] if len(self.filters) == 1 else ""
+        self._prefix = only[:-1] if only.endswith(".>") and not has_wildcard(only[:-2]) else ""
+        """What a subject must begin with, where that is all; empty otherwise."""
 
     @classmethod
     def everything(cls) -> "SubjectFilter":
@@ -111,6 +114,9 @@ class SubjectFilter:
             return [subject in literals for subject in subjects]
         if self.matches_all:
             return [True for _ in subjects]
+        if self._prefix:
+            start = self._prefix
+            return [subject.startswith(start) for subject in subjects]
         found = pattern.fullmatch
         return [subject in literals or found(subject) is not None for subject in subjects]
 
