@@ -1,5 +1,7 @@
 """``silt sql``: ask the tables."""
 
+from contextlib import chdir
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -10,20 +12,21 @@ from api.cli.output import Format, Output, OutputOption
 
 
 def sql(
-    query: Annotated[str, typer.Argument(help='The statement, for example: SELECT count(*) FROM "ORDERS".')],
+    query: Annotated[str, typer.Argument(help='The statement, for example: SELECT count(*) FROM "ORDERS"')],
     data: DataOption,
     *,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Run one SQL statement. Each stream is a view of its live messages, settled or not. Needs Java 17 or 21.
 
-    multi_last(stream, filter, up_to_seq) is a table function: the last message of each subject at that point.
-    Exit codes: 0 done; 1 the statement failed.
+    silt_streams lists the streams. multi_last(stream, filter, up_to_seq) is a table function: the last message of
+    each subject at that point. Exit codes: 0 done; 1 the statement failed.
     """
     from delta_store.sql_views import run_sql
 
     try:
-        answer = run_sql(data, query)
+        with TemporaryDirectory(prefix="silt-sql-") as folder, chdir(folder):  # Spark leaves things where it stands
+            answer = run_sql(data, query)
     except Exception as error:  # noqa: BLE001 - whatever Spark says of the statement is shown to the user
         typer.echo(f"silt sql: {error}", err=True)
         raise typer.Exit(Exit.FAILED) from None

@@ -57,7 +57,7 @@ def by_rest(base_url: str, stream: str, subjects: str, as_of: int) -> dict[str, 
 
 async def by_sql(data: Path, stream: str, subjects: str, as_of: int) -> dict[str, Answer]:
     """``silt sql`` with the table function ``multi_last``."""
-    statement = f"SELECT subject, seq, CAST(data AS STRING) AS data FROM multi_last('{stream}', '{subjects}', {as_of})"  # noqa: S608
+    statement = f"SELECT subject, seq, text FROM multi_last('{stream}', '{subjects}', {as_of})"  # noqa: S608
     command = [sys.executable, "-P", "-m", "api.cli.main", "sql", statement, "--data", str(data), "--output", "json"]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=data
@@ -70,4 +70,4 @@ async def by_sql(data: Path, stream: str, subjects: str, as_of: int) -> dict[str
         raise NotAnswered(f"silt sql: no answer within {SQL_SECONDS} s") from None
     if process.returncode != 0:
         raise NotAnswered(f"silt sql: {err.decode(errors='replace')[-2000:]}")
-    return {row["subject"]: Answer(row["seq"], row["data"].encode()) for row in json.loads(out)}
+    return {row["subject"]: Answer(row["seq"], row["text"].encode()) for row in json.loads(out)}
