@@ -115,6 +115,8 @@ def _newest_checkpoint(
     storage: Storage, app_id: str, points: list[int], hint: tuple[int, str] | None
 ) -> tuple[JournalState, list[str]]:
     damaged: list[str] = []
+    if hint is not None and hint[0] not in points:
+        damaged.append(checkpoint_file.checkpoint_name(hint[0]))
     for version in reversed(points):
         name = checkpoint_file.checkpoint_name(version)
         checksum = hint[1] if hint is not None and hint[0] == version else None

@@ -1,17 +1,19 @@
 """The journal in an object store: durability is its promise, put-if-absent is probed before it is trusted."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import TYPE_CHECKING, Final
 
-from delta_store.journal_errors import EntryExists, NotStored, StorageError, StorageFailed, UnsafeStore
+from delta_store.journal_errors import EntryExists, NotStored, StorageFailed, UnsafeStore
 from delta_store.storage import Blob
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _PROBE_ROUNDS: Final = 4
+_PROBE_SECONDS: Final = 10
 
 
 class ObjectStorage:
@@ -55,7 +57,7 @@ class ObjectStorage:
             return bytes(obstore.get(self._store, name).bytes())
         except (NotFoundError, FileNotFoundError) as error:
             raise NotStored(name, "not found") from error
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise StorageFailed(name, _first_line(error)) from error
 
     def exists(self, name: str) -> bool:
@@ -67,7 +69,7 @@ class ObjectStorage:
             obstore.head(self._store, name)
         except (NotFoundError, FileNotFoundError):
             return False
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise StorageFailed(name, _first_line(error)) from error
         return True
 
@@ -78,7 +80,7 @@ class ObjectStorage:
 
         try:
             listed = obstore.list_with_delimiter(self._store, folder or None)
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise StorageFailed(folder, _first_line(error)) from error
         return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"]}
 
@@ -92,7 +94,7 @@ class ObjectStorage:
                 obstore.delete(self._store, name)
             except (NotFoundError, FileNotFoundError):
                 continue
-            except BaseError as error:
+            except (BaseError, OSError) as error:
                 raise StorageFailed(name, _first_line(error)) from error
 
     def _put(self, blob: Blob, *, published: bool | None) -> None:
@@ -101,7 +103,7 @@ class ObjectStorage:
 
         try:
             obstore.put(self._store, blob.name, memoryview(blob.body).cast("B"))
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise StorageFailed(blob.name, _first_line(error), published=published, retryable=True) from error
 
     def _create(self, blob: Blob) -> bool:
@@ -112,32 +114,21 @@ class ObjectStorage:
             obstore.put(self._store, blob.name, memoryview(blob.body).cast("B"), mode="create", use_multipart=False)
         except (AlreadyExistsError, FileExistsError, PreconditionError):
             return False
-        except BaseError as error:
+        except (BaseError, OSError) as error:
             raise StorageFailed(blob.name, _first_line(error), published=None) from error
         return True
 
 
-def race(attempts: list[Callable[[], bool]]) -> list[bool]:
+def race(attempts: Sequence[Callable[[], bool]]) -> list[bool]:
     """Start all attempts at once, one thread each, and return their outcomes; raises what one of them raised."""
-    outcomes: list[bool | StorageError] = [False] * len(attempts)
     start = Barrier(len(attempts))
 
-    def run(number: int, attempt: Callable[[], bool]) -> None:
-        start.wait(timeout=10)
-        try:
-            outcomes[number] = attempt()
-        except StorageError as error:
-            outcomes[number] = error
+    def run(attempt: Callable[[], bool]) -> bool:
+        start.wait(timeout=_PROBE_SECONDS)
+        return attempt()
 
-    threads = [Thread(target=run, args=item) for item in enumerate(attempts)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for outcome in outcomes:
-        if isinstance(outcome, StorageError):
-            raise outcome
-    return [bool(outcome) for outcome in outcomes]
+    with ThreadPoolExecutor(len(attempts)) as threads:
+        return list(threads.map(run, attempts))
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,6 +8,7 @@ Names are relative to the journal's folder; those of the log start with ``_delta
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -75,5 +76,6 @@ def open_storage(location: str, options: Mapping[str, str] | None = None) -> Sto
         location,
         config=settings,
         client_options={"allow_http": plain_http, "timeout": "20s", "connect_timeout": "5s"},
+        retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=30)},
     )
     return ObjectStorage(store, uri=location, options=dict(options or {}))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def _assert_kept(folder: Path, acked: int, rows: int) -> int:
 
 
 def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
-    """kill -9 at random points, again and again on one journal: acknowledged groups stay, each sequence once."""
+    """SIGKILL at random points, again and again on one journal: acknowledged groups stay, each sequence once."""
     dice, acked = random.Random(5), 0
     for _ in range(ROUNDS):
         with _writer(tmp_path, 3) as writer:
@@ -50,7 +51,7 @@ def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
             lines += [writer.stdout.readline() for _ in range(dice.randrange(0, 40))]
             writer.kill()
             lines += writer.stdout.read().splitlines()
-        acked = max(acked, _acked([line for line in lines if line.endswith("\n") or line]))
+        acked = max(acked, _acked(lines))
         _assert_kept(tmp_path, acked, 3)
     assert acked > 0
     assert through_delta_rs(tmp_path) == sequences(reader(tmp_path).live_rows())
@@ -72,7 +73,9 @@ def test_every_acknowledgement_follows_its_fsyncs(tmp_path: Path) -> None:
             steps.append("file")
         elif re.search(rf"fsync\(\d+<{re.escape(str(folder))}>\) += 0", call):
             steps.append("folder")
-        elif re.search(rf"fsync\(\d+<{re.escape(str(folder / LOG_FOLDER))}/#?\d+( \(deleted\))?>(\(deleted\))?\) += 0", call):
+        elif re.search(
+            rf"fsync\(\d+<{re.escape(str(folder / LOG_FOLDER))}/#?\d+( \(deleted\))?>(\(deleted\))?\) += 0", call
+        ):
             steps.append("entry")
         elif re.search(r'linkat\(.*/proc/self/fd/.*\.json", AT_SYMLINK_FOLLOW\) += 0', call):
             steps.append("name")
@@ -130,11 +133,14 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
     ballast.write_bytes(b"x" * 1_000_000)
     folder = small_disk / "journal"
     journal, seq = open_journal(folder), 1
-    with pytest.raises(StorageFull) as caught:
-        while True:
+    full: StorageFull | None = None
+    while full is None:
+        try:
             journal.commit(group(seq, 200))
             seq += 200
-    assert caught.value.retryable
+        except StorageFull as error:
+            full = error
+    assert full.retryable
     committed = list(range(1, seq))
     assert len(committed) > 200
     with pytest.raises(StorageFull):
@@ -153,12 +159,9 @@ def test_a_checkpoint_that_finds_no_space_hurts_nothing(small_disk: Path) -> Non
     journal = open_journal(folder)
     journal.commit(group(1))
     ballast = small_disk / "ballast"
-    with pytest.raises(OSError, match="space"), ballast.open("wb", buffering=0) as file:
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:
-            file.write(b"x" * 65536)
-    with ballast.open("ab", buffering=0) as file, pytest.raises(OSError, match="space"):
-        while True:
-            file.write(b"x")
+            file.write(b"x" * 4096)
     with pytest.raises(StorageFull):
         journal.checkpoint()
     assert not list((folder / LOG_FOLDER).glob("*.tmp"))
@@ -186,7 +189,7 @@ def test_a_lost_disk_stops_the_journal(tmp_path: Path) -> None:
 
 @strace
 def test_a_sleeping_owner_is_fenced(tmp_path: Path) -> None:
-    """SIGSTOP the owner amid its commits, take over, SIGCONT it: it says that it is fenced, and no sequence is used twice."""
+    """SIGSTOP the owner amid its commits, take over, SIGCONT it: it says it is fenced, no sequence is used twice."""
     with _writer(tmp_path, 2) as old:
         assert old.stdout is not None
         lines = [old.stdout.readline() for _ in range(6)]
@@ -200,5 +203,3 @@ def test_a_sleeping_owner_is_fenced(tmp_path: Path) -> None:
     assert lines[-1].startswith("stop fenced")
     assert _acked(lines) == acked - 20 or _acked(lines) + 2 == acked - 20
     assert _assert_kept(tmp_path, acked, 2) == acked
-
-

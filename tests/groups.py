@@ -1,0 +1,116 @@
+"""Groups of rows as the gateway commits them, and what the tests of the journal share."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from hypothesis import strategies as st
+
+from conf.clock import SystemClock
+from delta_store.journal import Journal
+from delta_store.journal_reader import JournalReader
+from delta_store.local_storage import LocalStorage
+from delta_store.records import Kind, Position, Row, RowColumns, checksum
+
+STREAM_ID = 1_750_000_000_000_000_000
+SHARD = "0"
+
+
+class SteppedClock:
+    """A clock that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def now_ns(self) -> int:
+        """Wall time, in step with the monotonic one."""
+        return STREAM_ID + int(self.seconds * 1e9)
+
+    def monotonic(self) -> float:
+        """Seconds set by the test."""
+        return self.seconds
+
+
+def message(seq: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID, data: bytes | None = None) -> Row:
+    """One message row; its content follows from its sequence."""
+    subject, headers = f"{stream.lower()}.{seq % 7}", b"NATS/1.0\r\nN: %d\r\n\r\n" % seq if seq % 3 else None
+    body = b"payload %d" % seq if data is None else data
+    crc = checksum(subject, headers, body)
+    msg_id = f"id-{seq}" if seq % 2 else None
+    return Row(stream, stream_id, seq, 0, Kind.MESSAGE, subject, stream_id + seq, msg_id, 1, 0, headers, body, crc)
+
+
+def event(seq: int, event_no: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> Row:
+    """One event row after message ``seq``."""
+    data = b'{"config":{}}'
+    crc = checksum("", None, data)
+    return Row(stream, stream_id, seq, event_no, Kind.STREAM, "", stream_id + seq, None, 1, 0, None, data, crc)
+
+
+def columns(rows: Iterable[Row]) -> RowColumns:
+    """The rows as the journal takes them."""
+    gathered = RowColumns()
+    for row in rows:
+        gathered.append(row)
+    return gathered
+
+
+def group(first: int, count: int = 1, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> RowColumns:
+    """``count`` messages of one stream from sequence ``first``."""
+    return columns(message(seq, stream=stream, stream_id=stream_id) for seq in range(first, first + count))
+
+
+def open_journal(folder: Path, clock: SteppedClock | SystemClock | None = None) -> Journal:
+    """The journal of a folder, claimed."""
+    journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=clock or SystemClock())
+    journal.claim()
+    return journal
+
+
+def reader(folder: Path) -> JournalReader:
+    """The journal of a folder, for reading."""
+    return JournalReader.read_only(LocalStorage(folder), shard=SHARD)
+
+
+def settled_to(seq: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> dict[str, Position]:
+    """One stream's settled position."""
+    return {stream: Position(stream_id, seq, 0)}
+
+
+def sequences(groups: Iterable[tuple[int, RowColumns]]) -> list[int]:
+    """The sequences of what :meth:`JournalReader.tail` and its like give, in order."""
+    return [seq for _, rows in groups for seq in rows.seq]
+
+
+def through_delta_rs(folder: Path) -> list[int]:
+    """The table's sequences as delta-rs reads them, sorted."""
+    table = pa.table(DeltaTable(str(folder)).to_pyarrow_dataset().to_table(columns=["seq"]))
+    return sorted(table["seq"].to_pylist())
+
+
+_texts = st.text(st.characters(codec="utf-8"), max_size=20)
+_longs = st.integers(0, 2**62)
+
+
+@st.composite
+def any_rows(draw: st.DrawFn) -> list[Row]:
+    """Rows of a few streams, each stream's in order, with any content the schema allows."""
+    count = draw(st.integers(1, 12))
+    streams = draw(st.lists(st.tuples(_texts, _longs), min_size=1, max_size=3, unique_by=lambda item: item[1]))
+    stand = {stream_id: (draw(_longs) // 2, 0) for _, stream_id in streams}
+    rows = []
+    for _ in range(count):
+        stream, stream_id = draw(st.sampled_from(streams))
+        seq, event_no = stand[stream_id]
+        kind = draw(st.sampled_from(Kind))
+        seq, event_no = (seq + 1, event_no) if kind is Kind.MESSAGE else (seq, event_no + 1)
+        stand[stream_id] = seq, event_no
+        subject, headers, data = draw(_texts), draw(st.none() | st.binary(min_size=1, max_size=30)), draw(st.binary())
+        rows.append(
+            Row(
+                stream, stream_id, seq, event_no, kind, subject, draw(_longs), draw(st.none() | _texts), draw(_longs),
+                draw(_longs), headers, data, checksum(subject, headers, data),
+            )
+        )  # fmt: skip
+    return rows

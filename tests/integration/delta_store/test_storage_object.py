@@ -1,0 +1,221 @@
+"""The journal in an object store (moto's S3): the same promises, by conditional puts that are probed and read back."""
+
+from collections.abc import Iterator
+from threading import Lock
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from moto.server import ThreadedMotoServer
+
+from delta_store.journal import Journal
+from delta_store.journal_errors import (
+    CommitUnknown,
+    EntryExists,
+    Fenced,
+    JournalPoisoned,
+    NotStored,
+    StorageFailed,
+    UnsafeStore,
+)
+from delta_store.journal_reader import JournalReader
+from delta_store.log_entry import LOG_FOLDER, entry_name
+from delta_store.object_storage import ObjectStorage
+from delta_store.storage import Blob, open_storage
+from tests.groups import SHARD, SteppedClock, group, sequences, settled_to
+
+BUCKET = "silt"
+_folder_numbers = iter(range(1 << 30))
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """An S3 server with one bucket."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    boto3.client("s3", endpoint_url=url, region_name="us-east-1", **_keys()).create_bucket(Bucket=BUCKET)
+    yield url
+    server.stop()
+
+
+def _keys() -> dict[str, str]:
+    return {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+
+
+def _options(endpoint: str) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+
+@pytest.fixture
+def storage(endpoint: str) -> ObjectStorage:
+    """An empty folder of the bucket."""
+    opened = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", _options(endpoint))
+    assert isinstance(opened, ObjectStorage)
+    return opened
+
+
+def _journal(storage: Any, clock: SteppedClock | None = None) -> Journal:
+    journal = Journal.open(storage, shard=SHARD, clock=clock or SteppedClock())
+    journal.claim()
+    return journal
+
+
+def _read(storage: Any) -> list[int]:
+    return sequences(JournalReader.read_only(storage, shard=SHARD).live_rows())
+
+
+def test_files_are_put_read_listed_and_deleted(storage: ObjectStorage) -> None:
+    """The storage protocol, step by step; an entry's name is given once."""
+    storage.publish(Blob(f"{LOG_FOLDER}/a.json", b"one"), Blob("a.parquet", b"data"))
+    with pytest.raises(EntryExists):
+        storage.publish(Blob(f"{LOG_FOLDER}/a.json", b"two"))
+    assert storage.read(f"{LOG_FOLDER}/a.json") == b"one"
+    storage.write(Blob("a.parquet", b"other"))
+    assert (storage.sizes(""), storage.sizes(LOG_FOLDER)) == ({"a.parquet": 5}, {"a.json": 3})
+    assert storage.exists("a.parquet")
+    storage.delete(["a.parquet", "a.parquet"])
+    assert not storage.exists("a.parquet")
+    with pytest.raises(NotStored):
+        storage.read("a.parquet")
+
+
+def test_the_journal_lives_in_an_object_store(storage: ObjectStorage) -> None:
+    """Commit, fence, truncate, checkpoint, clean up and delete; delta-rs reads it after each."""
+    clock = SteppedClock()
+    journal = _journal(storage, clock)
+    for seq in range(1, 31):
+        journal.commit(group(seq))
+        if seq % 10 == 0:
+            journal.checkpoint()
+            clock.seconds += 100
+    journal.truncate(settled_to(20))
+    assert journal.cleanup() == 21
+    assert journal.delete_removed() == 0
+    clock.seconds += 100
+    assert journal.delete_removed() == 20
+    assert _read(storage) == list(range(21, 31))
+    new = _journal(storage, clock)
+    with pytest.raises(Fenced):
+        journal.commit(group(31))
+    new.commit(group(31))
+    assert _read(storage) == list(range(21, 32))
+    table = DeltaTable(storage.uri, storage_options=dict(storage.options))
+    assert table.version() == new.version
+    assert len(table.file_uris()) == 11
+
+
+def test_the_probe_accepts_a_store_that_honours_conditional_puts(storage: ObjectStorage) -> None:
+    """And leaves nothing behind."""
+    storage.prepare("probe")
+    assert storage.sizes("_probe") == {}
+
+
+class _LastWriterWins(ObjectStorage):
+    """A store that ignores ``If-None-Match``."""
+
+    def _create(self, blob: Blob) -> bool:
+        self._put(blob, published=None)
+        return True
+
+
+def test_the_probe_refuses_a_store_that_ignores_conditions(storage: ObjectStorage) -> None:
+    """Two gateways could both acknowledge there."""
+    unsafe = _LastWriterWins(storage._store, uri=storage.uri, options=storage.options)
+    with pytest.raises(UnsafeStore, match="3 of 3"):
+        Journal.open(unsafe, shard=SHARD, clock=SteppedClock())
+
+
+class _Flaky(ObjectStorage):
+    """A store whose conditional puts fail as told: the request is lost, or only its reply."""
+
+    def __init__(self, storage: ObjectStorage, plan: list[str]) -> None:
+        super().__init__(storage._store, uri=storage.uri, options=storage.options)
+        self._plan = plan
+        self._one_at_a_time = Lock()
+
+    def _create(self, blob: Blob) -> bool:
+        with self._one_at_a_time:
+            fate = self._plan.pop(0) if self._plan else "works"
+        won = super()._create(blob) if fate != "request lost" else False
+        if fate != "works":
+            raise StorageFailed(blob.name, fate, published=None)
+        return won
+
+
+FATES = st.sampled_from(["works", "request lost", "reply lost"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(plan=st.lists(FATES, min_size=1, max_size=12))
+def test_a_lost_reply_is_read_back(endpoint: str, plan: list[str]) -> None:
+    """Whatever is lost: a commit that returns is there once, one that is unknown stops the journal, none is doubled."""
+    plain = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", _options(endpoint))
+    assert isinstance(plain, ObjectStorage)
+    _journal(plain)
+    flaky = _Flaky(plain, [])
+    journal = _journal(flaky)
+    flaky._plan = list(plan)
+    acked = 0
+    try:
+        for seq in range(1, 6):
+            journal.commit(group(seq))
+            acked = seq
+    except CommitUnknown:
+        with pytest.raises(JournalPoisoned):
+            journal.commit(group(acked + 1))
+    else:
+        assert acked == 5
+    found = _read(plain)
+    assert found == list(range(1, len(found) + 1))
+    assert acked <= len(found) <= acked + 1
+    assert acked == 5 or len(plan) >= 4
+
+
+def test_a_store_that_is_away_before_the_entry_leaves_the_journal_usable(
+    storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The put of the file failed: no entry can name it, so the same rows may be committed again."""
+    journal = _journal(storage)
+
+    def refuse(blob: Blob, *, published: bool | None) -> None:
+        raise StorageFailed(blob.name, "connection refused", published=published, retryable=True)
+
+    with monkeypatch.context() as away:
+        away.setattr(storage, "_put", refuse)
+        with pytest.raises(StorageFailed) as caught:
+            journal.commit(group(1))
+    assert caught.value.retryable
+    journal.commit(group(1))
+    assert _read(storage) == [1]
+
+
+def test_a_real_error_does_not_show_credentials(endpoint: str) -> None:
+    """A bucket that is not there: one line, without the keys."""
+    options = _options(endpoint) | {"AWS_SECRET_ACCESS_KEY": "very-secret"}
+    storage = open_storage("s3://no-such-bucket/journal", options)
+    with pytest.raises(StorageFailed) as caught:
+        Journal.open(storage, shard=SHARD, clock=SteppedClock())
+    assert "very-secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_entry_is_the_one_that_was_meant(storage: ObjectStorage) -> None:
+    """An entry of another writer in the same place is never taken for one's own, even with the same stamp."""
+    first = Journal.open(storage, shard=SHARD, clock=SteppedClock(), writer="first")
+    second = Journal.open(storage, shard=SHARD, clock=SteppedClock(), writer="second")
+    assert first.claim() == 1
+    assert second.claim() == 2
+    assert storage.exists(f"{LOG_FOLDER}/{entry_name(2)}")
+    assert urlsplit(storage.uri).scheme == "s3"

@@ -1,0 +1,42 @@
+"""Commits groups to a journal until it is killed: the process that crash tests kill.
+
+    python -m tests.journal_writer FOLDER ROWS_PER_GROUP [COMMITS]
+
+Continues after the last sequence of the journal. Says ``ack <seq>`` on standard output for each durable group, in one
+write each, so that what was said is what was acknowledged; an error of the journal ends it with ``stop <kind>``.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from conf.clock import SystemClock
+from delta_store.journal import Journal
+from delta_store.journal_errors import JournalError
+from delta_store.local_storage import LocalStorage
+from tests.groups import SHARD, group
+
+
+def main() -> None:
+    """See the module's docstring."""
+    folder, rows, commits = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1 << 62
+    try:
+        journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=SystemClock())
+        journal.claim()
+        last = 0
+        for _, held in journal.live_rows():
+            last = held.seq[-1]
+        os.write(1, b"ready\n")
+        for number in range(commits):
+            if number % 8 == 7:
+                journal.checkpoint()
+            journal.commit(group(last + 1, rows))
+            last += rows
+            os.write(1, b"ack %d\n" % last)
+    except JournalError as error:
+        os.write(1, f"stop {error.kind.value} {error}\n".encode())
+        sys.exit(3)
+
+
+if __name__ == "__main__":
+    main()
