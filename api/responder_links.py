@@ -11,10 +11,10 @@ import sys
 from dataclasses import dataclass
 
 from api.direct_responder import QUEUE_GROUP, DirectResponder, Store
-from conf.settings import Nats, Settings
+from api.nats_access import credentials, tls
+from conf.settings import Settings
 from delta_store.read_threads import ReadThreads
 from ingest.client_link import ClientLink, ClientOptions
-from ingest.credentials import CredentialSource, TlsOptions
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.leaf_protocol import Message
@@ -41,11 +41,14 @@ class ResponderLinks:
 
     def __init__(self, options: ResponderOptions, settings: Settings, store: Store, threads: ReadThreads) -> None:
         name = f"silt-responder-{secrets.token_hex(4)}"
-        access, tls = _access(settings.nats), _tls(settings.nats)
+        access, trust = credentials(settings.nats), tls(settings.nats)
         jitter = random.Random()  # noqa: S311 - spreads reconnects, guards nothing
         self._leaf = LeafLink(
             LeafOptions(
-                parse_endpoints(options.leaf, default_port=7422), LeafIdentity(name, name, options.domain), access, tls
+                parse_endpoints(options.leaf, default_port=7422),
+                LeafIdentity(name, name, options.domain),
+                access,
+                trust,
             ),
             self._receive,
             jitter=jitter,
@@ -57,7 +60,7 @@ class ResponderLinks:
             self._leaf.subscribe(subject, QUEUE_GROUP)
         else:
             endpoints = parse_endpoints(options.nats, default_port=4222)
-            self._client = ClientLink(ClientOptions(endpoints, name, access, tls), jitter=jitter, on_status=_report)
+            self._client = ClientLink(ClientOptions(endpoints, name, access, trust), jitter=jitter, on_status=_report)
             self._client.subscribe(subject, QUEUE_GROUP, lambda message: self._receive([message]))
         self._responder = DirectResponder(
             store,
@@ -83,20 +86,6 @@ class ResponderLinks:
 
     def _receive(self, messages: list[Message]) -> None:
         self._responder.respond(messages)
-
-
-def _access(nats: Nats) -> CredentialSource:
-    return CredentialSource(
-        user=nats.user or "",
-        password=nats.password.get_secret_value() if nats.password else "",
-        token=nats.token.get_secret_value() if nats.token else "",
-        nkey_seed_file=nats.nkey_seed_file,
-        credentials_file=nats.credentials_file,
-    )
-
-
-def _tls(nats: Nats) -> TlsOptions:
-    return TlsOptions(ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file)
 
 
 def _report(status: LinkStatus) -> None:

@@ -1,0 +1,20 @@
+"""How the links log in, taken from the settings."""
+
+from conf.settings import Nats
+from ingest.credentials import CredentialSource, TlsOptions
+
+
+def credentials(nats: Nats) -> CredentialSource:
+    """User and password, token, nkey or credentials file; raises ``CredentialsError`` when more than one is set."""
+    return CredentialSource(
+        user=nats.user or "",
+        password=nats.password.get_secret_value() if nats.password else "",
+        token=nats.token.get_secret_value() if nats.token else "",
+        nkey_seed_file=nats.nkey_seed_file,
+        credentials_file=nats.credentials_file,
+    )
+
+
+def tls(nats: Nats) -> TlsOptions:
+    """Certificates to trust and to show."""
+    return TlsOptions(ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file)
