@@ -19,6 +19,9 @@ API_SYNTAX_BYTES_MAX = 64 * KIB
 
 # --- Direct Get: nats-server's own (server/stream.go; ADR-31) ---
 MULTI_LAST_SUBJECTS_MAX = 1024
+DIRECT_GET_STEP_MESSAGES = 512
+DIRECT_GET_STEP_BYTES = MIB
+"""Messages (and about how many bytes of them) of a large answer that are read and sent at a time."""
 DIRECT_GET_BATCH_BYTES = 64 * MIB
 API_LEVEL = 5
 """JetStream API level that requests may demand by ``Nats-Required-Api-Level``: that of nats-server 2.15."""

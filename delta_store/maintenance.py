@@ -67,8 +67,14 @@ class Maintenance:
 
     def drop_dead_files(self, progress: Progress) -> int:
         """Take out the files of which every message is dead, unread; returns how many rows they held."""
-        firsts = {stream: mark.first_seq for stream, mark in progress.watermarks.items() if mark.first_seq > 1}
-        dropped = self._table.drop_message_files(firsts, self._note(progress, Op.LIMITS))
+        live = {
+            row["stream"] for row in self._table.event_rows().transform(existing_streams).select("stream").collect()
+        }
+        fronts = {
+            stream: (mark.stream_id, mark.first_seq) if stream in live else (mark.stream_id + 1, 0)
+            for stream, mark in progress.watermarks.items()
+        }
+        dropped = self._table.drop_message_files(fronts, self._note(progress, Op.LIMITS))
         progress.debt.note_dropped(dropped, progress.watermarks)
         if dropped:
             _log.info("dead files dropped", rows=dropped)

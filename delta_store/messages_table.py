@@ -3,7 +3,8 @@
 Spark is the only committer, one process at a time. Each commit carries a :class:`CommitNote`, complete for all streams.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_store.schemas import EVENTS_PARTITION, MESSAGES_COLUMNS, MESSAGES_PARTITION_COLUMNS
+from delta_store.settled_log import read_note
 from delta_store.transforms.row_order import ROW_KEY
 from delta_store.watermark import CommitNote, Op
 
@@ -22,7 +24,6 @@ APP_ID = "silt-settle"
 CHECKPOINT_EVERY_COMMITS = 50
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 LONG_FOLDERS = "delta.randomizeFilePrefixes"
-_HISTORY_STEPS = (20, 100_000)
 
 
 class PositionLost(Exception):
@@ -38,6 +39,7 @@ class FolderFiles:
     files: int
     small_files: int
     rows: int
+    newest_ns: int
 
 
 class MessagesTable:
@@ -71,14 +73,17 @@ class MessagesTable:
         with self._noted(CommitNote(Op.COMPACT, {})):
             maker.execute()
 
-    def last_note(self) -> CommitNote:
-        """The newest note in the log; an empty one for a table without any append."""
-        for entries in _HISTORY_STEPS:
-            history = self._delta().history(entries)
-            noted = history.where(sf.col("userMetadata").isNotNull()).orderBy(sf.col("version").desc())
-            found = noted.select("userMetadata").head(1)
-            if found:
-                return CommitNote.from_json(found[0][0])
+    def last_note(self, version: int | None = None) -> CommitNote:
+        """The newest note in the log, up to a version; an empty one where there is none."""
+        log = self._log()
+        hadoop = log.newDeltaHadoopConf()
+        newest = self.version() if version is None else version
+        for older in range(newest, -1, -1):
+            path = self._jvm().org.apache.hadoop.fs.Path(log.logPath(), f"{older:020d}.json")
+            for line in log.store().read(path, hadoop).mkString("\n").splitlines():
+                info = json.loads(line).get("commitInfo", {}) if line.startswith('{"commitInfo"') else {}
+                if note := read_note(info):
+                    return note
         return CommitNote(Op.APPEND, {})
 
     def version(self) -> int:
@@ -100,6 +105,7 @@ class MessagesTable:
             sf.count("*").alias("files"),
             sf.count_if(sf.col("size") < small_file_bytes).alias("small_files"),
             sf.sum("rows").alias("rows"),
+            sf.coalesce(sf.max("ts_max"), sf.lit(0)).alias("newest_ns"),
         )
         return [FolderFiles(**row.asDict()) for row in counted.collect()]
 
@@ -121,15 +127,18 @@ class MessagesTable:
         with self._noted(note):
             self._delta().alias("row").merge(keys.alias("dead"), same).whenMatchedDelete().execute()
 
-    def drop_message_files(self, dead: dict[str, int], note: CommitNote) -> int:
+    def drop_message_files(self, fronts: Mapping[str, tuple[int, int]], note: CommitNote) -> int:
         """Take whole message files out of the table without reading them; returns how many rows they held.
 
-        ``dead``: stream to the sequence below which all its messages are dead, whatever their incarnation.
+        ``fronts``: stream to (stream_id, first_seq); files of older incarnations and files below first_seq are dead.
         """
-        if not dead:
+        if not fronts:
             return 0
-        below = sf.create_map(*(sf.lit(part) for pair in dead.items() for part in pair))[sf.col("stream")]
-        named = self._files().where((sf.col("subject_partition") != EVENTS_PARTITION) & (sf.col("seq_max") < below))
+        values = {stream: {"id": front[0], "first": front[1]} for stream, front in fronts.items()}
+        kind = "map<string, struct<id: bigint, first: bigint>>"
+        front = sf.from_json(sf.lit(json.dumps(values)), kind)[sf.col("stream")]
+        dead = (sf.col("stream_id_max") < front["id"]) | (sf.col("seq_max") < front["first"])
+        named = self._files().where((sf.col("subject_partition") != EVENTS_PARTITION) & dead)
         found = {row["path"]: row["rows"] for row in named.select("path", "rows").collect()}
         if not found:
             return 0
@@ -175,9 +184,11 @@ class MessagesTable:
         return DeltaTable.forPath(self.spark, self.path)
 
     def _files(self) -> DataFrame:
-        """One row per data file: path, stream, subject_partition, size (bytes), rows, seq_max."""
+        """One row per data file: path, stream, subject_partition, size (bytes), rows, seq_max, stream_id_max, ts_max."""
         files = DataFrame(self._snapshot().allFiles().toDF(), self.spark)
-        stats = sf.from_json("stats", "numRecords bigint, maxValues struct<seq: bigint>")
+        stats = sf.from_json(
+            "stats", "numRecords bigint, maxValues struct<seq: bigint, stream_id: bigint, ts_ns: bigint>"
+        )
         return files.withColumn("said", stats).select(
             "path",
             sf.col("partitionValues")["stream"].alias("stream"),
@@ -185,6 +196,8 @@ class MessagesTable:
             "size",
             sf.coalesce("said.numRecords", sf.lit(0)).alias("rows"),
             sf.col("said.maxValues.seq").alias("seq_max"),
+            sf.col("said.maxValues.stream_id").alias("stream_id_max"),
+            sf.col("said.maxValues.ts_ns").alias("ts_max"),
         )
 
     def _jvm(self) -> Any:

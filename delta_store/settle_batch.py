@@ -5,7 +5,8 @@ behind a gap stop the job, and a batch is appended once, whatever is killed betw
 covers exactly the rows that are in the table after it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -72,7 +73,10 @@ class SettleBatch:
     def __init__(self, table: MessagesTable) -> None:
         self._table = table
         self._progress: Progress | None = None
+        self._paused = False
         self.lock = Lock()
+        self.batches = 0
+        """Appends since this process started."""
 
     def progress(self) -> Progress:
         """Where settling stands; call it with the lock held."""
@@ -84,10 +88,23 @@ class SettleBatch:
         """Read the position from the table again before the next batch."""
         self._progress = None
 
+    @contextmanager
+    def pausing(self) -> Iterator[None]:
+        """Wait for the batch that runs; those that come inside are passed over, for the next start to settle."""
+        self._paused = True
+        try:
+            with self.lock:
+                pass
+            yield
+        finally:
+            self._paused = False
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Settle the rows of one batch; raises :class:`JournalGap`, :class:`DamagedRows` or what Spark raises."""
         del batch_id  # starts at 0 with each new checkpoint, so it says nothing
         with self.lock:
+            if self._paused:
+                return
             rows = batch.persist(StorageLevel.MEMORY_AND_DISK)
             try:
                 self._settle(rows)
@@ -124,6 +141,7 @@ class SettleBatch:
         exact = progress.layout.exact(one.run.stream for one in runs)
         self._table.append(rows.transform(settled_columns(exact)).transform(laid_out(tasks)), note)
         progress.note = note
+        self.batches += 1
         scattered = sum(one.evictions + one.removals for one in runs)
         progress.debt.note_batch(number, scattered=scattered, watermarks=note.watermarks)
 
@@ -155,25 +173,20 @@ class SettleBatch:
         table = self._table
         table.ensure()
         note = table.last_note()
+        if note.batch == 0:
+            return Progress(note, FolderLayout({}), Debt(0), {})
         folders = table.folders()
         partitions: dict[str, list[str]] = {}
         for folder in folders:
             partitions.setdefault(folder.stream, []).append(folder.subject_partition)
-        progress = Progress(
-            note, FolderLayout(partitions), Debt(sum(folder.rows for folder in folders)), _windows(table.event_rows())
-        )
-        progress.debt.note_batch(0, scattered=0, watermarks=note.watermarks)
-        self._recall_ids(progress)
-        return progress
-
-    def _recall_ids(self, progress: Progress) -> None:
+        debt = Debt(sum(folder.rows for folder in folders))
+        debt.note_batch(0, scattered=0, watermarks=note.watermarks)
+        progress = Progress(note, FolderLayout(partitions), debt, _windows(table.event_rows()))
         longest = max(progress.windows_ns.values(), default=0)
-        bearing = _bearing_ids(self._table.rows())
-        newest = bearing.agg(sf.max("ts_ns")).head()
-        if newest is None or newest[0] is None:
-            return
-        hashes, times = _msg_ids(bearing.where(sf.col("ts_ns") > newest[0] - longest))
-        progress.guard.remember(hashes, times, window_ns=longest)
+        newest = max((folder.newest_ns for folder in folders), default=0)
+        recent = table.rows().where(sf.col("ts_ns") > newest - longest)
+        progress.guard.remember(*_msg_ids(recent), window_ns=longest)
+        return progress
 
 
 def _summary(rows: DataFrame) -> list[BatchRun]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from delta_store.watermark import Watermarks
 
-FRONT_ROWS_MIN = 10_000
+FRONT_ROWS_MIN = 100_000
 """Dead rows in front that are worth a commit between two rounds."""
 SCATTERED_ROWS_MIN = 50_000
 """Fewer scattered dead rows wait for the next round."""

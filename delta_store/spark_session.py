@@ -40,7 +40,8 @@ ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.parquet.compression.codec": "zstd",
-    "parquet.compression.codec.zstd.level": "1",
+    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
 }
@@ -88,10 +89,13 @@ def _share_python() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def open_session(name: str, *, master: str | None = None, **settings: Any) -> SparkSession:
+def open_session(
+    name: str, *, master: str | None = None, default_master: str = "local[*]", **settings: Any
+) -> SparkSession:
     """Return the running session, or start one.
 
-    ``master`` is ``local[*]`` unless given or set by spark-submit. ``settings`` are Spark's own, with ``__`` for the
+    ``master`` wins over what spark-submit says, ``default_master`` does not.
+    ``settings`` are Spark's own, with ``__`` for the
     dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark raises when it can't start.
     """
     running = SparkSession.getActiveSession()
@@ -101,7 +105,7 @@ def open_session(name: str, *, master: str | None = None, **settings: Any) -> Sp
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(name)
     if master is not None or not submitted:
-        builder = builder.master(master or "local[*]")
+        builder = builder.master(master or default_master)
     own = {key.replace("__", "."): str(value) for key, value in settings.items()}
     defaults = SMALL_MACHINE | ({} if submitted else _jar_settings(Path.home()))
     executors = {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}

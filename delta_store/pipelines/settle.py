@@ -1,6 +1,6 @@
 """The settle job: journal → batches → ``messages``."""
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from delta_store.journal_source import JournalSource
 from delta_store.settle_batch import SettleBatch

@@ -1,0 +1,162 @@
+"""The settle process: ``python -m delta_store.settle_main --data DIR``, or the same file given to spark-submit.
+
+Prints one line ``{"ready": true, …}`` once the query runs. Stops between batches on SIGTERM and SIGINT. It may be
+killed at any point: the next start goes on from the watermark in ``messages``.
+
+Exit codes: 0 stopped as asked, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
+from pathlib import Path
+from shutil import rmtree
+from threading import Event
+
+if __package__ in (None, ""):  # spark-submit runs this file by its path
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from conf.clock import SystemClock
+from conf.settings import Settings, load_settings
+from delta_store.journal_source import JournalSource
+from delta_store.maintenance import Maintenance, Schedule
+from delta_store.messages_table import MessagesTable
+from delta_store.pipelines.settle import start_settling
+from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.settle_batch import SettleBatch
+from delta_store.spark_session import open_session
+
+POLL_SECONDS = 0.5
+FAILURES_MAX = 5
+"""Starts that fail one after the other before the process gives up; its supervisor starts it again."""
+EXIT_FAILED = 1
+EXIT_TAKEN = 3
+_log = structlog.get_logger()
+
+
+class AlreadySettling(Exception):
+    """Another process settles this folder: ``messages`` has one committer."""
+
+
+class SettleJob:
+    """Runs the query, starts it again when it fails, and does maintenance between batches."""
+
+    def __init__(self, spark: SparkSession, data: str, settings: Settings) -> None:
+        self._spark = spark
+        self._data = data
+        self._settings = settings
+        clock = SystemClock()
+        table = MessagesTable(spark, f"{data}/{MESSAGES_FOLDER}", horizon_seconds=settings.history.horizon_seconds)
+        self._journal = JournalSource(spark, f"{data}/{JOURNAL_FOLDER}")
+        self._settle = SettleBatch(table)
+        schedule = Schedule(
+            compact_interval_seconds=settings.settle.compact_interval_seconds,
+            vacuum_interval_seconds=settings.settle.vacuum_interval_seconds,
+            horizon_seconds=settings.history.horizon_seconds,
+        )
+        self._maintenance = Maintenance(table, self._settle, schedule=schedule, clock=clock)
+        self._starts = 0
+
+    def run(self, stop: Event, *, once: bool) -> None:
+        """Settle until asked to stop, or with ``once`` until all is settled; raise what failed too often in a row."""
+        failures = 0
+        while not stop.is_set():
+            if not self._journal.exists():
+                if once:
+                    return
+                stop.wait(POLL_SECONDS)
+                continue
+            settled = self._settle.batches
+            try:
+                self._run_query(stop, once=once)
+            except Exception as error:
+                failures = 1 if self._settle.batches > settled else failures + 1
+                _log.error("settling failed", error=str(error).strip().splitlines()[:1], failures=failures)
+                self._settle.forget_position()
+                if failures >= FAILURES_MAX:
+                    raise
+                stop.wait(failures * POLL_SECONDS)
+                continue
+            if once:
+                return
+
+    def _run_query(self, stop: Event, *, once: bool) -> None:
+        self._starts += 1
+        checkpoint = Path(self._data, "spark", f"settle-checkpoint-{self._starts}")
+        rmtree(checkpoint, ignore_errors=True)
+        interval = None if once else self._settings.settle.trigger_interval_seconds
+        query = start_settling(self._journal, self._settle, checkpoint=checkpoint.as_uri(), interval_seconds=interval)
+        if self._starts == 1:
+            said = {"ready": True, "master": self._spark.sparkContext.master, "data": self._data}
+            sys.stdout.write(json.dumps(said) + "\n")
+            sys.stdout.flush()
+        try:
+            while query.isActive and not stop.wait(POLL_SECONDS):
+                self._maintenance.run_due()
+            if not query.isActive:
+                query.awaitTermination()  # raises what ended it
+        finally:
+            self._end(query)
+            rmtree(checkpoint, ignore_errors=True)
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the query between two batches."""
+        with self._settle.pausing():
+            query.stop()
+
+
+@contextmanager
+def sole_settler(data: Path) -> Iterator[None]:
+    """Hold the folder's settle lock; it falls with the process. Raises :class:`AlreadySettling`."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "settle.lock").open("w") as file:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise AlreadySettling(f"another settle job runs on {data}") from None
+        yield
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the settle process; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="settle", description="Carry the journal into the messages table.")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the journal")
+    parser.add_argument("--master", help="Spark master; the settings' by default, spark-submit's under spark-submit")
+    parser.add_argument("--once", action="store_true", help="settle what is there, then end")
+    options = parser.parse_args(arguments)
+    settings = load_settings()
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    data = options.data.resolve()
+    try:
+        with sole_settler(data):
+            spark = open_session(
+                "silt settle",
+                master=options.master,
+                default_master=settings.settle.spark_master,
+                spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
+            )
+            spark.sparkContext.setLogLevel("ERROR")
+            SettleJob(spark, str(data), settings).run(stop, once=options.once)
+            spark.stop()
+    except AlreadySettling as error:
+        _log.error("not started", error=str(error))
+        return EXIT_TAKEN
+    except Exception:  # noqa: BLE001 - logged whole, and told by the exit code
+        _log.exception("settling ended")
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

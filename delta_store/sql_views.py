@@ -1,0 +1,165 @@
+"""SQL over the streams: a view of each stream's live messages, ``silt_streams``, and ``multi_last`` at a point.
+
+A view shows what JetStream would show, settled or not: the journal's version is pinned first, then that of
+``messages``, and rows of the journal count where they lie above the watermark, so no row is seen twice or missed.
+Views keep the versions they were registered with; registering again shows what has come since.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.functions import udtf
+
+from delta_store.messages_table import MessagesTable
+from delta_store.records import stored_size
+from delta_store.schemas import EVENTS_PARTITION, JOURNAL_FOLDER, MESSAGES_DDL, MESSAGES_FOLDER
+from delta_store.spark_session import open_session
+from delta_store.transforms.batch_rows import above
+from delta_store.transforms.live_rows import END, live_at
+from delta_store.transforms.settled_rows import settled_columns
+from delta_store.transforms.stream_heads import existing_streams
+from delta_store.transforms.stream_view import as_messages, stream_report
+from delta_store.watermark import Watermarks
+
+STREAMS_VIEW = "silt_streams"
+TABLE_FUNCTION = "multi_last"
+FUNCTION_COLUMNS = (
+    "subject STRING, seq BIGINT, time TIMESTAMP, ts_ns BIGINT, headers BINARY, data BINARY, text STRING, size BIGINT"
+)
+_BOUNDS = "stream STRING, stream_id BIGINT, up_to_seq BIGINT, max_age BIGINT"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SqlAnswer(NamedTuple):
+    """The result of one statement."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+class PinnedRows(NamedTuple):
+    """All rows of all streams as of one version of each table."""
+
+    rows: DataFrame
+    watermarks: Watermarks
+
+
+def run_sql(data_dir: str | Path, statement: str) -> SqlAnswer:
+    """Start Spark where none runs, register the views and run one statement. Raises what Spark raises."""
+    spark = open_session("silt sql", spark__driver__memory="1g")
+    spark.sparkContext.setLogLevel("ERROR")
+    answer = query(spark, data_dir, statement)
+    return SqlAnswer(answer.columns, [tuple(row) for row in answer.collect()])
+
+
+def query(spark: SparkSession, data_dir: str | Path, statement: str) -> DataFrame:
+    """One statement over the streams as they are now. Names may be quoted in backticks or double quotes."""
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    register(spark, data_dir)
+    return spark.sql(statement)
+
+
+def register(spark: SparkSession, data_dir: str | Path) -> list[str]:
+    """Make (or renew) a temporary view of each stream, ``silt_streams`` and ``multi_last``; returns the streams.
+
+    A stream that is called ``silt_streams`` has no view of its own.
+    """
+    pinned = pin(spark, str(data_dir))
+    heads = pinned.rows.where(sf.col("subject_partition") == EVENTS_PARTITION).transform(existing_streams).collect()
+    for head in heads:
+        if head["stream"] != STREAMS_VIEW:
+            _stream_rows(pinned.rows, [head]).transform(as_messages).createOrReplaceTempView(_quoted(head["stream"]))
+    settled = {name: mark.seq for name, mark in pinned.watermarks.items()}
+    _streams(pinned, heads, settled).createOrReplaceTempView(STREAMS_VIEW)
+    spark.udtf.register(TABLE_FUNCTION, _table_function(str(data_dir)))
+    return sorted(head["stream"] for head in heads)
+
+
+def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
+    """Settled rows and the journal's rows above them, as of now."""
+    journal = _pinned(spark, f"{data_dir}/{JOURNAL_FOLDER}")
+    table = MessagesTable(spark, f"{data_dir}/{MESSAGES_FOLDER}", horizon_seconds=0)
+    settled, marks = None, {}
+    if DeltaTable.isDeltaTable(spark, table.path):
+        version = table.version()
+        marks = dict(table.last_note(version).watermarks)
+        settled = spark.read.format("delta").option("versionAsOf", version).load(table.path)
+    if journal is not None:
+        tail = journal.transform(above(marks)).transform(settled_columns([]))
+        settled = tail if settled is None else settled.select(*tail.columns).unionByName(tail)
+    if settled is None:
+        settled = spark.createDataFrame([], MESSAGES_DDL)
+    return PinnedRows(settled, marks)
+
+
+def _pinned(spark: SparkSession, path: str) -> DataFrame | None:
+    if not DeltaTable.isDeltaTable(spark, path):
+        return None
+    version = MessagesTable(spark, path, horizon_seconds=0).version()
+    return spark.read.format("delta").option("versionAsOf", version).load(path)
+
+
+def _stream_rows(rows: DataFrame, heads: list[Row]) -> DataFrame:
+    """The live messages of the given streams, max_age applied when the query runs."""
+    spark = rows.sparkSession
+    names = [head["stream"] for head in heads]
+    values = [(head["stream"], head["stream_id"], END, head["max_age"] or 0) for head in heads]
+    now_ns = sf.unix_micros(sf.current_timestamp()) * 1000
+    oldest = sf.when(sf.col("max_age") > 0, now_ns - sf.col("max_age")).alias("oldest_ts_ns")
+    bounds = spark.createDataFrame(values, _BOUNDS).select("stream", "stream_id", "up_to_seq", oldest)
+    return rows.where(sf.col("stream").isin(names)).transform(live_at(bounds))
+
+
+def _streams(pinned: PinnedRows, heads: list[Row], settled: Mapping[str, int]) -> DataFrame:
+    spark = pinned.rows.sparkSession
+    ddl = "stream STRING, stream_id BIGINT, created_ns BIGINT, config STRING, settled_seq BIGINT"
+    values = [
+        (head["stream"], head["stream_id"], head["created_ns"], head["config"], settled.get(head["stream"], 0))
+        for head in heads
+    ]
+    live = _stream_rows(pinned.rows, heads)
+    return spark.createDataFrame(values, ddl).transform(stream_report(pinned.rows, live))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _table_function(data_dir: str) -> Any:
+    """``multi_last(stream, subjects[, up_to_seq][, up_to_time])``; runs in Spark's Python worker, without Spark."""
+
+    class MultiLast:
+        def eval(self, stream: str, subjects: Any, up_to_seq: int | None = None, up_to_time: Any = None) -> Any:
+            from delta_store.point_in_time import multi_last
+            from delta_store.sql_views import function_row, nanoseconds
+
+            filters = [subjects] if isinstance(subjects, str) else list(subjects)
+            at = None if up_to_time is None else nanoseconds(up_to_time)
+            for message in multi_last(data_dir, stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=at):
+                yield function_row(message)
+
+    return udtf(MultiLast, returnType=FUNCTION_COLUMNS)
+
+
+def nanoseconds(moment: datetime | str) -> int:
+    """A timestamp as SQL hands it over, or in ISO 8601 (UTC unless it says otherwise), in ns since 1970."""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def function_row(message: Any) -> tuple[Any, ...]:
+    """A :class:`delta_store.stored_message.StoredMessage` in the table function's columns."""
+    subject, seq, ts_ns, headers, data = message
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    time = _EPOCH + timedelta(microseconds=ts_ns // 1000)
+    return subject, seq, time, ts_ns, headers, data, text, stored_size(subject, headers, data)

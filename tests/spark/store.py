@@ -1,0 +1,123 @@
+"""A store whose journal is filled by the gateway's own decisions and settled by the settle job's own parts."""
+
+from itertools import count
+from pathlib import Path
+
+from pyspark.sql import Row as SparkRow
+from pyspark.sql import SparkSession
+
+from conf.clock import SystemClock
+from delta_store import retention
+from delta_store.catalog import Catalog
+from delta_store.journal import Journal
+from delta_store.journal_source import JournalSource
+from delta_store.maintenance import Maintenance, Schedule
+from delta_store.messages_table import MessagesTable
+from delta_store.pipelines.settle import start_settling
+from delta_store.records import Kind, Position, Row, RowColumns, stored_size
+from delta_store.settle_batch import SettleBatch
+from delta_store.storage import open_storage
+from delta_store.stream_config import StreamConfig
+
+SECOND = 1_000_000_000
+START_NS = 1_760_000_000 * SECOND
+_checkpoints = count()
+
+
+class Publisher:
+    """Fills a journal's rows by deciding what a gateway would."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self.rows = RowColumns()
+        self.now_ns = START_NS
+
+    def create(self, name: str, **config: object) -> None:
+        """Create a stream that takes ``<name>.>``, with other fields of its configuration as given."""
+        self.catalog.create(self.config(name, **config), now_ns=self.tick(), rows=self.rows)
+
+    @staticmethod
+    def config(name: str, **config: object) -> StreamConfig:
+        """A configuration of a stream that takes ``<name>.>``."""
+        return StreamConfig(name=name, subjects=(f"{name}.>",), **config)
+
+    def tick(self, ns: int = SECOND) -> int:
+        """Let time pass."""
+        self.now_ns += ns
+        return self.now_ns
+
+    def publish(self, name: str, token: str, data: bytes = b"x", *, msg_id: str | None = None) -> int:
+        """Store one message of subject ``<name>.<token>``; returns its sequence."""
+        state = self.catalog.streams[name]
+        subject = f"{name}.{token}"
+        headers = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n\r\n".encode() if msg_id else None
+        ts_ns = state.tick(self.now_ns)
+        size = stored_size(subject, headers, data)
+        sid = state.index.table.intern(subject)
+        first, evicted = retention.store_one(state.config, state.index, sid=sid, ts_ns=ts_ns, size=size)
+        row = Row(
+            name, state.stream_id, state.index.last_seq, state.event_no, Kind.MESSAGE.value, subject, ts_ns, msg_id,
+            first, evicted, headers, data, crc=0,
+        )  # fmt: skip
+        self.rows.append(row)
+        return row.seq
+
+    def live(self, name: str) -> list[int]:
+        """The sequences that JetStream would show, by the in-memory rules."""
+        index = self.catalog.streams[name].index
+        return index.live_sequences(index.first_seq, index.last_seq).tolist()
+
+
+class Store(Publisher):
+    """A publisher with a data folder, and all that settles it."""
+
+    def __init__(self, spark: SparkSession, data: Path, *, horizon_seconds: float = 7 * 24 * 3600.0) -> None:
+        super().__init__()
+        self.spark, self.data = spark, data
+        data.mkdir(parents=True, exist_ok=True)
+        self.journal = Journal.open(open_storage(str(data / "journal")), shard="0", clock=SystemClock())
+        self.journal.claim()
+        self.table = MessagesTable(spark, str(data / "messages"), horizon_seconds=horizon_seconds)
+        self.sink = SettleBatch(self.table)
+        schedule = Schedule(compact_interval_seconds=0, vacuum_interval_seconds=0, horizon_seconds=horizon_seconds)
+        self.maintenance = Maintenance(self.table, self.sink, schedule=schedule, clock=SystemClock())
+
+    def commit(self) -> int:
+        """Make what was decided durable, as one group; returns the journal's version."""
+        rows, self.rows = self.rows, RowColumns()
+        marks = {
+            name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no, "first": mark.first_seq}
+            for name, mark in self.catalog.positions().items()
+        }
+        return self.journal.commit(rows, marks)
+
+    def settle(self, *, fresh: bool = False) -> None:
+        """Commit what is open, then settle all there is; ``fresh`` as a process that has just been started."""
+        if len(self.rows):
+            self.commit()
+        if fresh:
+            self.sink = SettleBatch(self.table)
+            self.maintenance = Maintenance(
+                self.table, self.sink, schedule=self.maintenance._schedule, clock=SystemClock()
+            )
+        checkpoint = (self.data / "checkpoints" / str(next(_checkpoints))).as_uri()
+        source = JournalSource(self.spark, str(self.data / "journal"))
+        start_settling(source, self.sink, checkpoint=checkpoint, interval_seconds=None).awaitTermination()
+
+    def truncate(self) -> int:
+        """Take settled files out of the journal and delete them at once."""
+        marks = self.table.last_note().watermarks
+        settled = {name: Position(mark.stream_id, mark.seq, mark.event_no) for name, mark in marks.items()}
+        taken = self.journal.truncate(settled)
+        self.journal.delete_removed(grace_seconds=0)
+        return taken
+
+    def settled(self, name: str, *columns: str) -> list[SparkRow]:
+        """Rows of a stream in ``messages``, events first, in order of sequence."""
+        rows = self.table.rows().where(f"stream = '{name}'").orderBy("seq", "event_no")
+        return rows.select(*columns).collect()
+
+    def settled_seqs(self, name: str) -> list[int]:
+        """Sequences of the settled message rows, in order."""
+        rows = self.table.rows().where(f"stream = '{name}' AND kind = 'message'")
+        return [row["seq"] for row in rows.select("seq").orderBy("seq").collect()]

@@ -1,0 +1,185 @@
+"""Recorded effects applied to the table: late, all at once, and never so that a removed message comes back."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from delta_store.catalog import Catalog
+from delta_store.settled import SettledTable
+from delta_store.watermark import Op
+from tests.spark.store import SECOND, Store
+
+MakeStore = Callable[..., Store]
+
+
+def files_read(store: Store) -> dict[str, int]:
+    """Operation metrics of the newest commit to ``messages``."""
+    log = sorted((store.data / "messages" / "_delta_log").glob("*.json"))[-1]
+    infos = [json.loads(line)["commitInfo"] for line in log.open() if line.startswith('{"commitInfo"')]
+    return infos[0]
+
+
+def delta_rs_seqs(store: Store, name: str) -> list[int]:
+    """The settled messages as the other engine sees them."""
+    table = DeltaTable(str(store.data / "messages")).to_pyarrow_table(partitions=[("stream", "=", name)])
+    kinds, seqs = table["kind"].to_pylist(), table["seq"].to_pylist()
+    return sorted(seq for kind, seq in zip(kinds, seqs, strict=True) if kind == "message")
+
+
+def test_every_recorded_effect_is_applied(store: MakeStore) -> None:
+    """Evictions, deletes, purges, fronts and deleted streams: what is left is what JetStream would show."""
+    here = store()
+    here.create("KV", max_msgs_per_subject=1)
+    here.create("LOG", max_msgs=5)
+    here.create("GONE")
+    here.create("BACK")
+    for number in range(12):
+        here.publish("KV", f"k{number % 4}")
+        here.publish("LOG", "x")
+        here.publish("GONE", "x")
+        here.publish("BACK", "x")
+    here.settle()
+    rows, now = here.rows, here.tick
+    here.catalog.remove("KV", 9, now_ns=now(), rows=rows)
+    here.catalog.purge("LOG", subject="LOG.x", keep=3, now_ns=now(), rows=rows)
+    here.catalog.delete("GONE", now_ns=now(), rows=rows)
+    here.catalog.delete("BACK", now_ns=now(), rows=rows)
+    here.create("BACK")
+    here.publish("BACK", "x")
+    here.settle()
+    with here.sink.lock:
+        here.maintenance.delete_dead_rows(here.sink.progress())
+    for name in ("KV", "LOG", "BACK"):
+        assert delta_rs_seqs(here, name) == here.live(name)
+    assert delta_rs_seqs(here, "GONE") == []
+    assert here.table.last_note().op is Op.LIMITS
+    assert here.table.last_note().watermarks["KV"] == here.catalog.positions()["KV"]
+
+
+def test_dead_files_leave_unread(store: MakeStore) -> None:
+    """Files wholly below the first sequence go by a log entry alone; a file that is partly dead stays."""
+    here = store()
+    here.create("LOG", max_msgs=3)
+    for _ in range(4):
+        for _ in range(4):
+            here.publish("LOG", "x")
+        here.settle()
+    with here.sink.lock:
+        dropped = here.maintenance.drop_dead_files(here.sink.progress())
+    assert dropped == 12
+    assert files_read(here)["operation"] == "Manual Update"
+    assert delta_rs_seqs(here, "LOG") == [13, 14, 15, 16]
+    assert len(here.settled("LOG", "kind")) == 5
+
+
+def test_an_erased_message_leaves_the_disk(store: MakeStore) -> None:
+    """After limits and vacuum with no horizon, an erased payload is in no file of the table."""
+    here = store(horizon_seconds=0)
+    here.create("A")
+    here.publish("A", "x", b"keep" * 20)
+    here.publish("A", "x", b"SECRET" * 20)
+    here.settle()
+    here.catalog.remove("A", 2, now_ns=here.tick(), rows=here.rows)
+    here.settle()
+    here.maintenance.run_due()
+    assert delta_rs_seqs(here, "A") == [1]
+    live = DeltaTable(str(here.data / "messages")).file_uris()
+    on_disk = [str(file) for file in (here.data / "messages").rglob("*.parquet") if "_delta_log" not in str(file)]
+    assert sorted(Path(uri.removeprefix("file://")) for uri in live) == sorted(map(Path, on_disk))
+
+
+def test_compaction_changes_no_row(store: MakeStore) -> None:
+    """Many small files become few; rows, watermarks and the other engine's view stay as they were."""
+    here = store()
+    here.create("A")
+    for _ in range(16):
+        here.publish("A", "x")
+        here.settle()
+    before = here.settled("A", "*")
+    with here.sink.lock:
+        assert here.maintenance.compact(here.sink.progress()) >= 1
+    assert here.settled("A", "*") == before
+    assert delta_rs_seqs(here, "A") == list(range(1, 17))
+    [folder] = [one for one in here.table.folders() if one.subject_partition == "A.x"]
+    assert folder.files == 1
+    here.publish("A", "x")
+    here.settle(fresh=True)
+    assert here.settled_seqs("A") == list(range(1, 18))
+
+
+def test_killed_between_append_and_limits(store: MakeStore) -> None:
+    """A job that dies after an append finds, when it starts again, what is dead, and ends up with the same rows."""
+    here = store()
+    here.create("KV", max_msgs_per_subject=1)
+    for number in range(6):
+        here.publish("KV", f"k{number % 2}")
+    here.settle()
+    here.settle(fresh=True)
+    with here.sink.lock:
+        here.maintenance.delete_dead_rows(here.sink.progress())
+    assert here.settled_seqs("KV") == here.live("KV") == [5, 6]
+
+
+def test_a_catalog_rebuilt_from_the_table_is_the_same(store: MakeStore) -> None:
+    """Before and after limits are applied, a gateway that starts from ``messages`` alone gets the state it left."""
+    here = store()
+    here.create("KV", max_msgs_per_subject=2)
+    here.create("AGED", max_age=30 * SECOND)
+    for number in range(9):
+        here.publish("KV", f"k{number % 2}")
+        here.publish("AGED", "x")
+        here.tick(5 * SECOND)
+    here.catalog.expire(now_ns=here.tick(), rows=here.rows)
+    here.catalog.remove("KV", 9, now_ns=here.tick(), rows=here.rows)
+    here.settle()
+    for _ in range(2):
+        rebuilt = Catalog()
+        for row in here.table.rows().orderBy("stream_id", "seq", "event_no").collect():
+            rebuilt.apply(_as_row(row.asDict()))
+        rebuilt.apply_watermarks(here.table.last_note().watermarks)
+        for name in ("KV", "AGED"):
+            index, was = rebuilt.streams[name].index, here.catalog.streams[name].index
+            assert index.live_sequences(1, 99).tolist() == here.live(name)
+            assert (index.msgs, index.bytes, index.first_seq, index.last_seq) == (
+                was.msgs, was.bytes, was.first_seq, was.last_seq
+            )  # fmt: skip
+        with here.sink.lock:
+            here.maintenance.delete_dead_rows(here.sink.progress())
+
+
+def test_old_events_are_forgotten(store: MakeStore) -> None:
+    """Superseded events older than twice the horizon go; the newest configuration of a live stream never does."""
+    here = store(horizon_seconds=1)
+    here.create("A")
+    for limit in range(10, 14):
+        here.catalog.update(here.config("A", max_msgs=limit), now_ns=here.tick(), rows=here.rows)
+    here.publish("A", "x")
+    here.settle()
+    with here.sink.lock:
+        here.maintenance.delete_dead_rows(here.sink.progress())
+    rows = here.settled("A", "kind", "data")
+    assert [row["kind"] for row in rows] == ["stream", "message"]
+    assert json.loads(bytes(rows[0]["data"]))["config"]["max_msgs"] == 13
+
+
+def test_readers_find_watermarks_after_every_kind_of_commit(store: MakeStore) -> None:
+    """The gateway's reader sees the same watermarks after append, limits, compaction, checkpoint and vacuum."""
+    here = store(horizon_seconds=0)
+    here.create("KV", max_msgs_per_subject=1)
+    for _ in range(17):
+        here.publish("KV", "k")
+        here.settle()
+        here.maintenance.run_due()
+    reader = SettledTable(str(here.data / "messages"))
+    reader.refresh()
+    assert reader.watermarks == here.catalog.positions()
+
+
+def _as_row(values: dict[str, object]) -> object:
+    from delta_store.records import Row
+
+    wanted = {name: values[name] for name in Row._fields}
+    binary = {name: bytes(wanted[name]) if wanted[name] is not None else None for name in ("headers", "data")}
+    return Row(**(wanted | binary))

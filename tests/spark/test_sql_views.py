@@ -1,0 +1,113 @@
+"""SQL shows what JetStream shows: settled or not, now and at a point."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from delta_store import sql_views
+from delta_store.sql_views import nanoseconds, query, register
+from tests.spark.store import SECOND, Store
+
+MakeStore = Callable[..., Store]
+
+
+def filled(store: MakeStore) -> Store:
+    """A stream half settled, half in the journal, with evictions that reach over the border."""
+    here = store()
+    here.create("KV", max_msgs_per_subject=1)
+    here.create("LOG", max_msgs=4)
+    for number in range(6):
+        here.publish("KV", f"k{number % 3}", b"%d" % number)
+        here.publish("LOG", "x", b"%d" % number)
+    here.settle()
+    for number in range(6, 8):
+        here.publish("KV", f"k{number % 3}", b"%d" % number)
+        here.publish("LOG", "x", b"\xff")
+    here.catalog.remove("KV", 6, now_ns=here.tick(), rows=here.rows)
+    here.commit()
+    return here
+
+
+def test_views_show_live_messages(store: MakeStore) -> None:
+    """A stream's view has the rows that the gateway would serve, before and after they are settled."""
+    here = filled(store)
+    assert register(here.spark, here.data) == ["KV", "LOG"]
+    for _ in range(2):
+        for name in ("KV", "LOG"):
+            found = [row["seq"] for row in query(here.spark, here.data, f'SELECT seq FROM "{name}"').collect()]
+            assert sorted(found) == here.live(name)
+        here.settle()
+    [row] = query(here.spark, here.data, "SELECT * FROM KV WHERE seq = 7").collect()
+    assert (row.subject, bytes(row.data), row.text, row.msg_id) == ("KV.k0", b"6", "6", None)
+    assert row.time.replace(tzinfo=None) == datetime.fromtimestamp(row.ts_ns // 1000 / 1e6)
+    assert query(here.spark, here.data, "SELECT text FROM LOG WHERE seq = 8").head().text is None
+
+
+def test_views_keep_their_version(store: MakeStore) -> None:
+    """A registered view does not change under its user; registering again shows the rest."""
+    here = filled(store)
+    register(here.spark, here.data)
+    before = here.spark.table("LOG").count()
+    here.publish("LOG", "x")
+    here.settle()
+    assert here.spark.table("LOG").agg({"seq": "max"}).head()[0] == 8
+    register(here.spark, here.data)
+    assert here.spark.table("LOG").agg({"seq": "max"}).head()[0] == 9
+    assert before == 4
+
+
+def test_streams_report(store: MakeStore) -> None:
+    """``silt_streams`` has the state that stream info has, and how far each stream is settled."""
+    here = filled(store)
+    here.create("EMPTY")
+    here.commit()
+    rows = {row["name"]: row for row in query(here.spark, here.data, "SELECT * FROM silt_streams").collect()}
+    for name in ("KV", "LOG"):
+        index = here.catalog.streams[name].index
+        row = rows[name]
+        assert (row.messages, row.bytes, row.first_seq, row.last_seq) == (
+            index.msgs, index.bytes, index.first_seq, index.last_seq
+        )  # fmt: skip
+        assert row.settled_seq == 6
+    assert (rows["EMPTY"].messages, rows["EMPTY"].last_seq) == (0, 0)
+
+
+def test_max_age_counts_when_the_query_runs(store: MakeStore) -> None:
+    """Messages that have grown too old are not shown, though nothing has recorded their end yet."""
+    here = store()
+    here.create("OLD", max_age=60 * SECOND)
+    here.publish("OLD", "x")
+    here.commit()
+    assert query(here.spark, here.data, "SELECT * FROM OLD").count() == 0
+
+
+def test_multi_last_at_a_point(store: MakeStore) -> None:
+    """The table function gives the past that limits have removed since, by sequence and by time."""
+    here = filled(store)
+    found = query(here.spark, here.data, "SELECT seq, text FROM multi_last('KV', 'KV.>', 5) ORDER BY seq").collect()
+    assert [tuple(row) for row in found] == [(3, "2"), (4, "3"), (5, "4")]
+    found = query(here.spark, here.data, "SELECT seq FROM multi_last('KV', array('KV.k0', 'KV.k1'), up_to_seq => 2)")
+    assert sorted(row.seq for row in found.collect()) == [1, 2]
+    newest = query(here.spark, here.data, "SELECT max(time) FROM multi_last('KV', 'KV.>')").head()[0]
+    assert newest is not None
+    past = query(
+        here.spark, here.data, "SELECT count(*) FROM multi_last('KV', 'KV.>', up_to_time => TIMESTAMP'2000-01-01')"
+    )
+    assert past.head()[0] == 0
+
+
+def test_before_anything_is_settled_or_stored(store: MakeStore, tmp_path: object) -> None:
+    """Views exist before the settle job has made its table, and an empty folder has none."""
+    here = store()
+    here.create("A")
+    here.publish("A", "x")
+    here.commit()
+    assert query(here.spark, here.data, "SELECT count(*) FROM A").head()[0] == 1
+    assert register(here.spark, here.data / "nothing") == []
+
+
+def test_moments() -> None:
+    """Timestamps are read exactly; text without an offset means UTC."""
+    assert nanoseconds("1970-01-01T00:00:01.000001") == 1_000_001_000
+    assert nanoseconds("1970-01-01T01:00:00+01:00") == 0
+    assert nanoseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)) == 2 * SECOND
+    assert sql_views.STREAMS_VIEW == "silt_streams"

@@ -1,0 +1,176 @@
+"""Each transform alone, on a handful of rows."""
+
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+from conf.limits import SUBJECT_BUCKETS
+from delta_store.folder_layout import FolderLayout, subject_hash
+from delta_store.records import Kind, checksum, stored_size
+from delta_store.schemas import JOURNAL_DDL
+from delta_store.transforms import batch_rows
+from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
+from delta_store.transforms.live_rows import removed_ranges
+from delta_store.transforms.msg_id_window import dedup_window
+from delta_store.transforms.settled_rows import laid_out, settled_columns
+from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, superseded_events
+from delta_store.transforms.stream_view import as_messages
+from delta_store.watermark import Watermark
+
+CONFIG = b'{"config":{"name":"%s","subjects":["a.>"],"max_age":%d,"duplicate_window":5},"created_ns":7}'
+
+
+def journal_rows(spark: SparkSession, *rows: dict[str, object]) -> DataFrame:
+    """Journal rows with what a test does not care about filled in."""
+    filled = []
+    for given in rows:
+        row = {"stream": "A", "stream_id": 1, "seq": 1, "event_no": 1, "kind": "message", "subject": "a.b", "ts_ns": 0}
+        row |= {"msg_id": None, "first_seq": 1, "evicts": 0, "headers": None, "data": b""} | given
+        row["crc"] = given.get("crc", checksum(row["subject"], row["headers"], row["data"]))
+        filled.append(tuple(row.values()))
+    return spark.createDataFrame(filled, JOURNAL_DDL)
+
+
+def test_summarise_runs(spark: SparkSession) -> None:
+    """Runs count rows by kind, tell both ends, and notice damage."""
+    rows = journal_rows(
+        spark,
+        {"seq": 0, "kind": "stream", "subject": "", "first_seq": 0},
+        {"seq": 1, "msg_id": "m"},
+        {"seq": 2, "evicts": 1, "subject": "a.c", "first_seq": 2, "crc": 1},
+        {"seq": 2, "event_no": 2, "kind": "remove", "subject": "", "first_seq": 3, "data": b"{}"},
+    )
+    [run] = rows.transform(summarise_runs).collect()
+    assert (run.messages, run.seq_min, run.seq_max, run.events) == (2, 1, 2, 2)
+    assert (tuple(run.first), tuple(run.last), run.last_first_seq) == ((0, 1), (2, 2), 3)
+    assert (run.evictions, run.removals, run.ids, run.damaged) == (1, 1, 1, 1)
+    assert set(run.subjects) == {subject_hash("a.b"), subject_hash("a.c")}
+
+
+def test_above_watermarks(spark: SparkSession) -> None:
+    """Rows at or below their stream's watermark go; events behind the last message and new incarnations stay."""
+    rows = journal_rows(
+        spark,
+        {"seq": 4, "event_no": 2},
+        {"seq": 4, "event_no": 3, "kind": "remove"},
+        {"seq": 5, "event_no": 3},
+        {"seq": 1, "event_no": 1, "stream_id": 2},
+        {"stream": "B"},
+    )
+    kept = rows.transform(above({"A": Watermark(1, 4, 2, 1)})).select("stream", "stream_id", "seq", "event_no")
+    expected = [("A", 1, 4, 3), ("A", 1, 5, 3), ("A", 2, 1, 1), ("B", 1, 1, 1)]
+    assert_df_equality(kept, spark.createDataFrame(expected, kept.schema), ignore_row_order=True)
+
+
+def test_once(spark: SparkSession) -> None:
+    """A position is kept once; an event of the same sequence is another position."""
+    rows = journal_rows(spark, {"seq": 1}, {"seq": 1}, {"seq": 1, "event_no": 2, "kind": "remove"})
+    assert rows.transform(once).count() == 2
+
+
+def test_gaps_behind(spark: SparkSession) -> None:
+    """A missing predecessor is found behind the watermark, inside the batch, and at a stream's start."""
+    rows = journal_rows(spark, {"seq": 6}, {"seq": 8}, {"stream": "B", "stream_id": 2, "seq": 2})
+    gaps = rows.transform(gaps_behind({"A": Watermark(1, 5, 1, 1)}))
+    found = sorted((row.stream, row.seq_before, row.seq) for row in gaps.collect())
+    assert found == [("A", 6, 8), ("B", 0, 2)]
+    healthy = journal_rows(spark, {"seq": 6}, {"seq": 6, "event_no": 2, "kind": "remove"}, {"seq": 7, "event_no": 2})
+    assert healthy.transform(gaps_behind({"A": Watermark(1, 5, 1, 1)})).count() == 0
+
+
+def test_settled_columns(spark: SparkSession) -> None:
+    """Size counts bytes, not characters; folders follow the layout; payload bytes pass through."""
+    headers = b"NATS/1.0\r\n\r\n"
+    rows = journal_rows(
+        spark,
+        {"subject": "ä.b", "data": "ö".encode(), "headers": headers},
+        {"seq": 2, "subject": "a.b"},
+        {"seq": 3, "subject": "$events"},
+        {"seq": 4, "subject": "a.b", "stream": "MANY"},
+        {"seq": 4, "event_no": 2, "kind": "stream", "subject": ""},
+    )
+    settled = rows.transform(settled_columns(["A"])).orderBy("stream", "seq").collect()
+    assert settled[0]["size"] == stored_size("ä.b", headers, "ö".encode())
+    buckets = {f"b{number:02d}" for number in range(SUBJECT_BUCKETS)}
+    assert settled[0]["subject_partition"] in buckets
+    assert [row["subject_partition"] for row in settled[1:2]] == ["a.b"]
+    assert settled[2]["subject_partition"] in buckets
+    assert settled[3]["subject_partition"] == "$events"
+    assert settled[4]["subject_partition"] in buckets
+    assert settled[0]["headers"] == headers
+
+
+def test_subject_hash_is_the_pure_one(spark: SparkSession) -> None:
+    """The column rule and the pure rule that rebuilds the layout after a restart agree."""
+    subjects = ["a.b", "ä", "$KV.x.y", "a" * 300]
+    rows = journal_rows(spark, *({"subject": subject} for subject in subjects))
+    found = [row[0] for row in rows.select(batch_rows.subject_hash()).collect()]
+    assert found == [subject_hash(subject) for subject in subjects]
+    layout = FolderLayout({"FEW": ["a", "b"], "MANY": ["$events", "b03"]})
+    layout.admit("NEW", range(33))
+    assert layout.exact(["FEW", "MANY", "NEW", "OTHER"]) == ["FEW", "OTHER"]
+
+
+def test_laid_out_is_sorted(spark: SparkSession) -> None:
+    """Within a task rows come folder by folder, by subject and sequence."""
+    rows = journal_rows(spark, *({"seq": seq, "subject": f"a.{seq % 2}"} for seq in range(1, 7)))
+    laid = rows.transform(settled_columns(["A"])).transform(laid_out(1)).select("subject", "seq").collect()
+    assert [tuple(row) for row in laid] == [("a.0", 2), ("a.0", 4), ("a.0", 6), ("a.1", 1), ("a.1", 3), ("a.1", 5)]
+
+
+def test_dedup_window(spark: SparkSession) -> None:
+    """Repeats within the window of a kept message go; a dropped one opens no window; other streams are left alone."""
+    times = [("a", 0), ("a", 9), ("a", 12), ("b", 0), (None, 0), (None, 0), ("a", 22)]
+    rows = journal_rows(
+        spark,
+        *({"seq": seq, "msg_id": name, "ts_ns": ts} for seq, (name, ts) in enumerate(times, start=1)),
+        {"stream": "OPEN", "seq": 1, "msg_id": "a"},
+        {"stream": "OPEN", "seq": 2, "msg_id": "a"},
+        {"stream_id": 2, "seq": 1, "msg_id": "a"},
+    )
+    kept = rows.transform(dedup_window({"A": 10})).select("stream", "stream_id", "seq")
+    expected = [("A", 1, seq) for seq in (1, 3, 4, 5, 6, 7)] + [("A", 2, 1), ("OPEN", 1, 1), ("OPEN", 1, 2)]
+    assert_df_equality(kept, spark.createDataFrame(expected, kept.schema), ignore_row_order=True)
+    recent = journal_rows(spark, {"seq": 1, "msg_id": "b", "ts_ns": 0})
+    late = journal_rows(spark, {"seq": 2, "msg_id": "b", "ts_ns": 9}, {"seq": 3, "msg_id": "c", "ts_ns": 9})
+    assert [row.seq for row in late.transform(dedup_window({"A": 10}, recent)).collect()] == [3]
+
+
+def test_removed_ranges(spark: SparkSession) -> None:
+    """A REMOVE row's ranges, one row each; one that only moves the front has none."""
+    rows = journal_rows(
+        spark,
+        {"seq": 9, "kind": "remove", "data": b'{"ranges":[[1,2],[5,5]],"reason":"delete","erase":true,"last_ts":1}'},
+        {"seq": 9, "event_no": 2, "kind": "remove", "data": b'{"ranges":[],"reason":"age","erase":false}'},
+    )
+    found = sorted((row.at_seq, row.erase, row.low, row.high) for row in rows.transform(removed_ranges).collect())
+    assert found == [(9, True, 1, 2), (9, True, 5, 5)]
+
+
+def test_stream_heads(spark: SparkSession) -> None:
+    """The newest configuration of streams that exist; deleted and replaced incarnations have ended."""
+    rows = journal_rows(
+        spark,
+        {"seq": 0, "kind": "stream", "data": CONFIG % (b"A", 1)},
+        {"seq": 3, "event_no": 2, "kind": "stream", "data": CONFIG % (b"A", 2)},
+        {"stream": "B", "seq": 0, "kind": "stream", "data": CONFIG % (b"B", 3)},
+        {"stream": "B", "seq": 0, "event_no": 2, "kind": "stream_delete"},
+        {"stream": "C", "seq": 0, "kind": "stream", "data": CONFIG % (b"C", 4)},
+        {"stream": "C", "stream_id": 2, "seq": 0, "kind": "stream", "data": CONFIG % (b"C", 5)},
+    )
+    heads = {row.stream: (row.stream_id, row.max_age) for row in rows.transform(existing_streams).collect()}
+    assert heads == {"A": (1, 2), "C": (2, 5)}
+    ended = rows.transform(ended_incarnations).collect()
+    assert {(row.stream, row.stream_id) for row in ended} == {("B", 1), ("C", 1)}
+    gone = {(row.stream, row.stream_id, row.event_no) for row in rows.transform(superseded_events(10)).collect()}
+    assert gone == {("A", 1, 1), ("B", 1, 1), ("B", 1, 2), ("C", 1, 1)}
+    assert rows.transform(superseded_events(0)).count() == 0
+
+
+def test_as_messages(spark: SparkSession) -> None:
+    """Time is a timestamp in UTC; text is null where the payload is no UTF-8."""
+    rows = journal_rows(
+        spark, {"ts_ns": 1_500_000_000, "data": b"hi"}, {"seq": 2, "data": b"\xff", "kind": Kind.MESSAGE.value}
+    )
+    shown = rows.transform(settled_columns([])).transform(as_messages).orderBy("seq")
+    assert [row.text for row in shown.collect()] == ["hi", None]
+    assert shown.selectExpr("cast(time as string)").head()[0] == "1970-01-01 00:00:01.5"
