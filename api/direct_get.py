@@ -13,7 +13,12 @@ from typing import Final, NamedTuple
 
 from api.direct_request import DirectRequest, status_block
 from api.go_time import format_time
-from conf.limits import DIRECT_GET_BATCH_BYTES, MULTI_LAST_SUBJECTS_MAX
+from conf.limits import (
+    DIRECT_GET_BATCH_BYTES,
+    DIRECT_GET_STEP_BYTES,
+    DIRECT_GET_STEP_MESSAGES,
+    MULTI_LAST_SUBJECTS_MAX,
+)
 from delta_store.stored_message import StoredMessage
 from delta_store.stream_index import StreamIndex, TooMany
 from delta_store.stream_state import StreamState
@@ -85,6 +90,8 @@ class Series:
     sent_bytes: int = 0
     taken: int = 0
     """How many of ``seqs`` were handed out."""
+    step: int = DIRECT_GET_STEP_MESSAGES
+    """How many messages to ask for at a time, by their average size."""
     full: bool = False
     """Whether ``max_bytes`` is reached: nothing more may be sent, also of what was handed out."""
 
@@ -229,6 +236,7 @@ def _batch(state: StreamState, request: DirectRequest) -> Series:
         next_seq=start,
         valid_through=index.last_seq,
         loops=request.batch > 0,
+        step=step_of(index),
     )
 
 
@@ -245,17 +253,24 @@ def _multi(state: StreamState, request: DirectRequest) -> Plan:
         if first <= index.first_seq:
             return NO_RESULTS
         up_to = first - 1
-    if truth and 0 < up_to <= index.last_seq and not untouched(index, up_to, subjects):
+    if truth and 0 < up_to <= index.last_seq and not (_is_now(state, up_to) or untouched(index, up_to, subjects)):
         return Past(state.config.name, request, up_to, None)
     try:
         seqs = index.last_per_subject(subjects, up_to or None, limit=MULTI_LAST_SUBJECTS_MAX)
     except TooMany:
         return TOO_MANY_RESULTS
-    return _multi_series(state.config.name, state.stream_id, request, (seqs, up_to or index.last_seq))
+    return _multi_series(
+        state.config.name, state.stream_id, request, (seqs, up_to or index.last_seq), step=step_of(index)
+    )
 
 
 def _multi_series(
-    stream: str, stream_id: int, request: DirectRequest, found: tuple[Sequence[int], int]
+    stream: str,
+    stream_id: int,
+    request: DirectRequest,
+    found: tuple[Sequence[int], int],
+    *,
+    step: int = DIRECT_GET_STEP_MESSAGES,
 ) -> Series | bytes:
     seqs, up_to_seq = found
     if not seqs:
@@ -269,6 +284,7 @@ def _multi_series(
         pending=len(wanted),
         up_to_seq=up_to_seq,
         seqs=wanted,
+        step=step,
     )
 
 
@@ -285,6 +301,17 @@ def untouched(index: StreamIndex, up_to_seq: int, subjects: SubjectFilter) -> bo
     if not found or len(found) < len(subjects.literals):
         return False
     return index.count_matching(None, found[0]) - later == up_to_seq - found[0] + 1
+
+
+def step_of(index: StreamIndex) -> int:
+    """How many of a stream's messages make a good step: by count, and by bytes where messages are large."""
+    average = index.bytes // max(1, index.msgs)
+    return max(1, min(DIRECT_GET_STEP_MESSAGES, DIRECT_GET_STEP_BYTES // max(1, average)))
+
+
+def _is_now(state: StreamState, up_to_seq: int) -> bool:
+    """Whether the point is the newest message and nothing has happened since: the past is the present then."""
+    return up_to_seq == state.index.last_seq and state.clock_ns == state.index.last_ts
 
 
 def _hides_more(index: StreamIndex, first: int) -> bool:

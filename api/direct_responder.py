@@ -25,7 +25,7 @@ from api.direct_get import (
     status_frame,
 )
 from api.direct_request import parse_body, parse_subject, status_block
-from conf.limits import MULTI_LAST_SUBJECTS_MAX
+from conf.limits import MULTI_LAST_SUBJECTS_MAX, READ_QUEUE_MAX
 from delta_store.catalog import Catalog
 from delta_store.payloads import Payloads
 from delta_store.point_in_time import PointInTime
@@ -36,11 +36,8 @@ from delta_store.stored_message import StoredMessage
 QUEUE_GROUP: Final = b"_sys_"
 SUBJECT: Final = b"$JS.API.DIRECT.GET.>"
 _MARK: Final = b".API.DIRECT.GET."
-_CHUNK: Final = 512
-"""Messages that are read and sent at a time."""
-_INLINE_CHUNKS: Final = 4
-"""Chunks that one request may take on the spot; the rest of a large batch takes turns with others."""
-_OPEN_READS_MAX: Final = 4096
+_INLINE_STEPS: Final = 4
+"""Steps that one request may take on the spot; the rest of a large batch takes turns with others."""
 BUSY: Final = status_block("503 Service Unavailable")
 
 
@@ -101,6 +98,10 @@ class Read:
     """Handed out by the series and not sent yet."""
 
 
+class _SinkClosed(Exception):
+    """Frames were not taken: the rest of the answer would only confuse."""
+
+
 class DirectResponder:
     """Answers Direct Get from a store; ``run`` must be running for what can't be answered on the spot."""
 
@@ -112,7 +113,7 @@ class DirectResponder:
         self._threads = threads
         self._concurrency = concurrency
         self._drain_seconds = drain_seconds
-        self._reads: asyncio.Queue[Read] = asyncio.Queue(_OPEN_READS_MAX)
+        self._reads: asyncio.Queue[Read] = asyncio.Queue(READ_QUEUE_MAX)
 
     def answer(self, request: Request) -> bytes | Read | None:
         """The encoded replies, or what is left to be read; None for a request without a reply subject."""
@@ -163,10 +164,10 @@ class DirectResponder:
     def _inline(self, series: Series, reply: bytes) -> bytes | Read:
         """As much of a series as is in memory and fits a turn."""
         frames: list[bytes] = []
-        for _ in range(_INLINE_CHUNKS):
+        for _ in range(_INLINE_STEPS):
             if not series.open:
                 break
-            seqs = series.wanted(_CHUNK)
+            seqs = series.wanted(series.step)
             messages = self._store.payloads.run_now(series.stream, series.stream_id, seqs)
             frames.append(series.frames(messages, reply))
             if len(messages) < len(seqs) and not series.full:
@@ -191,6 +192,8 @@ class DirectResponder:
                 self._sink.send(status_frame(status_block(f"500 {error.kind.value}"), read.reply))
             except (ReadsBusy, TimeoutError):
                 self._sink.send(status_frame(BUSY, read.reply))
+            except _SinkClosed:
+                continue
 
     async def _finish(self, read: Read) -> None:
         planned = read.plan
@@ -207,7 +210,7 @@ class DirectResponder:
         await self._send(read.frames)
         seqs = read.seqs
         while series.open or (seqs and not series.full):
-            messages = await self._load(series, seqs or series.wanted(_CHUNK))
+            messages = await self._load(series, seqs or series.wanted(series.step))
             seqs = []
             await self._send(series.frames(messages, read.reply))
         await self._send(status_frame(series.end(), read.reply))
@@ -228,7 +231,7 @@ class DirectResponder:
             await self._send(status_frame(series, read.reply))
             return
         while series.open:
-            messages = [held[seq] for seq in series.wanted(_CHUNK)]
+            messages = [held[seq] for seq in series.wanted(series.step)]
             await self._send(series.frames(messages, read.reply))
         await self._send(status_frame(series.end(), read.reply))
 
@@ -243,5 +246,8 @@ class DirectResponder:
         return near + [found[seq] for seq in rest if seq in found]
 
     async def _send(self, frames: bytes) -> None:
-        if frames and self._sink.send(frames):
-            await self._sink.drain(self._drain_seconds)
+        if not frames:
+            return
+        if not self._sink.send(frames):
+            raise _SinkClosed
+        await self._sink.drain(self._drain_seconds)

@@ -20,6 +20,7 @@ from delta_store.watermark import Watermarks
 _LOG: Final = "_delta_log"
 _ENTRIES_KEPT: Final = 256
 _SNAPSHOTS_KEPT: Final = 8
+_OPEN_TRIES: Final = 4
 
 
 class LogFollower:
@@ -109,6 +110,17 @@ class LogFollower:
         return bool(info.type == pa_fs.FileType.NotFound)
 
     def _open(self) -> Snapshot:
+        """The newest version; tried again when log cleanup was faster than the reader."""
+        for _ in range(_OPEN_TRIES - 1):
+            before = self._listed().keys()
+            try:
+                return self._open_once()
+            except DamagedData:
+                if self._listed().keys() == before:
+                    raise
+        return self._open_once()
+
+    def _open_once(self) -> Snapshot:
         sizes = self._listed()
         if not sizes:
             return NO_TABLE

@@ -114,7 +114,7 @@ class PointInTime:
             tail = tail.filter(pc.equal(tail["stream_id"], stream_id))
         last_seq = max(settled_seq, pc.max(tail["seq"]).as_py() or 0) if tail is not None else settled_seq
         events = self._events(journal, settled, stream, stream_id)
-        if events and max(events)[2] == Kind.STREAM_DELETE:
+        if not events or max(events).kind == Kind.STREAM_DELETE:
             raise NoSuchStream(stream)
         return View(stream, stream_id, journal, settled, settled_seq, last_seq, tail, events)
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import TypeVar
+
+from conf.limits import READ_QUEUE_MAX
 
 Result = TypeVar("Result")
-WAITING_MAX: Final = 1024
 
 
 class ReadsBusy(Exception):
@@ -16,7 +17,7 @@ class ReadsBusy(Exception):
 class ReadThreads:
     """Runs blocking reads in ``workers`` threads; close it when done."""
 
-    def __init__(self, workers: int, *, timeout_seconds: float, waiting_max: int = WAITING_MAX) -> None:
+    def __init__(self, workers: int, *, timeout_seconds: float, waiting_max: int = READ_QUEUE_MAX) -> None:
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="read")
         self._timeout = timeout_seconds
         self._free = workers + waiting_max

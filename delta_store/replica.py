@@ -6,6 +6,7 @@ follower that fell so far behind that truncation took a file before it was read 
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from conf.clock import Clock
@@ -14,7 +15,7 @@ from delta_store.journal_tail import JournalTail
 from delta_store.payloads import TAIL_BYTES, Payloads
 from delta_store.point_in_time import PointInTime
 from delta_store.read_errors import FileGone
-from delta_store.read_threads import ReadThreads
+from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settled import CACHE_BYTES, SettledTable
@@ -83,9 +84,10 @@ class Replica:
             self.refreshed_at = self._clock.monotonic()
 
     async def run(self, interval_seconds: float) -> None:
-        """Refresh again and again until cancelled; an error of the store ends it."""
+        """Refresh again and again until cancelled; damage ends it, slowness only makes :attr:`age_seconds` grow."""
         while True:
-            await self.refresh()
+            with suppress(TimeoutError, ReadsBusy, FileGone):
+                await self.refresh()
             await asyncio.sleep(interval_seconds)
 
     def _look(self, version: int) -> _Update:

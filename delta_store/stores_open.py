@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from delta_store.catalog import Catalog
 from delta_store.event_rows import read_removal
+from delta_store.journal_file import checksums
 from delta_store.journal_tail import JournalTail
-from delta_store.read_errors import FileGone
+from delta_store.read_errors import DamagedData, FileGone
 from delta_store.records import Kind, Row, RowColumns
 from delta_store.settled import SettledTable
 from delta_store.settled_log import DataFile, Int64s, Snapshot
@@ -91,8 +92,14 @@ def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -
 
 
 def unsettled(journal: JournalTail, file: DataFile, watermarks: Watermarks) -> Any:
-    """The rows of a journal file above the watermarks, in the file's order, as an Arrow table."""
-    table = journal.files.columns(journal.log.path_of(file), list(RowColumns.__slots__))
+    """The rows of a journal file above the watermarks, in the file's order, as an Arrow table.
+
+    Raises ``DamagedData`` when a row's checksum does not match.
+    """
+    path = journal.log.path_of(file)
+    table = journal.files.columns(path, [*RowColumns.__slots__, "crc"])
+    if checksums(row_columns(table)) != table["crc"].to_pylist():
+        raise DamagedData(path, "the checksum of a row does not match")
     streams, above = table["stream"].to_pylist(), []
     columns = (table[name].to_pylist() for name in ("stream_id", "seq", "event_no"))
     for stream, *position in zip(streams, *columns, strict=True):

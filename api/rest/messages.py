@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from api.direct_get import TOO_MANY_RESULTS, Past, Series, plan
+from api.direct_get import TOO_MANY_RESULTS, Past, Series, plan, step_of
 from api.direct_request import DirectRequest
 from api.go_time import format_time, parse_time
 from api.rest import problems
@@ -26,13 +26,16 @@ from delta_store.subjects import SubjectFilter, valid
 
 NDJSON: Final = "application/x-ndjson"
 BINARY: Final = "application/octet-stream"
-_CHUNK: Final = 256
 _SEQ_MAX: Final = (1 << 63) - 1
 Subjects = Annotated[list[str] | None, Query(description="Subject filter; several may be given")]
 Seq = Annotated[int | None, Query(ge=0, le=_SEQ_MAX)]
 Time = Annotated[str | None, Query(description="RFC 3339", examples=["2026-01-02T03:04:05.000000006Z"])]
-_PAYLOAD = {200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}}
-_LINES = {200: {"content": {NDJSON: {"schema": {"$ref": "#/components/schemas/MessageBody"}}}}}
+_PAYLOAD: dict[int | str, dict[str, Any]] = {
+    200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
+}
+_LINES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {NDJSON: {"schema": {"$ref": "#/components/schemas/MessageBody"}}}}
+}
 
 
 class _Range(NamedTuple):
@@ -42,6 +45,8 @@ class _Range(NamedTuple):
     stream_id: int
     seqs: list[int]
     next_seq: int | None
+    step: int
+    """How many to read at a time."""
 
 
 def routes(store: RestStore, settings: Settings) -> APIRouter:
@@ -84,8 +89,9 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         state = await find_stream(store, name)
         start = state.index.seq_at_time(_time(start_time)) if start_time is not None else from_seq or 0
         seqs = list(islice(state.index.iter_matching(wanted, start), limit + 1))
-        page = _Range(name, state.stream_id, seqs[:limit], seqs[limit] if len(seqs) > limit else None)
-        first = await _load(store, page.stream, page.stream_id, page.seqs[:_CHUNK])
+        following = seqs[limit] if len(seqs) > limit else None
+        page = _Range(name, state.stream_id, seqs[:limit], following, step_of(state.index))
+        first = await _load(store, page.stream, page.stream_id, page.seqs[: page.step])
         return StreamingResponse(_lines(store, page, first), media_type=NDJSON, headers=_next(page, limit, subject))
 
     @router.get("/multi-last", response_model=MultiLastBody, responses=problems.responses(404, 410, 413, 503))
@@ -155,8 +161,8 @@ async def _load(store: RestStore, stream: str, stream_id: int, seqs: Sequence[in
 async def _lines(store: RestStore, page: _Range, first: list[StoredMessage]) -> AsyncIterator[bytes]:
     """The page as lines; the first chunk was read before, so that its errors could still become a status."""
     yield b"".join(message_line(page.stream, message) for message in first)
-    for start in range(_CHUNK, len(page.seqs), _CHUNK):
-        chunk = await _load(store, page.stream, page.stream_id, page.seqs[start : start + _CHUNK])
+    for start in range(page.step, len(page.seqs), page.step):
+        chunk = await _load(store, page.stream, page.stream_id, page.seqs[start : start + page.step])
         yield b"".join(message_line(page.stream, message) for message in chunk)
 
 

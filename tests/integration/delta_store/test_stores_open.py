@@ -10,6 +10,7 @@ import pytest
 from delta_store.catalog import Catalog
 from delta_store.journal_tail import JournalTail
 from delta_store.payloads import Payloads
+from delta_store.read_errors import DamagedData
 from delta_store.settled import SettledTable
 from delta_store.stores_open import open_stores
 from delta_store.stream_config import StreamConfig
@@ -159,3 +160,13 @@ def test_a_gap_free_run_is_restored_in_bulk(tmp_path: Path) -> None:
     theirs, ours = store.catalog.streams["S"].index, opened.catalog.streams["S"].index
     assert np.array_equal(ours.live_sequences(0, 1000), theirs.live_sequences(0, 1000))
     assert ours.bytes == theirs.bytes
+
+
+def test_a_damaged_journal_row_stops_the_rebuild(tmp_path: Path) -> None:
+    """A row of the tail whose checksum does not match is never taken in."""
+    store = Store(tmp_path, 1)
+    store.publish(3)
+    rows = list(store.group.rows.rows())
+    store.tables.commit([*rows[:-1], rows[-1]._replace(crc=rows[-1].crc ^ 1)])
+    with pytest.raises(DamagedData, match="checksum"):
+        open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
