@@ -22,6 +22,8 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+# Spark starts in ten seconds on an idle machine and in minutes on a loaded one.
+SILT_UP_SECONDS = 240.0
 AGAINST = os.environ.get("COMPARE_AGAINST", "silt")
 _CLIENT_PORT = re.compile(r"Listening for client connections on (\S+):(\d+)")
 _LEAF_PORT = re.compile(r"Listening for leafnode connections on (\S+):(\d+)")
@@ -271,7 +273,7 @@ def silt_up(folder: Path, *options: str, env: dict[str, str] | None = None) -> I
     child = Child([*command, *options], folder / "silt-up.log", env or {})
     child.start()
     try:
-        nats_url, http_url = child.wait_log(_READY, seconds=90).groups()
+        nats_url, http_url = child.wait_log(_READY, seconds=SILT_UP_SECONDS).groups()
         yield SiltUp(child, nats_url, http_url, data)
     finally:
         child.stop()

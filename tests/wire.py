@@ -108,8 +108,13 @@ class Wire:
 
     async def receive(self, inbox: str, *, seconds: float = REPLY_SECONDS) -> Reply | None:
         """The next reply to this inbox, or None when none comes in time."""
+        queue = self._waiting[inbox]
+        if not queue.empty():
+            return queue.get_nowait()
         try:
-            return await asyncio.wait_for(self._waiting[inbox].get(), seconds)
+            # Not wait_for: in Python 3.11 it may swallow a cancellation.
+            async with asyncio.timeout(seconds):
+                return await queue.get()
         except TimeoutError:
             return None
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import time
 from collections import Counter
 
 from tests.faults.reckoning import History, Sent, digest
@@ -11,6 +12,7 @@ from tests.wire import Reply, Wire, header_block
 STREAM = "FAULTS"
 PREFIX = "faults"
 ACK_SECONDS = 1.0
+LAST_ACK_SECONDS = 60.0
 _RETRY_SECONDS = 0.02
 _PAYLOAD_BYTES_MAX = 2_000
 
@@ -23,7 +25,7 @@ class Publishers:
         self._wire = wire
         self._workers = workers
         self._seeds = [rng.random() for _ in range(workers)]
-        self._stopping = asyncio.Event()
+        self._stopped_at: float | None = None
 
     async def run(self) -> None:
         """Publish until :meth:`stop`; then each worker still gets its message acknowledged."""
@@ -33,12 +35,12 @@ class Publishers:
 
     def stop(self) -> None:
         """Let :meth:`run` come to its end."""
-        self._stopping.set()
+        self._stopped_at = time.monotonic()
 
     async def _work(self, worker: int) -> None:
         rng = random.Random(self._seeds[worker])
         number = 0
-        while not self._stopping.is_set():
+        while self._stopped_at is None:
             number += 1
             await self._publish(f"{worker}-{number}", rng, retries=worker % 4 != 0)
 
@@ -48,7 +50,7 @@ class Publishers:
         message_id = f"id-{key}" if retries else None
         headers = [("Nats-Msg-Id", message_id)] if message_id else []
         self.history.sent[key] = Sent(subject, digest(payload), message_id)
-        while True:
+        while not self._given_up():
             header = header_block(headers) if headers else b""
             reply = await self._wire.ask(subject, payload, header=header, seconds=ACK_SECONDS)
             if self._acknowledged(key, reply):
@@ -56,6 +58,10 @@ class Publishers:
             await asyncio.sleep(_RETRY_SECONDS * (1 + rng.random()))
             if not retries:
                 return
+
+    def _given_up(self) -> bool:
+        """Whether it is so long after :meth:`stop` that no acknowledgement will come any more."""
+        return self._stopped_at is not None and time.monotonic() > self._stopped_at + LAST_ACK_SECONDS
 
     def _acknowledged(self, key: str, reply: Reply | None) -> bool:
         if reply is None or reply.status:
