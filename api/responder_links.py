@@ -9,6 +9,7 @@ import random
 import secrets
 import sys
 from dataclasses import dataclass
+from typing import Final
 
 from api.direct_responder import QUEUE_GROUP, DirectResponder, Store
 from api.nats_access import credentials, tls
@@ -19,6 +20,9 @@ from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.leaf_protocol import Message
 from ingest.link import LinkStatus, parse_endpoints
+
+CLIENT_QUEUE_GROUP: Final = b"silt-direct"
+"""Shares requests over client links: nats-server refuses a client that asks for its own group, ``_sys_``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class ResponderLinks:
         else:
             endpoints = parse_endpoints(options.nats, default_port=4222)
             self._client = ClientLink(ClientOptions(endpoints, name, access, trust), jitter=jitter, on_status=_report)
-            self._client.subscribe(subject, QUEUE_GROUP, lambda message: self._receive([message]))
+            self._client.subscribe(subject, CLIENT_QUEUE_GROUP, lambda message: self._receive([message]))
         self._responder = DirectResponder(
             store,
             self._leaf,
