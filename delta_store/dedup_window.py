@@ -51,6 +51,6 @@ class DedupWindow:
             if msg_id not in self._ids:
                 self.remember(msg_id, seq, ts_ns)
 
-    def items(self) -> dict[str, int]:
-        """All that is remembered."""
-        return dict(self._ids)
+    def items(self) -> dict[str, tuple[int, int]]:
+        """All that is remembered: sequence and time (ns) by id."""
+        return {msg_id: (self._ids[msg_id], ts_ns) for msg_id, ts_ns in zip(self._order, self._times, strict=True)}

@@ -133,7 +133,7 @@ class LiveMessages:
 
     def restore_bounds(self, *, first_seq: int, last_seq: int, last_ts: int) -> None:
         """Take over bounds that no live message shows: those of a stream whose last messages are gone."""
-        if last_seq > self.last_seq:
+        if last_seq >= self.last_seq:
             self.last_seq = last_seq
             self.last_ts = max(self.last_ts, last_ts)
         if not self.msgs and self.last_seq:

@@ -109,9 +109,9 @@ class _Intake:
         self.group = group
 
     def takes_all(self, run: _Run) -> bool:
-        """Whether neither sizes nor a full stream nor a fast batch can make the stream refuse any of these."""
+        """Whether nothing can make the stream refuse any of these messages, which have no headers."""
         config = self.state.config
-        if 0 < config.max_msg_size < max(map(len, run.payloads)) and not any(run.headers):
+        if 0 < config.max_msg_size < max(map(len, run.payloads)):
             return False
         return not _has_fast_batch(run.replies) and self._never_full(run)
 

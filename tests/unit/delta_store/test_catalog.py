@@ -213,6 +213,16 @@ def test_lowered_limits_apply_at_once(
         assert read_removal(store.last_row.data)[0] == (removed, "limits", False)
 
 
+def test_limits_that_are_just_met() -> None:
+    """Remove nothing: three messages of 34 bytes fit into 102."""
+    for number in (1, 10):
+        store = Store(replace(PLAIN, max_bytes=102))
+        for _ in range(10 // number):
+            store.publish(*["s.1"] * number)
+        assert (store.totals(), store.index.bytes) == ((3, 8, 10, []), 102)
+        assert [row.first_seq for row in store.rows.rows()][1:] == [1, 1, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
 def test_age() -> None:
     """Messages go from the front when their time is over, recorded by one row for all."""
     store = Store(replace(PLAIN, max_age=10 * SECOND))
@@ -276,6 +286,21 @@ def test_rows_without_payloads_bring_their_sizes() -> None:
     catalog = Catalog()
     catalog.apply_columns(bare, sizes=[0, 83, 83])
     assert catalog.streams["S"].index.bytes == store.index.bytes == 2 * 83
+
+
+def test_the_last_time_is_known_when_the_last_message_is_gone() -> None:
+    """From the row that removed it, also when other events stand between."""
+    store = Store()
+    store.publish("s.1", "s.2")
+    last_ts = store.index.last_ts
+    store.catalog.update(replace(PLAIN, max_msgs=7), now_ns=NOW, rows=store.rows)
+    store.catalog.remove("S", 2, now_ns=NOW, rows=store.rows)
+    catalog = Catalog()
+    for row in store.rows.rows():
+        if row.kind != Kind.MESSAGE or row.seq != 2:
+            catalog.apply(row)
+    index = catalog.streams["S"].index
+    assert (index.last_seq, index.last_ts) == (2, last_ts)
 
 
 def test_duplicates_are_known_after_a_restart() -> None:
