@@ -5,7 +5,7 @@ takes the messages and gives the frames, so that whoever drives it is free to re
 Rules: server/stream.go of nats-server 2.15 (getDirectRequest, getDirectMulti), ADR-31.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -32,6 +32,8 @@ NO_RESPONDERS: Final = status_block("503")
 POINT_IN_TIME: Final = "silt.point_in_time"
 """Key of the stream's metadata: ``live`` asks for nats-server's own answer to ``up_to_*``, made from what is left."""
 _SECOND: Final = 1_000_000_000
+_FEW: Final = 32
+_NO_FIELDS: Final = b"NATS/1.0\r\n"
 
 
 class Wire(NamedTuple):
@@ -107,11 +109,23 @@ class Series:
             found = list(self.seqs[self.taken : self.taken + count])
             self.taken += count
         else:
-            matching = self.index.iter_matching(self.chosen, self.next_seq)
+            matching = (
+                self._few()
+                if count <= _FEW and self.chosen is None
+                else self.index.iter_matching(self.chosen, self.next_seq)
+            )
             found = list(islice(takewhile(self.valid_through.__ge__, matching), count))
             self.next_seq = found[-1] + 1 if found else self.next_seq
         self.left = self.left - len(found) if len(found) == count else 0
         return found
+
+    def _few(self) -> Iterator[int]:
+        """The next sequences one look-up each: cheaper than a whole stretch of the index when few are wanted."""
+        assert self.index is not None
+        seq = self.index.next_live(self.next_seq)
+        while seq:
+            yield seq
+            seq = self.index.next_live(seq + 1)
 
     def frames(self, messages: Sequence[StoredMessage], reply: bytes, *, wire: Wire = LEAF) -> bytes:
         """The encoded replies; stops (and is ``full``) behind the message that reaches ``max_bytes``."""
@@ -122,16 +136,20 @@ class Series:
         sent, most, verb = self.sent_bytes, self.max_bytes, wire.with_header + reply
         for subject, seq, ts_ns, headers, data in messages:
             pending = pending - 1 if pending else 0
+            seconds, nanos = divmod(ts_ns, _SECOND)
+            stamp = f"{_second(seconds)}.{nanos:09d}".rstrip("0") if nanos else _second(seconds)
             lines = (
                 f"Nats-Stream: {stream}\r\nNats-Subject: {subject}\r\nNats-Sequence: {seq}\r\n"
-                f"Nats-Time-Stamp: {_stamp(ts_ns)}\r\nNats-Num-Pending: {pending}\r\n"
+                f"Nats-Time-Stamp: {stamp}Z\r\nNats-Num-Pending: {pending}\r\n"
                 f"Nats-Last-Sequence: {last}\r\n\r\n"
             ).encode()
-            head = headers[:-2] if headers else b"NATS/1.0\r\n"
-            size = len(head) + len(lines)
-            add(b"%b %d %d\r\n%b%b%b\r\n" % (verb, size, size + len(data), head, lines, data))
+            head = headers[:-2] if headers else _NO_FIELDS
+            size, payload = len(head) + len(lines), len(data)
+            add(b"%b %d %d\r\n%b%b%b\r\n" % (verb, size, size + payload, head, lines, data))
             last = seq
-            sent += _counted(subject, headers, data)
+            sent += payload + (len(subject) if subject.isascii() else len(subject.encode()))
+            if headers:
+                sent += len(headers)
             if sent >= most:
                 self.full = True
                 break
@@ -187,7 +205,7 @@ def one_frame(one: One, message: StoredMessage, reply: bytes, *, wire: Wire = LE
         f"Nats-Stream: {one.stream}\r\nNats-Subject: {subject}\r\nNats-Sequence: {seq}\r\n"
         f"Nats-Time-Stamp: {_stamp(ts_ns)}\r\n\r\n"
     ).encode()
-    head = headers[:-2] if headers else b"NATS/1.0\r\n"
+    head = headers[:-2] if headers else _NO_FIELDS
     size = len(head) + len(lines)
     return b"%b%b %d %d\r\n%b%b%b\r\n" % (wire.with_header, reply, size, size + len(data), head, lines, data)
 
