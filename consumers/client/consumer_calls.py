@@ -1,0 +1,69 @@
+"""``$JS.API.CONSUMER.*`` as functions, for streams and the context alike."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from enum import StrEnum
+
+from nats.js import api
+from nats.nuid import NUID
+
+from consumers.client.api_call import Api
+from consumers.client.config import ConsumerInfo
+from consumers.client.errors import UsageError
+from consumers.client.names import checked, checked_subject
+from consumers.client.stored_message import write_time
+
+
+class CreateAction(StrEnum):
+    """What the server shall do about a consumer that exists, or does not."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    EITHER = ""
+
+
+async def create(calls: Api, stream: str, config: api.ConsumerConfig, action: CreateAction) -> ConsumerInfo:
+    """Create or update; a consumer without a name is given one."""
+    checked(stream, "stream")
+    fields = config.as_dict()
+    name = config.name or config.durable_name or NUID().next().decode()
+    if config.durable_name and config.durable_name != name:
+        raise UsageError("name and durable_name differ")
+    fields["name"] = checked(name, "consumer")
+    verb = f"CONSUMER.CREATE.{stream}.{name}"
+    if config.filter_subject:
+        verb += "." + checked_subject(config.filter_subject)
+    body = {"stream_name": stream, "config": fields, "action": action.value}
+    return ConsumerInfo.from_response(await calls.call(verb, body))
+
+
+async def info(calls: Api, stream: str, name: str) -> ConsumerInfo:
+    """Configuration and state now."""
+    return ConsumerInfo.from_response(await calls.call(f"CONSUMER.INFO.{_names(stream, name)}"))
+
+
+async def delete(calls: Api, stream: str, name: str) -> None:
+    """Delete it; what waits for its messages is told."""
+    await calls.call(f"CONSUMER.DELETE.{_names(stream, name)}")
+
+
+async def pause(calls: Api, stream: str, name: str, until: datetime | None) -> api.ConsumerPause:
+    """Deliver nothing until then; None resumes."""
+    body = {"pause_until": write_time(until)} if until else None
+    return api.ConsumerPause.from_response(await calls.call(f"CONSUMER.PAUSE.{_names(stream, name)}", body))
+
+
+async def infos(calls: Api, stream: str) -> AsyncIterator[ConsumerInfo]:
+    """All consumers of a stream."""
+    async for item in calls.pages(f"CONSUMER.LIST.{checked(stream, 'stream')}", "consumers"):
+        yield ConsumerInfo.from_response(item)
+
+
+async def names(calls: Api, stream: str) -> AsyncIterator[str]:
+    """Names of all consumers of a stream."""
+    async for name in calls.pages(f"CONSUMER.NAMES.{checked(stream, 'stream')}", "consumers"):
+        yield name
+
+
+def _names(stream: str, name: str) -> str:
+    return f"{checked(stream, 'stream')}.{checked(name, 'consumer')}"

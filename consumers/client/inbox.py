@@ -1,0 +1,79 @@
+"""One subscription for all the answers of something, and a signal that a task can wait for with a time-out."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from consumers.client.api_call import nats_errors
+
+CLOSE_SECONDS = 2.0
+
+
+class Signal:
+    """Set by whoever has news, awaited by one task; news in between are not lost."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """There is something to look at."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is, or the time has passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+
+class Inbox:
+    """A subscription on ``<unique>.*``. ``receive`` gets each message at its arrival, with the number asked under.
+
+    The number is 0 for messages of a stream: they come under their own subject. ``receive`` must not wait.
+    """
+
+    def __init__(self, client: Client, receive: Callable[[int, Msg], None]) -> None:
+        self._client = client
+        self._receive = receive
+        self._prefix = client.new_inbox() + "."
+        self._subscription: Subscription | None = None
+
+    def reply(self, number: int) -> str:
+        """The subject for the answers to request ``number``."""
+        return f"{self._prefix}{number}"
+
+    async def open(self) -> None:
+        """Subscribe."""
+        with nats_errors("subscribing"):
+            self._subscription = await self._client.subscribe(f"{self._prefix}*", cb=self._received)
+
+    async def _received(self, message: Msg) -> None:
+        subject = message.subject
+        number = subject[len(self._prefix) :] if subject.startswith(self._prefix) else ""
+        self._receive(int(number) if number.isascii() and number.isdigit() else 0, message)
+
+    async def drain(self, timeout: float) -> None:
+        """Unsubscribe, and return once all that the server had sent before has been received."""
+        with nats_errors("draining"):
+            try:
+                async with asyncio.timeout(timeout):
+                    if self._subscription is not None:
+                        await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py left it bare
+            except nats.errors.BadSubscriptionError:
+                return
+            except TimeoutError as error:
+                raise nats.errors.TimeoutError from error
+
+    async def close(self) -> None:
+        """Unsubscribe now; what is on its way is dropped. Says nothing if the connection is gone."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            with suppress(nats.errors.Error, TimeoutError, OSError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await subscription.unsubscribe()

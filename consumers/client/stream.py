@@ -1,0 +1,155 @@
+"""A stream: its messages, and its consumers."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from nats.js import api
+
+from consumers.client import consumer_calls
+from consumers.client.api_call import Api
+from consumers.client.config import ConsumerInfo
+from consumers.client.consumer import Consumer
+from consumers.client.consumer_calls import CreateAction
+from consumers.client.direct_get import batch_query, last_query, one_query
+from consumers.client.direct_reader import DirectBatch, read_one
+from consumers.client.errors import UsageError
+from consumers.client.names import checked
+from consumers.client.ordered_consumer import OrderedConsumer, OrderedOptions
+from consumers.client.stored_message import StoredMessage, from_json
+
+EVERYTHING = OrderedOptions()
+
+
+class Stream:
+    """A stream as the context found or made it."""
+
+    def __init__(self, calls: Api, info: api.StreamInfo) -> None:
+        self._calls = calls
+        self.name = checked(info.config.name or "", "stream")
+        self.cached_info = info
+        """What the server said last."""
+
+    async def info(self, *, subjects_filter: str | None = None, deleted_details: bool = False) -> api.StreamInfo:
+        """Configuration and state now; with the subjects under a filter and their numbers of messages, if asked."""
+        body: dict[str, Any] = {"deleted_details": True} if deleted_details else {}
+        if subjects_filter is not None:
+            body["subjects_filter"] = subjects_filter
+        subjects: dict[str, int] = {}
+        while True:
+            answer = await self._calls.call(f"STREAM.INFO.{self.name}", body)
+            page = answer["state"].get("subjects") or {}
+            subjects |= page
+            if not page or len(subjects) >= answer.get("total", 0):
+                break
+            body["offset"] = len(subjects)
+        answer["state"]["subjects"] = subjects if subjects_filter is not None else None
+        self.cached_info = api.StreamInfo.from_response(answer)
+        return self.cached_info
+
+    async def purge(self, *, filter: str | None = None, seq: int | None = None, keep: int | None = None) -> int:  # noqa: A002  # the API's own word
+        """Remove messages: all, or those that match, or those below ``seq``, or all but the last ``keep``.
+
+        Gives how many were removed.
+        """
+        if seq is not None and keep is not None:
+            raise UsageError("seq and keep exclude each other")
+        fields = {"filter": filter, "seq": seq, "keep": keep}
+        body = {name: value for name, value in fields.items() if value is not None}
+        answer = await self._calls.call(f"STREAM.PURGE.{self.name}", body)
+        return int(answer.get("purged", 0))
+
+    async def delete_msg(self, seq: int, *, erase: bool = True) -> None:
+        """Remove one message; ``erase`` overwrites its content as well."""
+        await self._calls.call(f"STREAM.MSG.DELETE.{self.name}", {"seq": seq} | ({} if erase else {"no_erase": True}))
+
+    async def get_msg(
+        self,
+        seq: int | None = None,
+        *,
+        last_for: str | None = None,
+        next_for: str | None = None,
+        start_time: datetime | None = None,
+        direct: bool | None = None,
+    ) -> StoredMessage:
+        """One message: number ``seq``, the last one of a subject, or the next one of it from ``seq`` or a time on.
+
+        ``direct`` asks any server that has it (Direct Get; raises NothingFound), otherwise the stream's leader
+        (raises MessageNotFound), which has seen every acknowledged message; by default whatever the stream allows.
+        """
+        query = one_query(seq, last_for, next_for, start_time)
+        if direct is None:
+            direct = bool(self.cached_info.config.allow_direct)
+        if direct:
+            return await read_one(self._calls, self.name, query)
+        answer = await self._calls.call_raw(f"STREAM.MSG.GET.{self.name}", query.body)
+        return from_json(self.name, answer["message"])
+
+    def get_batch(
+        self,
+        batch: int,
+        *,
+        seq: int | None = None,
+        subject: str | None = None,
+        start_time: datetime | None = None,
+        max_bytes: int | None = None,
+    ) -> DirectBatch:
+        """Up to ``batch`` messages from a sequence or time on (or the first one), all or those of a subject or filter.
+
+        ``max_bytes`` ends it early; without, it is read in pages. Raises NothingFound if there is none at all.
+        """
+        query = batch_query(batch, seq=seq, subject=subject, start_time=start_time, max_bytes=max_bytes)
+        return DirectBatch(self._calls, self.name, query)
+
+    def get_last_msgs_for(
+        self,
+        subjects: Sequence[str],
+        *,
+        up_to_seq: int | None = None,
+        up_to_time: datetime | None = None,
+        batch: int | None = None,
+    ) -> DirectBatch:
+        """The last message of each subject, by sequence, as of now, a sequence (inclusive) or a time (exclusive).
+
+        One view of the stream at one point, however many pages it takes. Raises TooManySubjects above 1024.
+        """
+        query = last_query(subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch)
+        return DirectBatch(self._calls, self.name, query)
+
+    async def get_consumer(self, name: str) -> Consumer:
+        """A consumer that exists; raises ConsumerNotFound."""
+        return Consumer(self._calls, self.name, name, await consumer_calls.info(self._calls, self.name, name))
+
+    async def create_consumer(self, config: api.ConsumerConfig) -> Consumer:
+        """A new consumer; raises AlreadyExists when there is one of that name that differs."""
+        return await create_consumer(self._calls, self.name, config, CreateAction.CREATE)
+
+    async def update_consumer(self, config: api.ConsumerConfig) -> Consumer:
+        """Change a consumer; raises ConsumerNotFound."""
+        return await create_consumer(self._calls, self.name, config, CreateAction.UPDATE)
+
+    async def create_or_update_consumer(self, config: api.ConsumerConfig) -> Consumer:
+        """Whichever of the two is needed."""
+        return await create_consumer(self._calls, self.name, config, CreateAction.EITHER)
+
+    async def delete_consumer(self, name: str) -> None:
+        """Delete one; raises ConsumerNotFound."""
+        await consumer_calls.delete(self._calls, self.name, name)
+
+    def list_consumers(self) -> AsyncIterator[ConsumerInfo]:
+        """All consumers, with their state."""
+        return consumer_calls.infos(self._calls, self.name)
+
+    def consumer_names(self) -> AsyncIterator[str]:
+        """Names of all consumers."""
+        return consumer_calls.names(self._calls, self.name)
+
+    def ordered_consumer(self, options: OrderedOptions = EVERYTHING) -> OrderedConsumer:
+        """Every matching message once and in order; nothing is made at the server before it is read."""
+        return OrderedConsumer(self._calls, self.name, options)
+
+
+async def create_consumer(calls: Api, stream: str, config: api.ConsumerConfig, action: CreateAction) -> Consumer:
+    """Create or update a consumer, and give its handle."""
+    info = await consumer_calls.create(calls, stream, config, action)
+    return Consumer(calls, stream, info.name, info)
