@@ -5,6 +5,7 @@ behind a gap stop the job, and a batch is appended once, whatever is killed betw
 covers exactly the rows that are in the table after it.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,9 +24,8 @@ from delta_store.records import Kind
 from delta_store.settle_debt import Debt
 from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
 from delta_store.transforms.msg_id_window import dedup_window
-from delta_store.transforms.row_order import is_kind
+from delta_store.transforms.row_order import is_kind, position
 from delta_store.transforms.settled_rows import laid_out, settled_columns
-from delta_store.transforms.stream_heads import existing_streams
 from delta_store.watermark import Care, CommitNote, JournalGap, Op, Run, Watermark, advance, care_for
 
 FOLDER_BYTES_MAX = 240
@@ -225,5 +225,7 @@ def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
 
 
 def _windows(rows: DataFrame) -> dict[str, int]:
-    found = rows.transform(existing_streams).select("stream", "duplicate_window").collect()
-    return {row["stream"]: row["duplicate_window"] or 0 for row in found}
+    """The newest ``duplicate_window`` that STREAM rows tell of each stream."""
+    told = rows.where(is_kind(Kind.STREAM)).select("stream", position().alias("position"), "data").collect()
+    told.sort(key=lambda row: row["position"])
+    return {row["stream"]: int(json.loads(row["data"])["config"].get("duplicate_window", 0)) for row in told}

@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from delta_store.spark_session import open_session
 from tests.spark.store import Store
 
-
 HERE = Path(__file__).parent
 NOT_OURS = (
     "ignore::ResourceWarning",  # pyspark leaves its sockets to the garbage collector

@@ -1,0 +1,52 @@
+"""When deleting pays, and what the settle job remembers of message ids."""
+
+import numpy as np
+
+from conf import limits
+from delta_store import msg_id_guard
+from delta_store.msg_id_guard import MsgIdGuard
+from delta_store.settle_debt import FRONT_ROWS_MIN, SCATTERED_ROWS_MIN, Debt
+from delta_store.watermark import Watermark
+
+
+def test_front_pays_by_rows_and_by_incarnation() -> None:
+    """A front that moved far is worth a commit, and so is a stream that was made anew."""
+    debt = Debt(0)
+    debt.note_batch(10, scattered=0, watermarks={"A": Watermark(1, 10, 1, 1)})
+    assert not debt.front_pays
+    debt.note_batch(10, scattered=0, watermarks={"A": Watermark(1, 10, 1, FRONT_ROWS_MIN + 1)})
+    assert debt.front_pays
+    debt.note_dropped(5, {"A": Watermark(1, 10, 1, FRONT_ROWS_MIN + 1)})
+    assert not debt.front_pays
+    assert debt.rows == 15
+    debt.note_batch(1, scattered=0, watermarks={"A": Watermark(2, 1, 1, 1)})
+    assert debt.front_pays
+
+
+def test_scattered_pays_by_share() -> None:
+    """A rewrite waits until enough is dead, in rows and in proportion."""
+    debt = Debt(10)
+    debt.note_batch(10, scattered=SCATTERED_ROWS_MIN - 1, watermarks={})
+    assert not debt.scattered_pays
+    debt.note_batch(10, scattered=1, watermarks={})
+    assert debt.scattered_pays
+    debt.note_rewritten(10)
+    assert not debt.scattered_pays
+    debt.note_batch(10 * SCATTERED_ROWS_MIN, scattered=SCATTERED_ROWS_MIN, watermarks={})
+    assert not debt.scattered_pays
+
+
+def test_guard_suspects_repeats_only(monkeypatch: object) -> None:
+    """Ids of the batch and of the window are found again; those beyond the window and the bound are forgotten."""
+    guard = MsgIdGuard()
+    ids = np.arange(5)
+    assert not guard.may_repeat(ids)
+    assert guard.may_repeat(np.array([1, 1]))
+    guard.remember(ids, ids * 10, window_ns=25)
+    assert len(guard) == 3
+    assert guard.may_repeat(np.array([4]))
+    assert not guard.may_repeat(np.array([1]))
+    monkeypatch.setattr(msg_id_guard, "SETTLE_MSG_IDS_MAX", 2)
+    guard.remember(np.array([9]), np.array([41]), window_ns=100)
+    assert len(guard) == 2
+    assert limits.SETTLE_MSG_IDS_MAX > 2
