@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from delta_store.journal_tail import JournalTail
 from delta_store.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.records import Kind
+from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settled import SettledTable
 from delta_store.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at
@@ -26,6 +27,7 @@ from delta_store.subjects import SubjectFilter
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data")
 _LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
 _VIEW_TRIES: Final = 3
+_WORKER_CACHE_BYTES: Final = 32 * 1024 * 1024
 Answer = TypeVar("Answer")
 
 
@@ -289,7 +291,8 @@ def _no_rows() -> Any:
 
 @lru_cache(maxsize=8)
 def _opened(data_dir: str) -> PointInTime:
-    return PointInTime(SettledTable(f"{data_dir}/messages"), JournalTail(f"{data_dir}/journal"))
+    settled = SettledTable(f"{data_dir}/{MESSAGES_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES)
+    return PointInTime(settled, JournalTail(f"{data_dir}/{JOURNAL_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES))
 
 
 def multi_last(
