@@ -25,6 +25,7 @@ from api.gateway_upkeep import GatewayUpkeep
 from conf.clock import SystemClock
 from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.settings import Settings, load_settings
+from delta_store.arrow_start import without_pandas
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
 from delta_store.journal_errors import JournalError
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
     options = parse(arguments)
     settings = load_settings()
+    without_pandas()
     remote = "://" in options.data
     lock = None if remote else StoreLock(Path(options.data))
     try:
