@@ -179,5 +179,6 @@ def _firsts_after_cuts(index: StreamIndex, run: int, *, over_messages: Ints | No
     if over_bytes is not None:
         removed = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         number = np.maximum(number, np.searchsorted(removed, over_bytes))
-    firsts: Ints = np.append(front, index.last_seq + 1)[number]
+    behind = index.next_live(int(front[-1]) + 1) or index.last_seq + 1
+    firsts: Ints = np.append(front, behind)[number]
     return firsts

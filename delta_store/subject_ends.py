@@ -64,7 +64,7 @@ class SubjectEnds(LiveMessages):
         return self.first_of_id(sid) if from_seq <= table.first.item(sid) else self._scan_up(from_seq, sid)
 
     def head(self, messages: int, size: int) -> tuple[Ints, Ints]:
-        """The first live sequences and their sizes: at least so many messages, and more bytes, if there are."""
+        """The first live sequences and their sizes: at least so many messages and bytes, if there are."""
         seqs, sizes, count, total = [], [], 0, 0
         for key in self.keys:
             segment = self.segments[key]
@@ -73,7 +73,7 @@ class SubjectEnds(LiveMessages):
             sizes.append(segment.size[slots].astype(np.int64))
             count += len(slots)
             total += int(sizes[-1].sum())
-            if count >= messages and total > size:
+            if count >= messages and total >= size:
                 break
         return (np.concatenate(seqs), np.concatenate(sizes)) if seqs else (np.zeros(0, np.int64), np.zeros(0, np.int64))
 

@@ -4,7 +4,9 @@ import pytest
 
 from delta_store.catalog import Catalog
 from delta_store.records import Row
+from delta_store.segments import SEGMENT_SLOTS
 from delta_store.stream_config import StreamConfig
+from delta_store.watermark import Watermark
 from ingest.group import Group
 from ingest.leaf_protocol import Message
 from ingest.publish import decide
@@ -371,6 +373,22 @@ def test_a_run_over_digits_and_streams() -> None:
     assert sorted(group.rows.rows(), key=lambda row: (row.stream, row.seq)) == sorted(
         alone.rows, key=lambda row: (row.stream, row.seq)
     )
+
+
+@pytest.mark.parametrize("limits", [{"max_msgs": 3, "max_bytes": 150}, {"max_bytes": 200}, {"max_msgs_per_subject": 2}])
+def test_limits_across_segments(limits: dict[str, int]) -> None:
+    """A run gives the rows of single publishes wherever it crosses from one segment of the index to the next."""
+    run = [Message(b"s.%d" % (place % 3), b"", b"", b"p" * (place * 11 % 41)) for place in range(24)]
+    for base in range(SEGMENT_SLOTS - 26, SEGMENT_SLOTS + 2):
+        together, alone = (Publisher(StreamConfig("S", ("s.>",), **limits)) for _ in range(2))  # type: ignore[arg-type]
+        for publisher in (together, alone):
+            publisher.catalog.apply_watermarks({"S": Watermark(NOW, base, 1, 0)})
+        group = Group()
+        for part in (run[:7], run[7:12], run[12:]):
+            decide(together.catalog, part, NOW, group)
+        for message in run:
+            alone(message.subject, b"", message.payload)
+        assert list(group.rows.rows()) == alone.rows
 
 
 def test_times_grow_within_a_stream() -> None:
