@@ -106,7 +106,10 @@ class Journal(JournalReader):
             else:
                 self._stamp = None
                 raise Fenced(0, self._state.stamp.epoch)
-            self._upkeep.start(self._log, self._state.live)
+            waiting = self._upkeep.start(self._log, self._state.live)
+            with self._lock:
+                for name in self._state.removed.keys() - waiting:
+                    del self._state.removed[name]
             self._upkeep.repair(checkpoint_file.snapshot_of(self._state), self._log.damaged)
             return self._stamp.epoch
 

@@ -5,7 +5,7 @@ from the checkpoint before the newest one on, so that a damaged newest checkpoin
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from conf.clock import Clock
@@ -29,8 +29,11 @@ class JournalUpkeep:
         self._doomed: dict[str, float] = {}
         """Files out of the table, and since when (monotonic)."""
 
-    def start(self, log: LoadedLog, live: Iterable[str]) -> None:
-        """Take over a log: whatever lies in the folder without being in the table is deleted after its grace time."""
+    def start(self, log: LoadedLog, live: Iterable[str]) -> Collection[str]:
+        """Take over a log: what lies in the folder and is not in the table is deleted after its grace time.
+
+        Returns the names of those files.
+        """
         now = self._clock.monotonic()
         self._checkpoints = [(version, now) for version in log.checkpoints]
         self._oldest_entry = log.oldest_entry
@@ -38,6 +41,7 @@ class JournalUpkeep:
         names = [name for name in self._storage.sizes("") if file_version(name) is not None]
         self._doomed = {name: now for name in names if name not in kept}
         self._storage.delete(path_of(name) for name in self._storage.sizes(LOG_FOLDER) if name.endswith(".tmp"))
+        return self._doomed.keys()
 
     def repair(self, snapshot: Snapshot, damaged: Iterable[str]) -> None:
         """Put a whole checkpoint in the place of damaged ones."""

@@ -3,9 +3,11 @@
 from pathlib import Path
 from threading import Thread
 
+import pyarrow.parquet as pq
 import pytest
 
 from delta_store import log_entry
+from delta_store.checkpoint_file import checkpoint_name
 from delta_store.journal import Journal
 from delta_store.journal_errors import Fenced, JournalPoisoned, NotOwner, ReadOvertaken
 from delta_store.local_storage import LocalStorage
@@ -190,6 +192,27 @@ def test_truncation_takes_what_is_settled(tmp_path: Path) -> None:
     assert journal.truncate(settled_to(7)) == 0
 
 
+def test_deleted_files_are_forgotten(tmp_path: Path) -> None:
+    """A checkpoint does not carry files that are gone, also if their deletion was an earlier owner's."""
+    clock = SteppedClock()
+    journal = _filled(tmp_path, 10, clock)
+    journal.truncate(settled_to(10))
+    assert sorted(_tombstones(tmp_path, journal)) == sorted(path.name for path in tmp_path.glob("*.parquet"))[:5]
+    clock.seconds += 100
+    journal.delete_removed()
+    successor = open_journal(tmp_path, clock)
+    assert _tombstones(tmp_path, successor) == []
+    successor.truncate(settled_to(20))
+    clock.seconds += 100
+    successor.delete_removed()
+    assert _tombstones(tmp_path, successor) == []
+
+
+def _tombstones(folder: Path, journal: Journal) -> list[str]:
+    with pq.ParquetFile(folder / LOG_FOLDER / checkpoint_name(journal.checkpoint())) as file:
+        return [removed["path"] for removed in file.read()["remove"].to_pylist() if removed]
+
+
 def test_truncation_makes_bounded_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many settled files leave in several commits, so that none holds up an acknowledgement for long."""
     monkeypatch.setattr("delta_store.journal.JOURNAL_REMOVES_PER_COMMIT_MAX", 4)
@@ -254,6 +277,8 @@ def test_cleanup_leaves_what_a_reader_still_needs(tmp_path: Path) -> None:
         journal.commit(group(seq))
         if seq % 10 == 0:
             journal.checkpoint()
+    clock.seconds += 9
+    assert journal.cleanup(min_age_seconds=10) == 0
     clock.seconds += 100
     assert journal.cleanup(keep_from=5) == 0
     assert journal.cleanup(keep_from=25) == 21

@@ -138,7 +138,10 @@ def test_the_probe_refuses_a_store_that_ignores_conditions(storage: ObjectStorag
 
 
 class _Flaky(ObjectStorage):
-    """A store whose conditional puts fail as told: the request is lost, or only its reply."""
+    """A store whose conditional puts fail as told: the request is lost, or only its reply.
+
+    ``sent twice``: the client under us lost the reply, tried again and found its own object in the way.
+    """
 
     def __init__(self, storage: ObjectStorage, plan: list[str]) -> None:
         super().__init__(storage._store, uri=storage.uri, options=storage.options)
@@ -149,12 +152,14 @@ class _Flaky(ObjectStorage):
         with self._one_at_a_time:
             fate = self._plan.pop(0) if self._plan else "works"
         won = super()._create(blob) if fate != "request lost" else False
+        if fate == "sent twice":
+            return False
         if fate != "works":
             raise StorageFailed(blob.name, fate, published=None)
         return won
 
 
-FATES = st.sampled_from(["works", "request lost", "reply lost"])
+FATES = st.sampled_from(["works", "request lost", "reply lost", "sent twice"])
 
 
 @settings(max_examples=20, deadline=None)
