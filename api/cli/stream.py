@@ -138,7 +138,12 @@ async def _work(work: Callable[[Ask], Coroutine[Any, Any, T]], context: NatsCont
 
     try:
         client = await nats.connect(
-            **context.connect_options(), allow_reconnect=False, connect_timeout=2, error_cb=quiet
+            **context.connect_options(),
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0.1,
+            connect_timeout=2,
+            error_cb=quiet,
         )
     except (NoServersError, Error, OSError) as error:
         raise ConnectionError(f"no NATS server answers at {context.url}: {error}") from error

@@ -158,7 +158,7 @@ async def _compare(
     for way, answer in answers.items():
         _expect(answer == expected, f"{way} differs from pandas: {_difference(answer, expected)}")
     for subject, last in sorted(expected.items(), key=lambda item: -item[1].seq)[:SHOWN]:
-        console.print(f"  {subject}  seq {last.seq:,}  {last.payload.decode()[:96]}...", highlight=False)
+        console.print(f"  {subject}  seq {last.seq:,}  {last.payload.decode()[:72]}...", highlight=False)
 
 
 def _difference(answer: dict[str, Answer], expected: dict[str, Answer]) -> str:
