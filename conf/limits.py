@@ -101,7 +101,7 @@ JOURNAL_LOG_KEEP_SECONDS = 20.0
 """Least age of the checkpoint below which log entries are deleted: a reader that lists the log may still read them."""
 JOURNAL_REMOVE_GRACE_SECONDS = 60.0
 """Time between a file leaving the journal and its deletion: a reader may be at it."""
-JOURNAL_REMOVES_PER_COMMIT_MAX = 500
+JOURNAL_REMOVES_PER_COMMIT_MAX = 128
 """Files that one truncation commit removes: it holds up an acknowledgement for that long."""
 JOURNAL_FETCH_CACHE_BYTES = 64 * MIB
 """Journal files kept decoded for reads of payloads that memory no longer holds."""

@@ -5,7 +5,7 @@ be fsynced and checksummed like all else (``_last_checkpoint`` carries the CRC-3
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -28,6 +28,8 @@ from delta_store.log_entry import (
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 _SUFFIX: Final = ".checkpoint.parquet"
+_CHUNK: Final = 128
+"""Actions that are turned into Arrow at once: the interpreter lock is held for so long."""
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
 _SCHEMA: Final = pa.schema(
     {
@@ -118,13 +120,17 @@ def encode(snapshot: Snapshot, app_id: str) -> bytes:
     actions += [{"remove": remove_action(removed)} for removed in snapshot.removed]
     sink = pa.BufferOutputStream()
     pq.write_table(
-        pa.Table.from_pylist([_with_maps(action) for action in actions], schema=_SCHEMA),
+        pa.concat_tables(_table(actions[at : at + _CHUNK]) for at in range(0, len(actions), _CHUNK)),
         sink,
         compression="zstd",
         write_page_checksum=True,
         store_schema=False,
     )
     return bytes(sink.getvalue())
+
+
+def _table(actions: Sequence[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist([_with_maps(action) for action in actions], schema=_SCHEMA)
 
 
 def pointer(snapshot: Snapshot, body: bytes) -> bytes:
