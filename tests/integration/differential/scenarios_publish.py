@@ -238,13 +238,22 @@ async def headers_not_enabled(side: Side) -> None:
 async def order_of_checks(side: Side) -> None:
     """Two things are wrong with a message: which one is named."""
     await side.create("ORD", subjects=["ord"], max_msg_size=200, max_msgs=1, discard="new")
-    await side.publish("ord", "fill")
+    await side.publish("ord", "fill", headers=[("Nats-Msg-Id", "filled")])
     big = "x" * 220
     wrong_stream = ("Nats-Expected-Stream", "NO")
     await side.publish("ord", big, headers=[wrong_stream], label="too big, wrong stream")
     await side.publish("ord", big, headers=last_seq(9), label="too big, wrong sequence")
     await side.publish("ord", big, headers=[("Nats-Rollup", "all")], label="too big, rollup")
+    await side.publish("ord", big, headers=[("Nats-Msg-Id", "filled")], label="too big, duplicate")
+    await side.publish("ord", big, headers=[("Nats-TTL", "soon")], label="too big, invalid TTL")
+    await side.publish("ord", big, headers=[("Nats-Incr", "1")], label="too big, counter")
+    await side.publish("ord", big, headers=[("Nats-Schedule", "x")], label="too big, schedule")
+    await side.publish(
+        "ord", big, headers=[("Nats-Batch-Id", "b"), ("Nats-Batch-Sequence", "1")], label="too big, batch"
+    )
+    await side.publish("ord", big, headers=[("Big", "v" * 66_000)], label="too big, headers too big")
     await side.publish("ord", big, label="too big and the stream is full")
+    await side.publish("ord", "full", headers=[("Nats-Msg-Id", "filled")], label="full, duplicate")
     await side.publish("ord", "full", headers=last_seq(9))
     await side.publish("ord", "full", headers=[*last_seq(9), wrong_stream])
     await side.publish("ord", "full", headers=[*last_seq(9), *last_subject_seq(9)])
