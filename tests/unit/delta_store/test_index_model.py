@@ -37,6 +37,13 @@ class Indexing(RuleBasedStateMachine):
         for number in runs:
             self._add(NAMES, number, gap=SEGMENT_SLOTS - 100, spread=3)
 
+    def _place(self, part: float) -> int:
+        """A sequence at or next to a live one, or outside of all."""
+        live = sorted(self.held)
+        if not 0 <= part <= 1 or not live:
+            return max(0, int(part * (self.last + 2)))
+        return max(0, live[int(part * (len(live) - 1))] + round(part * 100) % 3 - 1)
+
     @rule(subject=st.sampled_from(NAMES), gap=GAPS)
     def append(self, subject: str, gap: int) -> None:
         """One message, as far behind the last as a replay of what is left may have it."""
@@ -88,7 +95,7 @@ class Indexing(RuleBasedStateMachine):
     @rule(part=PARTS)
     def advance_first(self, part: float) -> None:
         """Everything in front of a sequence."""
-        bound = max(0, int(part * (self.last + 1)))
+        bound = self._place(part)
         gone = [seq for seq in self.held if seq < bound]
         assert self.index.advance_first(bound) == len(gone)
         for seq in gone:
@@ -137,7 +144,7 @@ class Indexing(RuleBasedStateMachine):
     @rule(part=PARTS, names=st.sampled_from(FILTERS))
     def ask(self, part: float, names: tuple[str, ...]) -> None:
         """What a filter finds from a sequence on, and how much of it there is."""
-        index, seq = self.index, max(0, int(part * (self.last + 1)))
+        index, seq = self.index, self._place(part)
         chosen = SubjectFilter(names)
         found = [one for one in sorted(self.held) if any(matches(name, self.held[one][0]) for name in names)]
         behind = [one for one in found if one >= seq]
@@ -161,7 +168,7 @@ class Indexing(RuleBasedStateMachine):
     def ask_bounds(self, part: float) -> None:
         """Single sequences, times, holes, and each subject's ends."""
         index, live = self.index, sorted(self.held)
-        seq = max(0, int(part * (self.last + 1)))
+        seq = self._place(part)
         held = self.held.get(seq)
         assert (index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) == (held or (None, 0, 0))
         time = int(part * (self.clock + 10))
