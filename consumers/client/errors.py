@@ -9,8 +9,8 @@
     ├── ApiError                the server refused a request of its API
     │   ├── StreamNotFound, ConsumerNotFound, MessageNotFound
     │   ├── AlreadyExists       a stream or consumer of that name is configured differently
-    │   ├── InvalidRequest      any other 4xx
-    │   └── ServerFailure       5xx: try again
+    │   ├── InvalidRequest      any other refusal: the server gives 400 and 500 to much the same things
+    │   └── ServerFailure       503: try again
     ├── PullError               a status that ended a pull, or the lack of one
     │   ├── BadPull, ConsumerDeleted, ConsumerIsPush            terminal: consuming ends
     │   ├── PullLimitExceeded, LeadershipChanged, HeartbeatMissed, PullUnanswered, UnknownPullStatus
@@ -155,7 +155,7 @@ class InvalidRequest(ApiError):
 
 
 class ServerFailure(ApiError):
-    """The server could not do it now."""
+    """The server cannot do it now."""
 
     kind = ErrorKind.SERVER_FAILURE
     retryable = True
@@ -174,8 +174,8 @@ _BY_ERR_CODE: dict[int, type[ApiError]] = {
 
 
 def api_error(code: int, err_code: int, description: str) -> ApiError:
-    """The class for a server's error: by ``err_code`` where that is known, by ``code`` otherwise."""
-    chosen = _BY_ERR_CODE.get(err_code) or (ServerFailure if code >= 500 else InvalidRequest)
+    """The class for a server's error: by ``err_code`` where that is known, else 503 is a matter of time."""
+    chosen = _BY_ERR_CODE.get(err_code) or (ServerFailure if code == 503 else InvalidRequest)
     return chosen(code, err_code, description)
 
 

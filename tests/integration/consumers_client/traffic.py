@@ -1,0 +1,43 @@
+"""What the tests of reading share: a stream with messages in it, and waiting for another process's doing."""
+
+import asyncio
+from collections.abc import Callable
+
+from nats.aio.client import Client
+
+from consumers.client import JetStreamContext, StorageType, Stream, StreamConfig
+
+WAIT_SECONDS = 20.0
+
+
+async def stream_of(
+    js: JetStreamContext, client: Client, count: int, size: int = 0, storage: StorageType = StorageType.MEMORY
+) -> Stream:
+    """A stream WORK with ``count`` messages on three subjects, each its number padded to ``size``.
+
+    In memory, unless it shall outlive its server: a stream in files that is deleted and made again within
+    milliseconds sometimes has its old messages, in nats-server 2.15.
+    """
+    config = StreamConfig(name="WORK", subjects=["work.*"], allow_direct=True, storage=storage)
+    stream = await js.add_stream(config)
+    await stream.purge()
+    await publish(client, 0, count, size)
+    return stream
+
+
+async def publish(client: Client, first: int, end: int, size: int = 0) -> None:
+    """Messages number ``first`` to before ``end``; stored when this returns."""
+    for number in range(first, end):
+        await client.publish(f"work.{number % 3}", str(number).rjust(size, "0").encode())
+    if end > first:
+        js = JetStreamContext(client)
+        async with asyncio.timeout(WAIT_SECONDS):
+            while int((await (await js.get_stream("WORK")).get_msg(last_for="work.*", direct=False)).data) < end - 1:
+                await asyncio.sleep(0.005)
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not true():  # noqa: ASYNC110  # what is awaited is another process's doing
+            await asyncio.sleep(0.005)
