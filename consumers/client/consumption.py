@@ -82,9 +82,9 @@ class Consumption:
     async def __aenter__(self) -> Self:
         if self._group is not None:
             raise UsageError("consuming is started once")
+        await self._source.prepare()
         self._group = asyncio.TaskGroup()
         try:
-            await self._source.prepare()
             await self._inbox.open()
         except BaseException:
             await self._source.close()
@@ -245,10 +245,7 @@ class Consumption:
 
     def _look(self) -> None:
         match self._watch.look():
-            case Link.CLOSED if self._state.phase is Phase.DRAINING:
-                self._drained = True
-                self._notify()
-            case Link.CLOSED:
+            case Link.CLOSED if not self._drained:
                 self._fail(ConnectionLost("the connection is closed"))
             case Link.DRAINING:
                 self._state.on(Event.DRAIN)

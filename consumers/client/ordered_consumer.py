@@ -72,7 +72,7 @@ class OrderedSource:
         try:
             await self.recover()
         except BaseException:
-            self._busy = False
+            await self.close()
             raise
 
     def accept(self, message: Message) -> Verdict:

@@ -16,7 +16,7 @@ class PullSource(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Be ready for the first pull; raises a JetStreamError."""
+        """Be ready for the first pull; raises a JetStreamError, and then nothing is to be closed."""
         ...
 
     def accept(self, message: Message, /) -> Verdict:

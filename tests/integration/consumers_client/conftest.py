@@ -87,7 +87,7 @@ async def connected(url: str) -> AsyncIterator[Client]:
     async def quiet(_: Exception) -> None:
         pass
 
-    client = await nats.connect(url, reconnect_time_wait=0.02, max_reconnect_attempts=-1, error_cb=quiet)  # type: ignore[arg-type]
+    client = await nats.connect(url, reconnect_time_wait=0.02, max_reconnect_attempts=-1, error_cb=quiet)
     try:
         yield client
     finally:

@@ -17,8 +17,9 @@ from consumers.client import (
     Message,
     StorageType,
 )
-from consumers.client.errors import ConsumerDeleted
-from tests.integration.consumers_client.conftest import Server
+from consumers.client.consumption import Callback
+from consumers.client.errors import ConnectionLost, ConsumerDeleted
+from tests.integration.consumers_client.conftest import Server, connected
 from tests.integration.consumers_client.traffic import publish, stream_of, until
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
@@ -133,12 +134,16 @@ def test_an_error_in_the_block_comes_out_as_it_is(run: Run) -> None:
     async def test(js: JetStreamContext, client: Client) -> None:
         stream = await stream_of(js, client, 3)
         consumer = await stream.create_consumer(WORKER)
-        with pytest.raises(ZeroDivisionError):
+
+        async def fail() -> None:
             async with consumer.consume() as messages:
                 async for message in messages:
                     raise ZeroDivisionError(message.data)
+
+        with pytest.raises(ZeroDivisionError):
+            await fail()
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2), consumer.consume() as messages:
+            async with asyncio.timeout(0.2), consumer.consume():
                 await asyncio.sleep(10)
         assert client._subs.keys() == {1}
 
@@ -236,6 +241,16 @@ def test_a_quiet_consumer_costs_one_pull_an_expiry(run: Run) -> None:
     run(test)
 
 
+async def _handle_all(consumer: Consumer, handle: Callback, *, by_callback: bool) -> None:
+    if by_callback:
+        async with consumer.consume(handle) as consumption:
+            await consumption.wait()
+    else:
+        async with consumer.consume() as messages:
+            async for message in messages:
+                await handle(message)
+
+
 def test_a_deleted_consumer_ends_consuming(run: Run) -> None:
     """What was received is handed over, then the deletion is raised; by callback it comes out of the block."""
 
@@ -251,13 +266,7 @@ def test_a_deleted_consumer_ends_consuming(run: Run) -> None:
                     await js.delete_consumer("WORK", "worker")
 
             with pytest.raises(ConsumerDeleted) as caught:
-                if by_callback:
-                    async with consumer.consume(handle) as consumption:
-                        await consumption.wait()
-                else:
-                    async with consumer.consume() as messages:
-                        async for message in messages:
-                            await handle(message)
+                await _handle_all(consumer, handle, by_callback=by_callback)
             assert (seen, caught.value.kind) == ([0, 1, 2], ErrorKind.CONSUMER_DELETED)
 
     run(test)
@@ -381,29 +390,45 @@ def test_a_new_connection_gets_a_new_pull(run: Run) -> None:
     run(test)
 
 
-def test_a_closed_connection_ends_consuming(run: Run, server_url: str) -> None:
-    """Closed by the program, it is an error; drained, what was received is handed over and iteration ends."""
-    from tests.integration.consumers_client.conftest import connected
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_closed_connection_ends_consuming(run: Run, server_url: str, drain: bool) -> None:
+    """Closed or drained by the program: what was received is handed over, then it is an error."""
 
     async def test(js: JetStreamContext, client: Client) -> None:
         stream = await stream_of(js, client, 5)
         await stream.create_consumer(WORKER)
         async with connected(server_url) as other:
-            consumer = Consumer(JetStreamContext(other)._calls, "WORK", "worker")
-            with pytest.raises(JetStreamError) as caught:
+            consumer = await JetStreamContext(other).get_consumer("WORK", "worker")
+            seen = []
+
+            async def read() -> None:
                 async with consumer.consume() as messages:
-                    async for _ in messages:
-                        await other.close()
-            assert caught.value.kind == ErrorKind.CONNECTION_LOST
+                    async for message in messages:
+                        seen.append(int(message.data))
+                        if len(seen) == 2:
+                            await until(lambda: messages.buffered == 3)
+                            await (other.drain() if drain else other.close())
+
+            with pytest.raises(ConnectionLost):
+                await read()
+        assert seen == list(range(5))
+
+    run(test)
+
+
+def test_a_drained_consumption_outlives_its_connection(run: Run, server_url: str) -> None:
+    """Drained first, its buffer is handed over and it ends without an error, though the connection is closed."""
+
+    async def test(js: JetStreamContext, client: Client) -> None:
+        stream = await stream_of(js, client, 5)
+        await stream.create_consumer(WORKER)
         async with connected(server_url) as other:
-            await stream.create_consumer(ConsumerConfig(durable_name="second"))
-            consumer = Consumer(JetStreamContext(other)._calls, "WORK", "second")
-            seen = 0
+            consumer = await JetStreamContext(other).get_consumer("WORK", "worker")
             async with consumer.consume() as messages:
-                async for _ in messages:
-                    seen += 1
-                    if seen == 5:
-                        await other.drain()
-            assert seen == 5
+                await until(lambda: messages.buffered == 5)
+                await messages.drain()
+                await other.close()
+                await asyncio.sleep(0.3)
+                assert [int(message.data) async for message in messages] == list(range(5))
 
     run(test)

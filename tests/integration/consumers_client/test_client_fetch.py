@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from consumers.client import AckPolicy, ConsumerConfig, ErrorKind, FetchEnd, JetStreamContext, JetStreamError
+from consumers.client import AckPolicy, Consumer, ConsumerConfig, ErrorKind, FetchEnd, JetStreamContext, JetStreamError
 from consumers.client.errors import AlreadyAcknowledged, UsageError
-from tests.integration.consumers_client.traffic import publish, stream_of
+from tests.integration.consumers_client.traffic import eventually, publish, stream_of
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
 WORKER = ConsumerConfig(durable_name="worker", ack_wait=30)
@@ -19,6 +19,10 @@ async def _refused(call: Awaitable[Any]) -> ErrorKind:
     with pytest.raises(JetStreamError) as caught:
         await call
     return caught.value.kind
+
+
+async def _waits(consumer: Consumer) -> bool:
+    return (await consumer.info()).num_waiting == 1
 
 
 def test_a_fetch_gives_what_is_asked_for_and_says_how_it_ended(run: Run) -> None:
@@ -123,8 +127,7 @@ def test_refused_pulls_are_errors(run: Run) -> None:
         going = await stream.create_consumer(ConsumerConfig(name="going"))
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(_refused(going.next(expires=5)))
-            while (await going.info()).num_waiting != 1:
-                await asyncio.sleep(0.01)
+            await eventually(lambda: _waits(going))
             await going.delete()
         assert waiting.result() == ErrorKind.CONSUMER_DELETED
 

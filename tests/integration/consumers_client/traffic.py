@@ -1,7 +1,7 @@
 """What the tests of reading share: a stream with messages in it, and waiting for another process's doing."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nats.aio.client import Client
 
@@ -30,10 +30,19 @@ async def publish(client: Client, first: int, end: int, size: int = 0) -> None:
     for number in range(first, end):
         await client.publish(f"work.{number % 3}", str(number).rjust(size, "0").encode())
     if end > first:
-        js = JetStreamContext(client)
-        async with asyncio.timeout(WAIT_SECONDS):
-            while int((await (await js.get_stream("WORK")).get_msg(last_for="work.*", direct=False)).data) < end - 1:
-                await asyncio.sleep(0.005)
+        stream = await JetStreamContext(client).get_stream("WORK")
+
+        async def stored() -> bool:
+            return int((await stream.get_msg(last_for="work.*", direct=False)).data) >= end - 1
+
+        await eventually(stored)
+
+
+async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what has to be asked for."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not await true():  # noqa: ASYNC110  # what is awaited is another process's doing
+            await asyncio.sleep(0.005)
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -1,6 +1,7 @@
 """Direct Get's requests, and batches over pages of any size: every message once, and the end told."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_requests_say_what_is_asked() -> None:
 def test_contradictions_are_refused_before_they_are_sent() -> None:
     """What the server would answer with 408 is a usage error, as is a time that could be any."""
     naive = datetime(2026, 1, 1)  # noqa: DTZ001  # the point of it
-    for wrong in (
+    wrongs: tuple[Callable[[], object], ...] = (
         lambda: one_query(None, None, None, None),
         lambda: one_query(1, "a", None, None),
         lambda: one_query(1, None, None, TIME),
@@ -160,6 +161,7 @@ def test_contradictions_are_refused_before_they_are_sent() -> None:
         lambda: last_query("a", up_to_seq=None, up_to_time=None, batch=None),
         lambda: last_query(["a"], up_to_seq=1, up_to_time=datetime.now(UTC), batch=None),
         lambda: last_query(["a"], up_to_seq=None, up_to_time=None, batch=0),
-    ):
+    )
+    for wrong in wrongs:
         with pytest.raises(UsageError):
             wrong()

@@ -25,56 +25,76 @@ class Incarnation:
         return Metadata("S", self.name, 1, self.left.pop(0), self.sent, 0, len(self.left))
 
 
-STEPS = st.lists(
-    st.sampled_from(["send", "send", "send", "drop", "repeat", "beat", "die", "old", "restart"]), max_size=60
-)
+class Reader:
+    """A reader with one consumer of the server after the other."""
 
+    def __init__(self, stream: list[int]) -> None:
+        self.stream = stream
+        self.state = OrderedState()
+        self.taken: list[int] = []
+        self.last: Metadata | None = None
+        self.server = self.old = self.renew()
 
-@given(st.lists(st.integers(1, 3), min_size=1, max_size=25), STEPS)
-def test_every_message_is_taken_once_and_in_order(steps_between: list[int], steps: list[str]) -> None:
-    """Whatever is dropped, repeated, late or gone, what is taken is the stream, without a hole."""
-    stream = [sum(steps_between[: end + 1]) for end in range(len(steps_between))]
-    state, made, taken = OrderedState(), 0, []
-
-    def renew() -> Incarnation:
-        nonlocal made
-        made += 1
-        server = Incarnation(f"c_{made}", stream, state.start)
-        state.started(server.name)
+    def renew(self) -> Incarnation:
+        """A new consumer, from where the state says."""
+        server = Incarnation(f"c_{self.state.serial + 1}", self.stream, self.state.start)
+        self.state.started(server.name)
         return server
 
-    def offer(metadata: Metadata | None) -> Verdict | None:
-        verdict = state.take(metadata) if metadata else None
+    def offer(self, metadata: Metadata | None) -> Verdict | None:
+        """A message arrives."""
+        verdict = self.state.take(metadata) if metadata else None
         if metadata and verdict is Verdict.TAKE:
-            taken.append(metadata.stream_seq)
+            self.taken.append(metadata.stream_seq)
         return verdict
 
-    server = renew()
-    old, last = server, None
-    for step in [*steps, *["send", "beat"] * len(stream)]:
-        broken = False
-        if step == "send":
-            last = server.send() or last
-            broken = offer(last if last and last.consumer == server.name else None) is Verdict.GAP
-        elif step == "drop":
-            server.send()
-        elif step == "repeat":
-            broken = offer(last) is Verdict.GAP
-        elif step == "beat":
-            broken = state.heartbeat(server.sent)
-        elif step == "old":
-            assert old is server or offer(old.send()) in {None, Verdict.STALE}
-        else:
-            state.abandoned()
-            assert offer(server.send()) in {None, Verdict.STALE}
-            broken = True
-        assert taken == stream[: len(taken)]
-        if broken:
-            old, server = server, renew()
-    while taken != stream:
-        if offer(server.send()) in {Verdict.GAP, None}:
-            server = renew()
-    assert state.taken_seq == stream[-1]
+    def send(self) -> bool:
+        """The consumer's next message arrives."""
+        message = self.server.send()
+        self.last = message or self.last
+        return self.offer(message) is Verdict.GAP
+
+    def drop(self) -> bool:
+        """The next message is lost on its way."""
+        self.server.send()
+        return False
+
+    def repeat(self) -> bool:
+        """The last message arrives once more."""
+        return self.offer(self.last) is Verdict.GAP
+
+    def beat(self) -> bool:
+        """A heartbeat arrives."""
+        return self.state.heartbeat(self.server.sent)
+
+    def late(self) -> bool:
+        """Something of a consumer that was given up arrives."""
+        assert self.old is self.server or self.offer(self.old.send()) in {None, Verdict.STALE}
+        return False
+
+    def die(self) -> bool:
+        """The consumer is gone; what it had sent is still on its way."""
+        self.state.abandoned()
+        assert self.offer(self.server.send()) in {None, Verdict.STALE}
+        return True
+
+
+STEPS = {"send": Reader.send, "drop": Reader.drop, "repeat": Reader.repeat, "beat": Reader.beat, "late": Reader.late,
+         "die": Reader.die}  # fmt: skip
+NAMES = ["send", "send", *STEPS]
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=25), st.lists(st.sampled_from(NAMES), max_size=60))
+def test_every_message_is_taken_once_and_in_order(distances: list[int], steps: list[str]) -> None:
+    """Whatever is dropped, repeated, late or gone, what is taken is the stream, without a hole."""
+    stream = [sum(distances[: end + 1]) for end in range(len(distances))]
+    reader = Reader(stream)
+    for step in [*steps, *["send", "beat"] * (2 * len(stream))]:
+        if STEPS[step](reader):
+            reader.old, reader.server = reader.server, reader.renew()
+        assert reader.taken == stream[: len(reader.taken)]
+    assert reader.taken == stream
+    assert reader.state.taken_seq == stream[-1]
 
 
 def test_a_gap_says_what_is_missing() -> None:

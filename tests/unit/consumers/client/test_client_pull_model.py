@@ -264,5 +264,4 @@ class Consuming(RuleBasedStateMachine):
 Consuming.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 
 
-class TestConsuming(Consuming.TestCase):  # type: ignore[misc, name-defined]
-    """Random histories keep the invariants."""
+TestConsuming = Consuming.TestCase

@@ -11,7 +11,7 @@ TIMEOUT = "Request Timeout"
 
 
 def _state(**options: int) -> PullState:
-    return PullState(ConsumeOptions(expires=10, idle_heartbeat=2, **options).plan())  # type: ignore[arg-type]
+    return PullState(ConsumeOptions(expires=10, idle_heartbeat=2, **options).plan())
 
 
 def _pulled(state: PullState, now: float) -> Pull:
