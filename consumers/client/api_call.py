@@ -1,5 +1,6 @@
 """Requests of ``$JS.API`` over a nats-py connection: JSON out, JSON in, errors as this package's tree."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,17 +31,25 @@ _LOST = (
 
 @contextmanager
 def nats_errors(what: str) -> Iterator[None]:
-    """Turn nats-py's errors into this package's; ``what`` names the attempt."""
+    """Turn nats-py's errors into this package's; ``what`` names the attempt.
+
+    A cancellation that came in the block and was lost there is raised at its end: ``asyncio.wait_for`` of Python 3.11
+    loses one that comes together with the answer, and nats-py waits with it.
+    """
+    task = asyncio.current_task()
+    cancelling = task.cancelling() if task else 0
     try:
         yield
     except nats.errors.NoRespondersError as error:
         raise NoResponders(f"{what}: nobody serves it") from error
-    except nats.errors.TimeoutError as error:
+    except TimeoutError as error:
         raise RequestTimeout(f"{what}: no answer in time") from error
-    except _LOST as error:
+    except (*_LOST, OSError) as error:
         raise ConnectionLost(f"{what}: {error}") from error
     except nats.errors.Error as error:
         raise UsageError(f"{what}: {error}") from error
+    if task and task.cancelling() > cancelling:
+        raise asyncio.CancelledError
 
 
 class Api:

@@ -87,6 +87,7 @@ class Consumption:
         try:
             await self._inbox.open()
         except BaseException:
+            await self._inbox.close()
             await self._source.close()
             raise
         await self._group.__aenter__()
@@ -137,6 +138,8 @@ class Consumption:
 
     async def drain(self, *, timeout: float = 10.0) -> None:
         """Ask for nothing more; iteration ends (the callback has had its last) after what has been received."""
+        if self._drained:
+            return
         self._state.on(Event.DRAIN)
         try:
             await self._inbox.drain(timeout)

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from consumers.client.api_call import nats_errors
+from consumers.client.errors import JetStreamError
 
 CLOSE_SECONDS = 2.0
 
@@ -59,21 +59,22 @@ class Inbox:
         self._receive(int(number) if number.isascii() and number.isdigit() else 0, message)
 
     async def drain(self, timeout: float) -> None:
-        """Unsubscribe, and return once all that the server had sent before has been received."""
-        with nats_errors("draining"):
-            try:
+        """Unsubscribe, and return once all that the server had sent before has been received.
+
+        Without a connection nothing more can come: then it unsubscribes, and that is all.
+        """
+        if not self._client.is_connected:
+            await self.close()
+            return
+        if self._subscription is not None:
+            with nats_errors("draining"):
                 async with asyncio.timeout(timeout):
-                    if self._subscription is not None:
-                        await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py left it bare
-            except nats.errors.BadSubscriptionError:
-                return
-            except TimeoutError as error:
-                raise nats.errors.TimeoutError from error
+                    await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py left it bare
 
     async def close(self) -> None:
         """Unsubscribe now; what is on its way is dropped. Says nothing if the connection is gone."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
-            with suppress(nats.errors.Error, TimeoutError, OSError):
+            with suppress(JetStreamError), nats_errors("unsubscribing"):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await subscription.unsubscribe()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from nats.aio.client import Client
 
 from consumers.client import JetStreamContext, StorageType, Stream, StreamConfig
+from consumers.client.errors import MessageNotFound
 
 WAIT_SECONDS = 20.0
 
@@ -33,7 +34,10 @@ async def publish(client: Client, first: int, end: int, size: int = 0) -> None:
         stream = await JetStreamContext(client).get_stream("WORK")
 
         async def stored() -> bool:
-            return int((await stream.get_msg(last_for="work.*", direct=False)).data) >= end - 1
+            try:
+                return int((await stream.get_msg(last_for="work.*", direct=False)).data) >= end - 1
+            except MessageNotFound:
+                return False
 
         await eventually(stored)
 

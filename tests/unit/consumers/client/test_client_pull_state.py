@@ -150,6 +150,16 @@ def test_a_lost_connection_stops_pulls_and_timer_until_it_is_back() -> None:
     assert state.credit_messages == 9, "the status of a lost pull is nobody's"
 
 
+def test_a_refused_pull_leaves_others_their_credit() -> None:
+    """Of two open pulls, the refusal of one takes back that one alone."""
+    state = _state(max_messages=10, threshold_messages=6)
+    _pulled(state, 0)
+    _take(state, 4, 0)
+    assert _pulled(state, 0).batch == 4
+    state.status(2, PullStatus(409, "Exceeded MaxWaiting"), 0)
+    assert (state.credit_messages, state.open_pulls) == (6, 1)
+
+
 def test_a_message_too_large_for_the_room_waits_for_an_empty_buffer() -> None:
     """What may fit into the whole buffer is asked for when it is empty, and not again and again before."""
     state = _state(max_bytes=1000)
@@ -166,6 +176,8 @@ def test_a_message_too_large_for_the_room_waits_for_an_empty_buffer() -> None:
         assert state.pull(0) is None
     state.handed_over(100)
     assert _pulled(state, 0).max_bytes == 1000
+    _take(state, 1, 0, size=900)
+    assert _pulled(state, 0).max_bytes == 900, "from then on as always"
 
 
 def test_a_message_that_never_fits_is_told() -> None:
