@@ -28,7 +28,6 @@ NOT_FOUND: Final = status_block("404 Message Not Found")
 NO_RESULTS: Final = status_block("404 No Results")
 TOO_MANY_RESULTS: Final = status_block("413 Too Many Results")
 PAST_HORIZON: Final = status_block("410 Past History Horizon")
-NO_RESPONDERS: Final = status_block("503")
 POINT_IN_TIME: Final = "silt.point_in_time"
 """Key of the stream's metadata: ``live`` asks for nats-server's own answer to ``up_to_*``, made from what is left."""
 _SECOND: Final = 1_000_000_000
@@ -213,6 +212,11 @@ def one_frame(one: One, message: StoredMessage, reply: bytes, *, wire: Wire = LE
 def status_frame(block: bytes, reply: bytes, *, wire: Wire = LEAF) -> bytes:
     """A reply that is only a header block."""
     return b"%b%b %d %d\r\n%b\r\n" % (wire.with_header, reply, len(block), len(block), block)
+
+
+def no_responders_frame(subject: bytes, reply: bytes, *, wire: Wire = LEAF) -> bytes:
+    """What a server sends in place of an answer when nobody listens to ``subject``."""
+    return status_frame(b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject, reply, wire=wire)
 
 
 def plain_frame(data: bytes, reply: bytes, *, wire: Wire = LEAF) -> bytes:

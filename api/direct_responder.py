@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final, Protocol
 
 from api.direct_get import (
-    NO_RESPONDERS,
     NOT_FOUND,
     PAST_HORIZON,
     TOO_MANY_RESULTS,
     One,
     Past,
     Series,
+    no_responders_frame,
     one_frame,
     past_series,
     plan,
@@ -29,7 +29,7 @@ from conf.limits import MULTI_LAST_SUBJECTS_MAX, READ_QUEUE_MAX
 from delta_store.catalog import Catalog
 from delta_store.payloads import Payloads
 from delta_store.point_in_time import PointInTime
-from delta_store.read_errors import NoSuchStream, PastHorizon, ReadError, TooMany
+from delta_store.read_errors import DamagedData, NoSuchStream, PastHorizon, ReadError, TooMany
 from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.stored_message import StoredMessage
 
@@ -123,7 +123,7 @@ class DirectResponder:
         name, _, key = request.subject.partition(_MARK)[2].partition(b".")
         state = self._store.catalog.streams.get(name.decode("utf-8", "replace"))
         if state is None or not state.config.allow_direct:
-            return status_frame(NO_RESPONDERS, reply)
+            return no_responders_frame(request.subject, reply)
         if key:
             asked = parse_subject(key.decode("utf-8", "replace"), request.header, request.payload)
         else:
@@ -187,7 +187,7 @@ class DirectResponder:
             except TooMany:
                 self._sink.send(status_frame(TOO_MANY_RESULTS, read.reply))
             except NoSuchStream:
-                self._sink.send(status_frame(NO_RESPONDERS, read.reply))
+                self._sink.send(no_responders_frame(b"", read.reply))
             except ReadError as error:
                 self._sink.send(status_frame(status_block(f"500 {error.kind.value}"), read.reply))
             except (ReadsBusy, TimeoutError):
@@ -236,13 +236,21 @@ class DirectResponder:
         await self._send(status_frame(series.end(), read.reply))
 
     async def _load(self, planned: One | Series, seqs: Sequence[int]) -> list[StoredMessage]:
-        """The messages in order; those that are gone meanwhile are left out."""
+        """The messages in order; those that were removed meanwhile are left out.
+
+        Raises ``DamagedData`` when one that is live is nowhere to be found: that must not look like "no message".
+        """
         payloads, stream, stream_id = self._store.payloads, planned.stream, planned.stream_id
         near = payloads.run_now(stream, stream_id, seqs)
         rest = seqs[len(near) :]
         if not rest:
             return near
         found = await self._threads.run(partial(payloads.fetch, stream, stream_id, rest))
+        state = self._store.catalog.streams.get(stream)
+        if state is not None and state.stream_id == stream_id:
+            for seq in rest:
+                if seq not in found and state.index.subject_of(seq) is not None:
+                    raise DamagedData(f"stream {stream}", f"message {seq} is in no file")
         return near + [found[seq] for seq in rest if seq in found]
 
     async def _send(self, frames: bytes) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from api.api_call import ApiRequest, NeedMessage
-from api.direct_get import NO_RESPONDERS, status_frame
+from api.direct_get import no_responders_frame
 from api.direct_responder import Read
 from api.dispatch import dispatch
 from api.gateway_reads import StoredRead
@@ -159,7 +159,7 @@ class Gateway:
             return
         if path.startswith(_NEXT):
             if message.reply:
-                group.replies.append(status_frame(NO_RESPONDERS, message.reply))
+                group.replies.append(no_responders_frame(message.subject, message.reply))
             return
         answer = dispatch(self.catalog, ApiRequest(*message), now_ns=now_ns, rows=group.rows, account=self._account)
         if len(group.rows) > events:

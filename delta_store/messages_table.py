@@ -184,7 +184,7 @@ class MessagesTable:
         return DeltaTable.forPath(self.spark, self.path)
 
     def _files(self) -> DataFrame:
-        """One row per data file: path, stream, subject_partition, size (bytes), rows, seq_max, stream_id_max, ts_max."""
+        """A row per data file: path, stream, subject_partition, size (bytes), rows, seq_max, stream_id_max, ts_max."""
         files = DataFrame(self._snapshot().allFiles().toDF(), self.spark)
         stats = sf.from_json(
             "stats", "numRecords bigint, maxValues struct<seq: bigint, stream_id: bigint, ts_ns: bigint>"

@@ -101,7 +101,7 @@ class RowColumns:
     def rows(self) -> Iterator[Row]:
         """The same rows one by one, with their checksums."""
         for values in zip(*(getattr(self, name) for name in self.__slots__), strict=True):
-            yield Row(*values, crc=checksum(values[5], values[10], values[11]))
+            yield Row._make([*values, checksum(values[5], values[10], values[11])])
 
 
 def checksum(subject: str, headers: bytes | None, data: bytes) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from delta_store.log_follower import LogFollower
 from delta_store.read_errors import FileGone, PastHorizon
 from delta_store.settled_files import MessageFiles
-from delta_store.settled_log import DataFile, Int64s, Snapshot
+from delta_store.settled_log import DataFile, Snapshot
 from delta_store.stored_message import StoredMessage
 from delta_store.watermark import Watermark, Watermarks
 

@@ -17,7 +17,7 @@ from delta_store.settled_log import Int64s
 
 Mask = npt.NDArray[np.bool_]
 END = (1 << 62) - 1
-"""A sequence behind all sequences: the state at END is the newest one, with all that happened after its last message."""
+"""A sequence behind all sequences: the state at END is the newest, with all that happened after its last message."""
 
 
 class Columns(NamedTuple):

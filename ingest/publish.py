@@ -168,14 +168,14 @@ class _Intake:
         subject, payload = run.subjects[place], run.payloads[place]
         found = fields(raw) if raw else {}
         header = stored(raw) if raw else None
-        error = publish_checks.before_msg_id(state, subject, found, reply=reply)
+        header_bytes = len(header or b"")
+        size = header_bytes + len(payload)
+        error = publish_checks.before_msg_id(state, subject, found, bytes_=size, reply=reply)
         msg_id = publish_checks.text(found.get(b"Nats-Msg-Id", b"")) or None
         original = state.dedup.find(msg_id) if msg_id and not error else 0
-        header_bytes = len(header or b"")
         if not error and not original:
-            sizes = (header_bytes, header_bytes + len(payload))
-            size = _OVERHEAD + len(subject.encode()) + len(payload) + (header_bytes + _HEADER_OVERHEAD if header else 0)
-            error = publish_checks.after_msg_id(state, found, header_bytes=sizes[0], bytes_=sizes[1])
+            size += _OVERHEAD + len(subject.encode()) + (_HEADER_OVERHEAD if header else 0)
+            error = publish_checks.after_msg_id(state, found, header_bytes=header_bytes)
             error = error or publish_checks.fullness(state, sid=run.sids[place], size=size)
         if error or original:
             if reply and not state.config.no_ack:

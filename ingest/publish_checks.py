@@ -1,7 +1,7 @@
 """Why a stream refuses a message: nats-server's checks in nats-server's order, decided without changing anything.
 
-The order is that of its standalone publish path (server/stream.go, processJetStreamMsg): features that the stream does
-not have, expectations, the message id, sizes, and only then whether the stream is full. Features that Silt's streams
+The order is that of nats-server 2.15.1, probed: the message's size, features that the stream does not have,
+expectations, the message id, the header's size, and only then whether the stream is full. Features that Silt's streams
 never have give the errors of a stream where they are off.
 """
 
@@ -22,22 +22,24 @@ FAST_BATCH_REPLY = b".$FI"
 """How the reply subject of a message of a fast batch ends."""
 
 
-def before_msg_id(state: StreamState, subject: str, fields: Fields, *, reply: bytes = b"") -> ApiError | None:
-    """What is wrong with a message before its message id is looked at."""
+def before_msg_id(
+    state: StreamState, subject: str, fields: Fields, *, bytes_: int, reply: bytes = b""
+) -> ApiError | None:
+    """What is wrong with a message before its message id is looked at; ``bytes_`` is header block plus payload."""
+    if 0 < state.config.max_msg_size < bytes_:
+        return api_errors.MESSAGE_TOO_LARGE.error
     return (
         _features(state, fields, reply) or _expectations(state, subject, fields) or _schedules(subject, fields) or None
     )
 
 
-def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int, bytes_: int) -> ApiError | None:
-    """What is wrong with a message that is no duplicate; sizes are of header block and header plus payload."""
+def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int) -> ApiError | None:
+    """What is wrong with a message that is no duplicate; the size is the header block's."""
     expected = fields.get(b"Nats-Expected-Last-Msg-Id")
     if expected is not None and text(expected) != state.last_msg_id:
         return api_errors.wrong_last_msg_id(state.last_msg_id)
     if b"Nats-Rollup" in fields:
         return api_errors.rollup_failed("rollup not permitted")
-    if 0 < state.config.max_msg_size < bytes_:
-        return api_errors.MESSAGE_TOO_LARGE.error
     if header_bytes > HEADER_BYTES_MAX:
         return api_errors.HEADER_TOO_LARGE.error
     ttl = fields.get(b"Nats-TTL")

@@ -77,6 +77,8 @@ class ModelStream:
 
     def publish(self, subject: str, *, sizes: tuple[int, int], headers: dict[str, str], now_ns: int) -> Outcome:
         """Publish one message; ``sizes`` are those of header block and payload."""
+        if 0 < self.config.max_msg_size < sum(sizes):
+            return Outcome(error=10054)
         error = self._expectation(subject, headers)
         if error:
             return Outcome(error=error)
@@ -86,8 +88,6 @@ class ModelStream:
             return Outcome(seq=original, duplicate=True)
         if headers.get("Nats-Expected-Last-Msg-Id", self.last_msg_id) != self.last_msg_id:
             return Outcome(error=10070)
-        if 0 < self.config.max_msg_size < sum(sizes):
-            return Outcome(error=10054)
         size = 30 + len(subject.encode()) + sum(sizes) + (4 if sizes[0] else 0)
         if self._full(subject, size):
             return Outcome(error=10077)

@@ -1,5 +1,6 @@
 """``silt sql``: ask the tables."""
 
+import logging
 from contextlib import chdir
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -24,10 +25,16 @@ def sql(
     """
     from delta_store.sql_views import run_sql
 
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark tells each error twice
     try:
         with TemporaryDirectory(prefix="silt-sql-") as folder, chdir(folder):  # Spark leaves things where it stands
             answer = run_sql(data, query)
     except Exception as error:  # noqa: BLE001 - whatever Spark says of the statement is shown to the user
-        typer.echo(f"silt sql: {error}", err=True)
+        typer.echo(f"silt sql: {_without_plan(str(error))}", err=True)
         raise typer.Exit(Exit.FAILED) from None
     Output(output).table(answer.columns, answer.rows)
+
+
+def _without_plan(text: str) -> str:
+    """Spark's message as far as it is for people: query plans come after it."""
+    return text.strip().partition(";\n")[0].partition("\n\tat ")[0]

@@ -214,7 +214,7 @@ def test_headers_are_kept_byte_for_byte(raw: bytes, kept: bytes | None) -> None:
 
 
 def test_sizes() -> None:
-    """max_msg_size counts header and payload as stored; the header has its own bound, checked after it."""
+    """max_msg_size counts header and payload as stored and is looked at first; the header has its own bound."""
     publisher = Publisher(StreamConfig("M", ("m.>",), max_msg_size=100), StreamConfig("S", ("s.>",)))
     too_large = failed(400, 10054, "message size exceeds maximum allowed", "M")
     header, long_header = block(("a", "b")), block(("a", "y" * 65_600))
@@ -223,9 +223,8 @@ def test_sizes() -> None:
     assert publisher(b"m.1", header, b"x" * (101 - len(header))) == too_large
     assert publisher(b"m.1", header, b"x" * (100 - len(header))) == b'{"stream":"M","seq":2}'
     assert publisher(b"m.1", long_header) == too_large
-    assert publisher(b"m.1", block(("Nats-Rollup", "sub")), b"x" * 101) == failed(
-        500, 10111, "rollup not permitted", "M"
-    )
+    assert publisher(b"m.1", block(("Nats-Rollup", "sub")), b"x" * 101) == too_large
+    assert publisher(b"m.1", block(("Nats-Expected-Stream", "NO")), b"x" * 101) == too_large
     assert publisher(b"m.1", block(("Nats-TTL", "abc")), b"x" * 101) == too_large
     assert publisher(b"m.1", block(("Nats-Request-Info", "a" * 50)), b"x" * 50) == b'{"stream":"M","seq":3}'
     assert publisher(b"s.1", long_header) == failed(400, 10097, "header size exceeds maximum allowed of 64k")
