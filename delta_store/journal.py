@@ -140,7 +140,7 @@ class Journal(JournalReader):
     @property
     def checkpoint_is_due(self) -> bool:
         """Whether enough was committed since the last checkpoint for another one."""
-        return self._upkeep.is_due(self.version)
+        return self._upkeep.is_due(self.version, len(self._state.live))
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version, without holding up commits; returns its version."""
@@ -153,11 +153,15 @@ class Journal(JournalReader):
     def cleanup(self, *, keep_from: int | None = None, min_age_seconds: float = JOURNAL_LOG_KEEP_SECONDS) -> int:
         """Delete log entries behind the checkpoint before the newest; returns their number.
 
-        ``keep_from`` is the oldest version whose entry a reader still needs; ``min_age_seconds`` the least age of
-        the checkpoint that makes up for them.
+        Never those of files that are still in the table: a settle job that lags is not overtaken. ``keep_from`` is
+        the oldest version whose entry another reader needs; ``min_age_seconds`` the least age of the checkpoint that
+        makes up for the deleted entries.
         """
         with self._upkeep_lock:
             self._check_owner()
+            with self._lock:
+                oldest = next((file.version for file in self._state.live.values()), self.version + 1) - 1
+            keep_from = oldest if keep_from is None else min(keep_from, oldest)
             return self._upkeep.clean_log(keep_from=keep_from, min_age_seconds=min_age_seconds)
 
     def delete_removed(self, *, grace_seconds: float = JOURNAL_REMOVE_GRACE_SECONDS) -> int:

@@ -7,6 +7,7 @@ from the checkpoint before the newest one on, so that a damaged newest checkpoin
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from typing import Final
 
 from conf.clock import Clock
 from conf.limits import JOURNAL_CHECKPOINT_COMMITS
@@ -16,6 +17,8 @@ from delta_store.journal_errors import NotStored
 from delta_store.journal_log import LoadedLog, path_of
 from delta_store.log_entry import LOG_FOLDER, entry_name, file_version
 from delta_store.storage import Blob, Storage
+
+_CHECKPOINTS_BETWEEN_MAX: Final = 8
 
 
 class JournalUpkeep:
@@ -50,10 +53,10 @@ class JournalUpkeep:
             self.checkpoint(snapshot)
             self._storage.delete(path_of(name) for name in names if name != checkpoint_name(snapshot.version))
 
-    def is_due(self, version: int) -> bool:
-        """Whether enough was committed since the last checkpoint."""
+    def is_due(self, version: int, live_files: int) -> bool:
+        """Whether enough was committed since the last checkpoint: in proportion to what the next one costs."""
         last = self._checkpoints[-1][0] if self._checkpoints else 0
-        return version - last >= JOURNAL_CHECKPOINT_COMMITS
+        return version - last >= max(JOURNAL_CHECKPOINT_COMMITS, live_files // 2)
 
     def checkpoint(self, snapshot: Snapshot) -> int:
         """Write a checkpoint of the snapshot, durably; returns its version. A failure leaves the log as it was."""
@@ -64,25 +67,26 @@ class JournalUpkeep:
             self._checkpoints.append((snapshot.version, self._clock.monotonic()))
         return snapshot.version
 
-    def clean_log(self, *, keep_from: int | None, min_age_seconds: float) -> int:
+    def clean_log(self, *, keep_from: int, min_age_seconds: float) -> int:
         """Delete log entries and checkpoints that no reader needs any more; returns the number of entries deleted.
 
-        Kept: everything from the newest checkpoint that is neither the last one, nor younger than
-        ``min_age_seconds``, nor above ``keep_from``.
+        Kept: the newest checkpoint that is neither the last one, nor younger than ``min_age_seconds``, nor above
+        ``keep_from``, and every entry from it on. While ``keep_from`` lags, the checkpoints after it are thinned out:
+        their number is bounded, and there is one not far below wherever ``keep_from`` gets to.
         """
         oldest_time = self._clock.monotonic() - min_age_seconds
-        usable = [version for version, made in self._checkpoints[:-1] if made <= oldest_time]
-        if keep_from is not None:
-            usable = usable[: bisect_right(usable, keep_from)]
-        if not usable:
-            return 0
-        base, first = usable[-1], self._oldest_entry
+        old = [version for version, made in self._checkpoints[:-1] if made <= oldest_time]
+        usable, first = old[: bisect_right(old, keep_from)], self._oldest_entry
+        base = usable[-1] if usable else first
         if base > first:
             self._storage.delete(path_of(entry_name(version)) for version in range(first, base))
             self._oldest_entry = base
-        old = [version for version, _ in self._checkpoints if version < base]
-        self._storage.delete(path_of(checkpoint_name(version)) for version in old)
-        self._checkpoints = self._checkpoints[len(old) :]
+        between = [version for version in old if version > base]
+        dropped = {version for version in old if version < base}
+        if len(between) > _CHECKPOINTS_BETWEEN_MAX:
+            dropped.update(between[::2])
+        self._storage.delete(path_of(checkpoint_name(version)) for version in sorted(dropped))
+        self._checkpoints = [point for point in self._checkpoints if point[0] not in dropped]
         return max(0, base - first)
 
     def doom(self, names: Iterable[str]) -> None:

@@ -134,6 +134,7 @@ def test_an_owner_that_slept_through_a_cleanup_is_fenced(tmp_path: Path) -> None
         if seq in {20, 30}:
             new.checkpoint()
         clock.seconds += 30
+    new.truncate(settled_to(35))
     new.cleanup()
     assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
     with pytest.raises(Fenced) as caught:
@@ -141,7 +142,7 @@ def test_an_owner_that_slept_through_a_cleanup_is_fenced(tmp_path: Path) -> None
     assert caught.value.found_epoch == new.epoch
     assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
     new.commit(group(40))
-    assert sequences(reader(tmp_path).live_rows()) == list(range(1, 41))
+    assert sequences(reader(tmp_path).live_rows()) == list(range(36, 41))
 
 
 def test_claims_at_the_same_time_get_epochs_of_their_own(tmp_path: Path) -> None:
@@ -253,9 +254,9 @@ def test_checkpoints_and_cleanup_keep_the_log_short(tmp_path: Path) -> None:
         if seq % 10 == 0:
             journal.checkpoint()
             journal.cleanup(min_age_seconds=20)
-            assert len(_log(tmp_path)) <= 10 + 20 + 10 + 5
-        if seq % 50 == 0:
+            assert len(_log(tmp_path)) <= 70
             journal.truncate(settled_to(seq - 20))
+        if seq % 50 == 0:
             assert through_delta_rs(tmp_path) == list(range(seq - 19, seq + 1))
             assert sequences(reader(tmp_path).live_rows()) == list(range(seq - 19, seq + 1))
         for version, rows in follower.tail(next_version):
@@ -270,23 +271,46 @@ def test_checkpoints_and_cleanup_keep_the_log_short(tmp_path: Path) -> None:
 
 
 def test_cleanup_leaves_what_a_reader_still_needs(tmp_path: Path) -> None:
-    """Entries from ``keep_from`` on stay, and a checkpoint before them."""
+    """Entries from ``keep_from`` on stay, and a checkpoint before them; those of files in the table stay anyway."""
     clock = SteppedClock()
     journal = open_journal(tmp_path, clock)
     for seq in range(1, 61):
         journal.commit(group(seq))
         if seq % 10 == 0:
             journal.checkpoint()
-    clock.seconds += 9
-    assert journal.cleanup(min_age_seconds=10) == 0
     clock.seconds += 100
+    assert journal.cleanup() == 0
+    journal.truncate(settled_to(57))
+    assert journal.cleanup(min_age_seconds=101) == 0
     assert journal.cleanup(keep_from=5) == 0
     assert journal.cleanup(keep_from=25) == 21
     assert sequences(reader(tmp_path).tail(25)) == list(range(24, 61))
+    assert _checkpoints(tmp_path) == [checkpoint_name(version) for version in (21, 31, 41, 51, 61)]
     assert journal.cleanup() == 30
     assert journal.cleanup() == 0
     with pytest.raises(ReadOvertaken):
         list(reader(tmp_path).tail(25))
+
+
+def test_a_reader_that_never_comes_on_costs_few_checkpoints(tmp_path: Path) -> None:
+    """They are thinned out while entries must stay; once it comes on, the log is short again."""
+    clock = SteppedClock()
+    journal = open_journal(tmp_path, clock)
+    for seq in range(1, 101):
+        journal.commit(group(seq))
+        journal.checkpoint()
+        clock.seconds += 100
+        journal.cleanup()
+        assert len(_checkpoints(tmp_path)) <= 12
+    assert (tmp_path / LOG_FOLDER / entry_name(2)).exists()
+    journal.truncate(settled_to(90))
+    journal.cleanup()
+    assert len(_log(tmp_path)) < 50
+    assert sequences(reader(tmp_path).live_rows()) == list(range(91, 101)) == through_delta_rs(tmp_path)
+
+
+def _checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / LOG_FOLDER).glob("*.checkpoint.parquet"))
 
 
 def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
@@ -299,12 +323,12 @@ def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
         if seq % 10 == 0:
             journal.checkpoint()
     clock.seconds += 100
-    journal.truncate(settled_to(15))
-    journal.cleanup()
+    journal.truncate(settled_to(25))
+    assert journal.cleanup() == 21
     with pytest.raises(ReadOvertaken):
         follower.refresh()
     follower.reload()
-    assert sequences(follower.live_rows()) == list(range(16, 41))
+    assert sequences(follower.live_rows()) == list(range(26, 41))
     journal.commit(group(41))
     assert sequences(follower.tail(follower.version + 1)) == [41]
 
