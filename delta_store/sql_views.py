@@ -5,6 +5,7 @@ A view shows what JetStream would show, settled or not: the journal's version is
 Views keep the versions they were registered with; registering again shows what has come since.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +33,7 @@ FUNCTION_COLUMNS = (
     "subject STRING, seq BIGINT, time TIMESTAMP, ts_ns BIGINT, headers BINARY, data BINARY, text STRING, size BIGINT"
 )
 _BOUNDS = "stream STRING, stream_id BIGINT, up_to_seq BIGINT, max_age BIGINT"
+_ASKS_FOR_NAMES = re.compile(r"\s*(show|describe|desc)\b", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,23 +62,26 @@ def run_sql(data_dir: str | Path, statement: str) -> SqlAnswer:
 def query(spark: SparkSession, data_dir: str | Path, statement: str) -> DataFrame:
     """One statement over the streams as they are now. Names may be quoted in backticks or double quotes."""
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
-    register(spark, data_dir)
+    register(spark, data_dir, asked=None if _ASKS_FOR_NAMES.match(statement) else statement)
     return spark.sql(statement)
 
 
-def register(spark: SparkSession, data_dir: str | Path) -> list[str]:
+def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = None) -> list[str]:
     """Make (or renew) a temporary view of each stream, ``silt_streams`` and ``multi_last``; returns the streams.
 
-    A stream that is called ``silt_streams`` has no view of its own.
+    With ``asked``, a statement, only what it can name is made: thousands of views take a while. A stream that is
+    called ``silt_streams`` has no view of its own.
     """
+    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
+    spark.udtf.register(TABLE_FUNCTION, _table_function(str(data_dir)))
     pinned = pin(spark, str(data_dir))
     heads = pinned.rows.where(sf.col("subject_partition") == EVENTS_PARTITION).transform(existing_streams).collect()
     for head in heads:
-        if head["stream"] != STREAMS_VIEW:
+        if head["stream"] != STREAMS_VIEW and (asked is None or head["stream"] in asked):
             _stream_rows(pinned.rows, [head]).transform(as_messages).createOrReplaceTempView(_quoted(head["stream"]))
-    settled = {name: mark.seq for name, mark in pinned.watermarks.items()}
-    _streams(pinned, heads, settled).createOrReplaceTempView(STREAMS_VIEW)
-    spark.udtf.register(TABLE_FUNCTION, _table_function(str(data_dir)))
+    if asked is None or STREAMS_VIEW in asked:
+        settled = {name: mark.seq for name, mark in pinned.watermarks.items()}
+        _streams(pinned, heads, settled).createOrReplaceTempView(STREAMS_VIEW)
     return sorted(head["stream"] for head in heads)
 
 

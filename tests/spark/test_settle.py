@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 
 from delta_store.journal_start import starting_version
 from delta_store.messages_table import MessagesTable, PositionLost
@@ -126,6 +127,27 @@ def test_a_second_committer_is_noticed(store: MakeStore) -> None:
     with pytest.raises(PositionLost):
         here.table.append(rows, CommitNote(Op.APPEND, stale.watermarks, stale.note.batch + 1))
     assert here.settled_seqs("A") == [1, 2]
+
+
+@pytest.mark.parametrize("landed", [False, True])
+def test_killed_around_an_append(store: MakeStore, monkeypatch: pytest.MonkeyPatch, landed: bool) -> None:
+    """Whether or not an append landed before the job failed, the next start adds each row once."""
+    here = store()
+    here.create("A")
+    here.publish("A", "x")
+    append = MessagesTable.append
+
+    def failing(table: MessagesTable, rows: DataFrame, note: CommitNote) -> None:
+        if landed:
+            append(table, rows, note)
+        raise OSError("the answer is lost")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MessagesTable, "append", failing)
+        with pytest.raises(Exception, match="the answer is lost"):
+            here.settle()
+    here.settle()
+    assert here.settled_seqs("A") == [1]
 
 
 def test_replayed_rows_are_sifted(store: MakeStore) -> None:

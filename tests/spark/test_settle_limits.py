@@ -4,9 +4,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
+from delta_store import maintenance, messages_table
 from delta_store.catalog import Catalog
+from delta_store.records import Row
 from delta_store.settled import SettledTable
 from delta_store.watermark import Op
 from tests.spark.store import SECOND, Store
@@ -90,23 +93,24 @@ def test_an_erased_message_leaves_the_disk(store: MakeStore) -> None:
     assert sorted(Path(uri.removeprefix("file://")) for uri in live) == sorted(map(Path, on_disk))
 
 
-def test_compaction_changes_no_row(store: MakeStore) -> None:
+def test_compaction_changes_no_row(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small files become few; rows, watermarks and the other engine's view stay as they were."""
+    monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 3)
     here = store()
     here.create("A")
-    for _ in range(16):
+    for _ in range(3):
         here.publish("A", "x")
         here.settle()
     before = here.settled("A", "*")
     with here.sink.lock:
         assert here.maintenance.compact(here.sink.progress()) >= 1
     assert here.settled("A", "*") == before
-    assert delta_rs_seqs(here, "A") == list(range(1, 17))
+    assert delta_rs_seqs(here, "A") == [1, 2, 3]
     [folder] = [one for one in here.table.folders() if one.subject_partition == "A.x"]
     assert folder.files == 1
     here.publish("A", "x")
     here.settle(fresh=True)
-    assert here.settled_seqs("A") == list(range(1, 18))
+    assert here.settled_seqs("A") == [1, 2, 3, 4]
 
 
 def test_killed_between_append_and_limits(store: MakeStore) -> None:
@@ -164,22 +168,25 @@ def test_old_events_are_forgotten(store: MakeStore) -> None:
     assert json.loads(bytes(rows[0]["data"]))["config"]["max_msgs"] == 13
 
 
-def test_readers_find_watermarks_after_every_kind_of_commit(store: MakeStore) -> None:
+def test_readers_find_watermarks_after_every_kind_of_commit(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateway's reader sees the same watermarks after append, limits, compaction, checkpoint and vacuum."""
+    monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 2)
+    monkeypatch.setattr(messages_table, "CHECKPOINT_EVERY_COMMITS", 4)
     here = store(horizon_seconds=0)
     here.create("KV", max_msgs_per_subject=1)
-    for _ in range(17):
+    here.create("LOG")
+    for _ in range(2):
         here.publish("KV", "k")
+        here.publish("LOG", "x")
         here.settle()
-        here.maintenance.run_due()
+    here.maintenance.run_due()
+    assert list((here.data / "messages" / "_delta_log").glob("*.checkpoint*.parquet"))
     reader = SettledTable(str(here.data / "messages"))
     reader.refresh()
     assert reader.watermarks == here.catalog.positions()
 
 
-def _as_row(values: dict[str, object]) -> object:
-    from delta_store.records import Row
-
+def _as_row(values: dict[str, object]) -> Row:
     wanted = {name: values[name] for name in Row._fields}
     binary = {name: bytes(wanted[name]) if wanted[name] is not None else None for name in ("headers", "data")}
     return Row(**(wanted | binary))
