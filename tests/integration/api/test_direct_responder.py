@@ -136,9 +136,13 @@ def test_what_nobody_serves_has_no_responders(tmp_path: Path) -> None:
     stored(tmp_path)
 
     async def use(responder: DirectResponder, sink: Collected, replica: Replica) -> None:
-        for number, name in enumerate((b"NONE", b"CLOSED", b"CLOSED.c")):
-            responder.respond([Message(b"$JS.API.DIRECT.GET." + name, b"o%d" % number, b"", b'{"seq":1}')])
-        assert list(sink.frames.values()) == [b"HMSG o%d 16 16\r\nNATS/1.0 503\r\n\r\n\r\n" % one for one in range(3)]
+        expected = []
+        for name in (b"NONE", b"CLOSED", b"CLOSED.c"):
+            subject = b"$JS.API.DIRECT.GET." + name
+            responder.respond([Message(subject, name, b"", b'{"seq":1}')])
+            block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
+            expected.append(b"HMSG %b %d %d\r\n%b\r\n" % (name, len(block), len(block), block))
+        assert list(sink.frames.values()) == expected
         assert responder.answer(Message(b"$JS.API.DIRECT.GET.S", b"", b"", b'{"seq":5}')) is None
 
     over(tmp_path, use, 1 << 30)
