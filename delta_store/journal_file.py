@@ -8,7 +8,7 @@ altered after they were written are reported, never returned as rows.
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -54,6 +54,8 @@ class EncodedFile(NamedTuple):
 
 def encode(rows: RowColumns) -> EncodedFile:
     """Build the Parquet file of a group; ``rows`` must not be empty and each stream's rows must be in order."""
+    times = _integers(rows.ts_ns)
+    msg_ids, headers = pa.array(rows.msg_id, pa.string()), pa.array(rows.headers, pa.binary())
     columns = [
         _strings(rows.stream),
         _integers(rows.stream_id),
@@ -61,11 +63,11 @@ def encode(rows: RowColumns) -> EncodedFile:
         _integers(rows.event_no),
         _strings(rows.kind),
         pa.array(rows.subject, pa.string()),
-        _integers(rows.ts_ns),
-        pa.array(rows.msg_id, pa.string()),
+        times,
+        msg_ids,
         _integers(rows.first_seq),
         _integers(rows.evicts),
-        pa.array(rows.headers, pa.binary()),
+        headers,
         pa.array(rows.data, pa.binary()),
         _integers(checksums(rows)),
     ]
@@ -82,7 +84,8 @@ def encode(rows: RowColumns) -> EncodedFile:
     )
     body = sink.getvalue()
     spans = spans_of(rows)
-    return EncodedFile(body, len(rows), crc32(body), spans, _stats(rows, spans))
+    nulls = {"msg_id": msg_ids.null_count, "headers": headers.null_count}
+    return EncodedFile(body, len(rows), crc32(body), spans, _stats(spans, times, _NO_NULLS | nulls))
 
 
 def decode(body: pa.Buffer | bytes, *, size: int, checksum: int) -> RowColumns:
@@ -155,24 +158,24 @@ def _strings(values: Sequence[str]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _stats(rows: RowColumns, spans: Sequence[Span]) -> str:
+def _stats(spans: Sequence[Span], times: pa.Array, nulls: Mapping[str, int]) -> str:
+    ts_ns = np.asarray(times)
     low: dict[str, Any] = {
         "stream": min(span.stream for span in spans),
         "stream_id": min(span.stream_id for span in spans),
         "seq": min(span.first_seq for span in spans),
         "event_no": min(span.first_event for span in spans),
-        "ts_ns": min(rows.ts_ns),
+        "ts_ns": int(ts_ns.min()),
     }
     high: dict[str, Any] = {
         "stream": max(span.stream for span in spans),
         "stream_id": max(span.stream_id for span in spans),
         "seq": max(span.last_seq for span in spans),
         "event_no": max(span.last_event for span in spans),
-        "ts_ns": max(rows.ts_ns),
+        "ts_ns": int(ts_ns.max()),
     }
-    nulls = _NO_NULLS | {"msg_id": rows.msg_id.count(None), "headers": rows.headers.count(None)}
     return json.dumps(
-        {"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls}, separators=(",", ":")
+        {"numRecords": len(times), "minValues": low, "maxValues": high, "nullCount": nulls}, separators=(",", ":")
     )
 
 
