@@ -5,13 +5,14 @@ the TOML file that ``SILT_CONFIG`` names, then here. What can not be chosen is i
 """
 
 import os
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+_PREFIX = "SILT_"
 CONFIG_VARIABLE = "SILT_CONFIG"
 NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "SILT_DATA"})
 """Variables of ours that name files and folders, not settings."""
@@ -100,20 +101,8 @@ class History(_Section):
     horizon_seconds: float = Field(default=7 * 24 * 3600.0, ge=0)
 
 
-class _Toml(TomlConfigSettingsSource):
-    """The file that ``SILT_CONFIG`` names; a missing file is an error, no variable is none."""
-
-    def __init__(self, settings_cls: type[BaseSettings]) -> None:
-        named = os.environ.get(CONFIG_VARIABLE)
-        if named is not None and not Path(named).is_file():
-            raise ConfigMissing(f"{CONFIG_VARIABLE} names {named}, which is no file")
-        super().__init__(settings_cls, toml_file=named)
-
-
-class Settings(BaseSettings):
-    """All settings of all processes; made once at the start of each."""
-
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="SILT_", env_nested_delimiter="__")
+class Settings(_Section):
+    """All settings of all processes; made once at the start of each by :func:`load_settings`."""
 
     nats: Nats = Nats()
     journal: Journal = Journal()
@@ -122,37 +111,51 @@ class Settings(BaseSettings):
     http: Http = Http()
     history: History = History()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then environment, then the TOML file."""
-        del dotenv_settings, file_secret_settings
-        return init_settings, env_settings, _Toml(settings_cls)
 
+def load_settings(**sections: Mapping[str, Any]) -> Settings:
+    """The settings of this process; arguments win over the environment, and that over the file.
 
-def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """The ``SILT_…`` variables that set nothing, sorted."""
-    sections = {name.upper(): field.annotation for name, field in Settings.model_fields.items()}
-    known = NOT_SETTINGS | {f"SILT_{section}" for section in sections}
-    for section, model in sections.items():
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            known |= {f"SILT_{section}__{name.upper()}" for name in model.model_fields}
-    ours = {name for name in environment if name.startswith("SILT_") and not name.startswith(FAILPOINT_PREFIX)}
-    return sorted(name for name in ours if name.upper() not in known)
-
-
-def load_settings(**sections: Any) -> Settings:
-    """The settings of this process; arguments are whole sections and win over the rest.
-
-    Raises :class:`UnknownSetting`, :class:`ConfigMissing` or pydantic's ``ValidationError``.
+    Raises :class:`UnknownSetting`, :class:`ConfigMissing`, ``tomllib.TOMLDecodeError`` or pydantic's
+    ``ValidationError``.
     """
-    unknown = unknown_variables(os.environ)
+    chosen: dict[str, Any] = {}
+    for source in (_from_file(os.environ.get(CONFIG_VARIABLE)), _from_environment(os.environ), sections):
+        for section, values in source.items():
+            whole = isinstance(values, Mapping)
+            chosen[section] = {**chosen.get(section, {}), **values} if whole else values
+    return Settings.model_validate(chosen)
+
+
+def _from_file(name: str | None) -> Mapping[str, Any]:
+    """The TOML file's content; no name is no file, but a name must lead to one."""
+    if name is None:
+        return {}
+    try:
+        text = Path(name).read_text()
+    except OSError as error:
+        raise ConfigMissing(f"{CONFIG_VARIABLE} names {name}, which can't be read: {error.strerror}") from error
+    return tomllib.loads(text)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    """``SILT_HTTP__PORT=8080`` as ``{"http": {"port": "8080"}}``; raises :class:`UnknownSetting`."""
+    chosen: dict[str, dict[str, str]] = {}
+    unknown: list[str] = []
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(_PREFIX) or variable in NOT_SETTINGS or variable.startswith(FAILPOINT_PREFIX):
+            continue
+        section, _, name = variable.removeprefix(_PREFIX).lower().partition("__")
+        if name in _names(section):
+            chosen.setdefault(section, {})[name] = value
+        else:
+            unknown.append(variable)
     if unknown:
         raise UnknownSetting(f"no such setting: {', '.join(unknown)}")
-    return Settings(**sections)
+    return chosen
+
+
+def _names(section: str) -> Collection[str]:
+    """The settings of a section; empty when there is no such section."""
+    field = Settings.model_fields.get(section)
+    model = None if field is None else field.annotation
+    return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else ()

@@ -14,6 +14,8 @@ def run() -> None:
         sys.argv = ["silt gateway", *sys.argv[2:]]
         runpy.run_module("api.gateway_main", run_name="__main__", alter_sys=True)
         return
+    from tomllib import TOMLDecodeError
+
     from pydantic import ValidationError
 
     from api.cli.app import app
@@ -22,7 +24,7 @@ def run() -> None:
 
     try:
         app(prog_name="silt")
-    except (UnknownSetting, ConfigMissing) as error:
+    except (UnknownSetting, ConfigMissing, TOMLDecodeError) as error:
         sys.exit(_usage(str(error), Exit.USAGE))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors())
