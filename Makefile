@@ -55,7 +55,7 @@ test-power-loss: setup ## power cuts on a loop device (needs root)
 check: setup ## what must hold before a commit: lint, format, types, import rules, the code's own shape
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from api.responder_links import CLIENT_QUEUE_GROUP
 from ingest.client_link import ClientLink, Handler
 from ingest.leaf_link import LeafLink
 
 DIRECT_GET_QUEUE: Final = b"_sys_"
-"""Queue group of all who answer Direct Get: nats-server's own name for it."""
+"""Queue group of all who answer Direct Get over a leaf link: nats-server's own name for it."""
 _ENDPOINTS: Final = ("*", "STREAM.>", "CONSUMER.>", "ACCOUNT.>", "META.>", "SERVER.>")
 _DENIED: Final = ("$KV.", "$OBJ.")
 
@@ -35,7 +36,8 @@ class LinkSubjects:
         """Take in the API's requests."""
         for subject, queue in self._api_subjects():
             if self.client is not None and not self.domain:
-                self.client.subscribe(subject.encode(), queue, self.handler)
+                # nats-server refuses its own group's name to clients.
+                self.client.subscribe(subject.encode(), queue and CLIENT_QUEUE_GROUP, self.handler)
             else:
                 self.leaf.subscribe(subject.encode(), queue)
 

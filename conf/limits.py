@@ -89,7 +89,7 @@ REMOVAL_RANGES_MAX = 50_000
 
 # --- settling: ours ---
 SETTLE_MSG_IDS_MAX = 4_000_000
-"""Message ids that the settle job remembers as hashes (16 bytes each) to notice a repeat that the gateway let through."""
+"""Message ids that the settle job remembers as hashes (16 bytes each) to notice a repeat that the gateway missed."""
 SETTLE_FILES_PER_BATCH = 1_000
 SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes that one settle batch takes in: it is held in memory while it is looked at and written."""

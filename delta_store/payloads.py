@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from delta_store.journal_tail import JournalTail
+from delta_store.read_ahead import ReadAhead
 from delta_store.read_errors import FileGone
 from delta_store.records import RowColumns
 from delta_store.settled import SettledTable
@@ -25,6 +26,7 @@ class Payloads:
         self._settled = settled
         self._journal = journal
         self.tail = TailCache(tail_bytes)
+        self._ahead = ReadAhead()
 
     def stored(self, rows: RowColumns, *, payload_bytes: int | None = None) -> None:
         """Keep rows that are durable now; they must not change any more."""
@@ -32,11 +34,19 @@ class Payloads:
 
     def now(self, stream: str, stream_id: int, seq: int) -> StoredMessage | None:
         """The message if it is in memory."""
-        return self.tail.get(stream, stream_id, seq)
+        return self.tail.get(stream, stream_id, seq) or self._ahead.get(stream_id, seq)
 
     def run_now(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StoredMessage]:
         """The messages of ascending sequences up to the first that is not in memory."""
-        return self.tail.run(stream, stream_id, seqs)
+        wanted = list(seqs)
+        found = self.tail.run(stream, stream_id, wanted)
+        while len(found) < len(wanted):
+            rest = wanted[len(found) :]
+            more = self._ahead.run(stream_id, rest) or self.tail.run(stream, stream_id, rest)
+            if not more:
+                break
+            found += more
+        return found
 
     def fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
@@ -45,12 +55,21 @@ class Payloads:
 
         ``subjects``, when given, are those of the wanted messages and let files be passed over. Raises ``DamagedData``.
         """
+        further = self._ahead.further(stream_id, seqs) if subjects is None and seqs else range(0)
+        found = self._fetch(stream, stream_id, seqs, further=further, subjects=subjects)
+        self._ahead.keep(stream_id, found)
+        return found
+
+    def _fetch(
+        self, stream: str, stream_id: int, seqs: Sequence[int], *, further: range, subjects: Iterable[str] | None
+    ) -> dict[int, StoredMessage]:
+        """``seqs`` must be tried again while some are missing, ``further`` ones are welcome."""
         names = None if subjects is None else list(subjects)
         found: dict[int, StoredMessage] = {}
         for attempt in range(_TRIES):
             if attempt or self._settled.version < 0:
                 self._settled.refresh()
-            missing = [seq for seq in seqs if seq not in found]
+            missing = [seq for seq in (*seqs, *further) if seq not in found]
             mark = self._settled.watermarks.get(stream)
             settled_seq = mark.seq if mark is not None and mark.stream_id == stream_id else 0
             settled = [seq for seq in missing if seq <= settled_seq]

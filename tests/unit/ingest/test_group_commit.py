@@ -43,9 +43,7 @@ def decide(committer: GroupCommitter, seq: int | None, reply: bytes) -> None:
 
 def committer_of(disk: Disk, executor: ThreadPoolExecutor | None = None) -> GroupCommitter:
     """A committer on this disk."""
-    return GroupCommitter(
-        disk.commit, disk.release, marks=lambda rows: {"S": {"seq": rows.seq[-1]}}, executor=executor
-    )
+    return GroupCommitter(disk.commit, disk.release, marks=lambda rows: {"S": {"seq": rows.seq[-1]}}, executor=executor)
 
 
 async def running(committer: GroupCommitter, script: Callable[[], None]) -> None:
@@ -109,8 +107,7 @@ def test_what_comes_during_a_commit_makes_the_next_group() -> None:
             async with asyncio.TaskGroup() as tasks:
                 task = tasks.create_task(committer.run())
                 decide(committer, 1, b"ack 1")
-                while not started.is_set():
-                    await asyncio.sleep(0.001)
+                assert await asyncio.get_running_loop().run_in_executor(None, started.wait, 5)
                 decide(committer, 2, b"ack 2")
                 decide(committer, 3, b"ack 3")
                 decide(committer, None, b"info")
