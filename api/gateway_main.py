@@ -41,7 +41,7 @@ from delta_store.store_lock import StoreLock, StoreLocked
 from delta_store.stores_open import open_stores
 from ingest.client_link import ClientLink, ClientOptions
 from ingest.credentials import CredentialSource, TlsOptions
-from ingest.group_commit import GroupCommitter
+from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.link import LinkStatus, parse_endpoints
@@ -208,7 +208,9 @@ class _Process:
             self.gateway.release,
             marks=self._marks,
             executor=None if stores.local else threads,
-            interval_seconds=settings.journal.commit_interval_ms / 1000,
+            pace=Pace(
+                settings.journal.commit_interval_ms / 1000, settings.journal.commit_rows, settings.journal.commit_bytes
+            ),
         )
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)

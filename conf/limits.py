@@ -30,8 +30,6 @@ API_LEVEL = 5
 INTAKE_MESSAGES_MAX = 100_000
 INTAKE_BYTES_MAX = 128 * MIB
 
-GROUP_ROWS_ENOUGH = 2_000
-"""Rows at which a group is committed though more keeps coming: a commit's fixed cost is small beside theirs."""
 COMMIT_RETRY_SECONDS = 0.25
 """Pause before a group that found the disk full is committed again; publishes are refused meanwhile."""
 

@@ -48,9 +48,6 @@ class Nats(_Section):
     tls_certificate_file: Path | None = None
     tls_key_file: Path | None = None
     connect_timeout_seconds: float = Field(default=2.0, gt=0)
-    reconnect_wait_min_seconds: float = Field(default=0.01, gt=0)
-    reconnect_wait_max_seconds: float = Field(default=0.04, gt=0)
-    """Kept short: a link must be attached within 50 ms of the server's listener opening."""
 
 
 class Journal(_Section):
@@ -58,11 +55,9 @@ class Journal(_Section):
 
     commit_interval_ms: float = Field(default=0.0, ge=0)
     """Least time between two commits: 0 on local disk, about 100 on an object store."""
-    group_rows_max: int = Field(default=16_384, gt=0)
-    group_bytes_max: int = Field(default=32 * 1024 * 1024, gt=0)
-    checkpoint_every_commits: int = Field(default=500, gt=0)
-    file_grace_seconds: float = Field(default=300.0, ge=0)
-    """How long a truncated file stays on disk for readers that still hold it."""
+    commit_rows: int = Field(default=2_000, gt=0)
+    commit_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
+    """A group that has so many rows, or bytes, is committed though more keeps coming and the interval is not over."""
 
 
 class Settle(_Section):

@@ -13,12 +13,24 @@ of the dozen system calls, and what arrives meanwhile waits in the socket's buff
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
 
-from conf.limits import COMMIT_RETRY_SECONDS, GROUP_ROWS_ENOUGH
+from conf.limits import COMMIT_RETRY_SECONDS
 from delta_store.journal_errors import JournalError
 from delta_store.log_entry import Marks
 from delta_store.records import RowColumns
 from ingest.group import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a group that is still growing is committed: after the time, the rows or the bytes, whatever comes first."""
+
+    interval_seconds: float = 0.0
+    """Least time between the starts of two commits; 0 commits as soon as nothing more is at hand."""
+    rows: int = 2_000
+    bytes: int = 8 * 1024 * 1024
 
 
 class GroupCommitter:
@@ -37,14 +49,15 @@ class GroupCommitter:
         *,
         marks: Callable[[RowColumns], Marks],
         executor: Executor | None = None,
-        interval_seconds: float = 0.0,
+        pace: Pace = Pace(),
     ) -> None:
         self._commit = commit
         self._marks = marks
         self._release = release
         self._executor = executor
-        self._interval = interval_seconds
+        self._pace = pace
         self._work = asyncio.Event()
+        self._enough = asyncio.Event()
         self._in_flight: Group | None = None
         self.group = Group()
         """The group that gathers now; decision code appends to it."""
@@ -73,29 +86,40 @@ class GroupCommitter:
             self._release(group)
             return
         self._work.set()
+        if self._is_enough():
+            self._enough.set()
 
     async def run(self) -> None:
         """Commit for ever; cancel it after :meth:`drain`."""
         loop = asyncio.get_running_loop()
+        not_before = loop.time()
         while True:
             await self._work.wait()
             self._work.clear()
             while not self.group.empty:
-                started = loop.time()
-                await self._gather()
+                await self._gather(not_before)
+                not_before = loop.time() + self._pace.interval_seconds
                 self._in_flight, self.group = self.group, Group()
                 if len(self._in_flight.rows):
                     await self._make_durable(self._in_flight, loop)
                 group, self._in_flight = self._in_flight, None
                 self._release(group)
-                await asyncio.sleep(max(0.0, started + self._interval - loop.time()) if self._interval else 0)
+                await asyncio.sleep(0)
 
-    async def _gather(self) -> None:
+    async def _gather(self, not_before: float) -> None:
         """Let the group grow while more keeps coming: a commit costs the same for one row as for hundreds."""
+        if self._pace.interval_seconds:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(not_before):
+                    await self._enough.wait()
         rows = -1
-        while rows < len(self.group.rows) < GROUP_ROWS_ENOUGH:
+        while rows < len(self.group.rows) and not self._is_enough():
             rows = len(self.group.rows)
             await asyncio.sleep(0)
+        self._enough.clear()
+
+    def _is_enough(self) -> bool:
+        return len(self.group.rows) >= self._pace.rows or self.group.bytes >= self._pace.bytes
 
     async def _make_durable(self, group: Group, loop: asyncio.AbstractEventLoop) -> None:
         rows, marks = group.rows, self._marks(group.rows)

@@ -12,7 +12,7 @@ from delta_store.journal_errors import StorageFailed, StorageFull
 from delta_store.log_entry import Marks
 from delta_store.records import Kind, Row, RowColumns
 from ingest.group import Group
-from ingest.group_commit import GroupCommitter
+from ingest.group_commit import GroupCommitter, Pace
 
 
 @dataclass
@@ -41,9 +41,15 @@ def decide(committer: GroupCommitter, seq: int | None, reply: bytes) -> None:
     committer.changed()
 
 
-def committer_of(disk: Disk, executor: ThreadPoolExecutor | None = None) -> GroupCommitter:
+def committer_of(disk: Disk, executor: ThreadPoolExecutor | None = None, pace: Pace | None = None) -> GroupCommitter:
     """A committer on this disk."""
-    return GroupCommitter(disk.commit, disk.release, marks=lambda rows: {"S": {"seq": rows.seq[-1]}}, executor=executor)
+    return GroupCommitter(
+        disk.commit,
+        disk.release,
+        marks=lambda rows: {"S": {"seq": rows.seq[-1]}},
+        executor=executor,
+        pace=pace or Pace(),
+    )
 
 
 async def running(committer: GroupCommitter, script: Callable[[], None]) -> None:
@@ -156,3 +162,46 @@ def test_a_disk_in_doubt_ends_the_gateway() -> None:
         asyncio.run(running(committer, lambda: decide(committer, 1, b"ack 1")))
     assert caught.group_contains(StorageFailed)
     assert disk.log == []
+
+
+def test_the_interval_gathers_and_enough_ends_it() -> None:
+    """Behind a first commit a group waits for the interval, unless it has enough rows; an hour is never waited."""
+    disk = Disk()
+
+    async def main() -> None:
+        committer = committer_of(disk, pace=Pace(interval_seconds=3600, rows=3))
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(committer.run())
+            await asyncio.sleep(0)
+            decide(committer, 1, b"ack 1")
+            await committer.drain(5)
+            decide(committer, 2, b"ack 2")
+            decide(committer, 3, b"ack 3")
+            await asyncio.sleep(0.05)
+            assert committer.pending_rows == 2
+            decide(committer, 4, b"ack 4")
+            await committer.drain(5)
+            task.cancel()
+
+    asyncio.run(main())
+    assert [seqs for what, seqs in disk.log if what == "commit"] == [[1], [2, 3, 4]]
+
+
+def test_enough_bytes_end_the_interval() -> None:
+    """Large messages do not pile up for the time of the interval."""
+    disk = Disk()
+
+    async def main() -> None:
+        committer = committer_of(disk, pace=Pace(interval_seconds=3600, bytes=100))
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(committer.run())
+            await asyncio.sleep(0)
+            for seq in (1, 2):
+                committer.group.bytes = 100
+                decide(committer, seq, b"ack")
+                await asyncio.sleep(0.02)
+            await committer.drain(5)
+            task.cancel()
+
+    asyncio.run(main())
+    assert [seqs for what, seqs in disk.log if what == "commit"] == [[1], [2]]
