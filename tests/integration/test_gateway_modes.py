@@ -1,0 +1,179 @@
+"""The gateway on hubs of other people: no API over the leaf, a JetStream of their own, a disk that fills up."""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NatsTimeout
+
+from tests.servers import Child, NatsServer, gateway, gateway_command, nats_server, nats_server_binary, silt_server
+
+Script = Callable[[Client], Awaitable[None]]
+
+
+def use(url: str, script: Script) -> None:
+    """Run a client's steps."""
+
+    async def main() -> None:
+        connection = await nats.connect(url, allow_reconnect=False)
+        try:
+            await script(connection)
+        finally:
+            await connection.close()
+
+    asyncio.run(main())
+
+
+async def api(connection: Client, subject: str, body: Any = None) -> dict[str, Any]:
+    """One request of the JetStream API."""
+    payload = b"" if body is None else json.dumps(body).encode()
+    answer: dict[str, Any] = json.loads((await connection.request(subject, payload, timeout=5)).data)
+    return answer
+
+
+def test_a_hub_that_keeps_the_api_from_leafs(tmp_path: Path) -> None:
+    """Over the client link: API, Direct Get, subjects of key-value buckets, and all of it again after a restart."""
+
+    async def fill(connection: Client) -> None:
+        await api(connection, "$JS.API.STREAM.CREATE.O", {"name": "O", "subjects": ["o.>"], "allow_direct": True})
+        await api(connection, "$JS.API.STREAM.CREATE.K", {"name": "K", "subjects": ["$KV.b.>"], "allow_direct": True})
+        assert await api(connection, "o.1", "one") == {"stream": "O", "seq": 1}
+        assert await api(connection, "$KV.b.key", "value") == {"stream": "K", "seq": 1}
+
+    async def read(connection: Client) -> None:
+        direct = await connection.request("$JS.API.DIRECT.GET.K.$KV.b.key", b"", timeout=5)
+        assert direct.data == b'"value"'
+        assert (await api(connection, "$JS.API.STREAM.NAMES"))["streams"] == ["K", "O"]
+        await api(connection, "$JS.API.STREAM.DELETE.K")
+        with pytest.raises((NoRespondersError, NatsTimeout)):
+            await connection.request("$KV.b.key", b"gone", timeout=1)
+        assert await api(connection, "o.2", "two") == {"stream": "O", "seq": 2}
+
+    with silt_server(tmp_path, api_over="client") as running:
+        use(running.hub.url, fill)
+        running.child.stop()
+        running.start()
+        use(running.hub.url, read)
+
+
+@contextmanager
+def hub_with_jetstream(folder: Path) -> Iterator[NatsServer]:
+    """A nats-server that has a JetStream of its own in the domain ``hub``, and a leafnode listener."""
+    folder.mkdir(parents=True)
+    with nats_server(folder / "ports", leaf=True) as free:
+        assert free.leaf_url is not None
+        port, leaf_port = (url.rpartition(":")[2] for url in (free.url, free.leaf_url))
+    config = folder / "hub.conf"
+    config.write_text(
+        f"listen: 127.0.0.1:{port}\nleafnodes {{ listen: 127.0.0.1:{leaf_port} }}\n"
+        f"jetstream {{ domain: hub, store_dir: {json.dumps(str(folder / 'jetstream'))} }}\n"
+    )
+    child = Child([str(nats_server_binary()), "-c", str(config)], folder / "hub.log")
+    child.start()
+    try:
+        yield NatsServer(child, f"nats://127.0.0.1:{port}", f"nats://127.0.0.1:{leaf_port}")
+    finally:
+        child.stop()
+
+
+def test_a_domain_beside_a_jetstream_that_is_there_already(tmp_path: Path) -> None:
+    """Each serves its own streams; acknowledgements of Silt carry its domain, keys are put through its API subjects."""
+
+    async def both(connection: Client) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    info = await api(connection, "$JS.silt.API.INFO")
+                    break
+                except (NoRespondersError, NatsTimeout):
+                    await asyncio.sleep(0.05)
+        assert info["domain"] == "silt"
+        await api(connection, "$JS.hub.API.STREAM.CREATE.THEIRS", {"name": "THEIRS", "subjects": ["theirs"]})
+        await api(connection, "$JS.silt.API.STREAM.CREATE.OURS", {"name": "OURS", "subjects": ["ours"]})
+        await api(
+            connection,
+            "$JS.silt.API.STREAM.CREATE.KV_b",
+            {"name": "KV_b", "subjects": ["$KV.b.>"], "allow_direct": True},
+        )
+        assert await api(connection, "theirs", 1) == {"stream": "THEIRS", "domain": "hub", "seq": 1}
+        assert await api(connection, "ours", 1) == {"stream": "OURS", "domain": "silt", "seq": 1}
+        put = await api(connection, "$JS.silt.API.$KV.b.key", "value")
+        assert put == {"stream": "KV_b", "domain": "silt", "seq": 1}
+        got = await connection.request("$JS.silt.API.DIRECT.GET.KV_b.$KV.b.key", b"", timeout=5)
+        assert got.data == b'"value"'
+        assert (await api(connection, "$JS.API.STREAM.NAMES"))["streams"] == ["THEIRS"]
+
+    with hub_with_jetstream(tmp_path / "hub") as hub:
+        data = tmp_path / "data"
+        child = Child([*gateway_command(hub, data, api_over="client"), "--domain", "silt"], tmp_path / "gateway.log")
+        child.start()
+        try:
+            use(hub.url, both)
+        finally:
+            child.stop()
+
+
+def test_a_second_gateway_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """It says who holds the folder and leaves the first one alone."""
+    with silt_server(tmp_path) as running:
+        command = gateway_command(running.hub, running.data)
+        second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert second.returncode == 1
+        assert f"in use by process {running.child.pid}" in second.stderr
+        assert running.child.alive()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_is_said_and_outlived(tmp_path: Path) -> None:
+    """Publishers get 10047, what was acknowledged is there, and service resumes by itself when there is space."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], check=True)
+    ballast = mount / "ballast"
+    acknowledged: list[int] = []
+
+    async def fill_up(connection: Client) -> None:
+        await api(connection, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"], "allow_direct": True})
+        ballast.write_bytes(bytes(3 << 20))
+        refused: dict[str, Any] = {}
+        for number in range(200):
+            try:
+                answer = json.loads((await connection.request("s", b"%6d" % number * 10_000, timeout=1)).data)
+            except NatsTimeout:
+                continue
+            if "error" in answer:
+                refused = answer["error"]
+                break
+            acknowledged.append(answer["seq"])
+        assert refused["err_code"] == 10047
+        ballast.unlink()
+        for _ in range(200):
+            answer = await api(connection, "s", "space again")
+            if "error" not in answer:
+                break
+            await asyncio.sleep(0.1)
+        assert answer["seq"] > max(acknowledged)
+
+    async def read_back(connection: Client) -> None:
+        for seq in acknowledged:
+            got = await connection.request("$JS.API.DIRECT.GET.S", json.dumps({"seq": seq}).encode(), timeout=5)
+            assert len(got.data) == 60_000
+
+    try:
+        with nats_server(tmp_path / "hub", leaf=True) as hub, gateway(hub, mount / "data") as running:
+            use(hub.url, fill_up)
+            running.child.kill()
+            running.start()
+            use(hub.url, read_back)
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
+    assert acknowledged
