@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from api import nats_access
 from api.gateway import EXPIRY_SECONDS, Gateway
 from api.gateway_reads import GatewayReads, ReadStore
 from api.gateway_subjects import LinkSubjects
@@ -40,7 +41,6 @@ from delta_store.storage import open_storage
 from delta_store.store_lock import StoreLock, StoreLocked
 from delta_store.stores_open import open_stores
 from ingest.client_link import ClientLink, ClientOptions
-from ingest.credentials import CredentialSource, TlsOptions
 from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
@@ -165,16 +165,7 @@ class _Process:
         self._options = options
         name = f"silt-gateway-{secrets.token_hex(4)}"
         nats = settings.nats
-        access = CredentialSource(
-            user=nats.user or "",
-            password=nats.password.get_secret_value() if nats.password else "",
-            token=nats.token.get_secret_value() if nats.token else "",
-            nkey_seed_file=nats.nkey_seed_file,
-            credentials_file=nats.credentials_file,
-        )
-        tls = TlsOptions(
-            ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file
-        )
+        access, tls = nats_access.credentials(nats), nats_access.tls(nats)
         # Timing jitter of reconnects needs no unpredictable numbers.
         jitter = random.Random()  # noqa: S311
         self.leaf = LeafLink(

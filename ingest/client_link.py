@@ -161,6 +161,7 @@ class _RawClient(Client):
         self._endpoint = endpoint
         self._link_options = options
         self._taken: dict[tuple[bytes, bytes], int] = {}
+        self._taking = asyncio.Lock()
         self._raw_handlers: dict[int, Handler] = {}
         self._fault: Exception | None = None
         self._refusal = ""
@@ -196,7 +197,14 @@ class _RawClient(Client):
             await self.close()
 
     async def take(self, handlers: dict[tuple[bytes, bytes], Handler]) -> None:
-        """Subscribe what is new, end what is gone, and give known subscriptions their newest handler."""
+        """Subscribe what is new, end what is gone, and give known subscriptions their newest handler.
+
+        One call at a time: whoever waits for it may rely on what an earlier one has begun.
+        """
+        async with self._taking:
+            await self._take(handlers)
+
+    async def _take(self, handlers: dict[tuple[bytes, bytes], Handler]) -> None:
         for key in [key for key in self._taken if key not in handlers]:
             gone = self._taken.pop(key)
             self._raw_handlers.pop(gone)

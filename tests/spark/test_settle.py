@@ -70,9 +70,9 @@ def test_settling_starts_behind_truncation_and_log_cleanup(store: MakeStore) -> 
     here.settle()
     assert here.truncate() > 0
     here.settle(fresh=True)
+    here.journal.checkpoint()
     here.publish("A", "x")
     here.commit()
-    here.journal.checkpoint()
     here.publish("A", "x")
     here.commit()
     here.journal.checkpoint()
