@@ -31,6 +31,7 @@ from delta_store.catalog import Catalog
 from delta_store.journal import Journal
 from delta_store.journal_errors import JournalError
 from delta_store.journal_tail import JournalTail
+from delta_store.own_journal import OwnJournal
 from delta_store.payloads import Payloads
 from delta_store.point_in_time import PointInTime
 from delta_store.read_errors import DamagedData
@@ -149,7 +150,7 @@ def _open(options: GatewayOptions, settings: Settings) -> Stores:
     settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max)
     tail = JournalTail(f"{root}/journal")
     opened = open_stores(settled, tail, domain=options.domain)
-    payloads = Payloads(settled, tail)
+    payloads = Payloads(settled, OwnJournal(journal), tail_bytes=settings.reads.cache_bytes_max)
     for rows in opened.tail:
         payloads.stored(rows)
     return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)

@@ -16,6 +16,7 @@ from delta_store.journal_rows import FileCache, read_rows
 from delta_store.log_entry import JournalFile, LogEntry
 from delta_store.records import Row, RowColumns
 from delta_store.storage import Storage
+from delta_store.stored_message import StoredMessage
 
 
 def app_id_of(shard: str) -> str:
@@ -80,14 +81,28 @@ class JournalReader:
 
     def fetch(self, stream_id: int, seqs: Iterable[int]) -> dict[int, Row]:
         """Messages of a stream by sequence; those not in the journal are left out. Raises as :meth:`tail`."""
+        found: dict[int, Row] = {}
+        for file, part in self._places(stream_id, seqs):
+            found |= self._fetch(file, stream_id, part)
+        return found
+
+    def fetch_messages(self, stream_id: int, seqs: Iterable[int]) -> dict[int, StoredMessage]:
+        """:meth:`fetch` as readers see messages, without what only the journal needs."""
+        found: dict[int, StoredMessage] = {}
+        for file, part in self._places(stream_id, seqs):
+            try:
+                found |= self._cache.messages(file, stream_id, part)
+            except NotStored as error:
+                raise self._missing(file) from error
+        return found
+
+    def _places(self, stream_id: int, seqs: Iterable[int]) -> list[tuple[JournalFile, list[int]]]:
+        """The files that hold these sequences, each with its own."""
         with self._lock:
             held = self._state.streams.get(stream_id)
             places = [(held.holding(seq), seq) for seq in sorted(seqs)] if held is not None else []
-        found: dict[int, Row] = {}
-        for file, group in groupby(places, key=lambda place: place[0]):
-            if file is not None:
-                found |= self._fetch(file, stream_id, [seq for _, seq in group])
-        return found
+        grouped = groupby(places, key=lambda place: place[0])
+        return [(file, [seq for _, seq in group]) for file, group in grouped if file is not None]
 
     def _entries(self, from_version: int) -> Iterator[LogEntry]:
         for entry in journal_log.entries_from(self.storage, self._app_id, from_version):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.log_follower import LogFollower
+from delta_store.read_errors import FileGone
 from delta_store.records import Kind, Position
 from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile, Snapshot
@@ -75,6 +76,13 @@ class JournalTail:
             messages = self.files.fetch(self.log.path_of(file), stream, stream_id, wanted)
             found.update((message.seq, message) for message in messages)
         return found
+
+    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+        """:meth:`fetch` from the newest version; nothing when truncation was faster, for the caller to look again."""
+        try:
+            return self.fetch(self.refresh(), stream, stream_id, seqs)
+        except FileGone:
+            return {}
 
     def _metadata(self, file: DataFile) -> "_Metadata":
         path = self.log.path_of(file)

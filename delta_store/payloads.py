@@ -5,11 +5,9 @@ belongs into a worker thread. Which sequences are live is not decided here.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from delta_store.journal_tail import JournalTail
 from delta_store.read_ahead import ReadAhead
-from delta_store.read_errors import FileGone
 from delta_store.records import RowColumns
 from delta_store.settled import SettledTable
 from delta_store.stored_message import StoredMessage
@@ -19,10 +17,18 @@ TAIL_BYTES: Final = 128 * 1024 * 1024
 _TRIES: Final = 3
 
 
+class JournalSource(Protocol):
+    """Where messages that are not settled are read: an owner's or a follower's view of the journal."""
+
+    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+        """Messages by sequence; those that the journal no longer holds are left out."""
+        ...
+
+
 class Payloads:
     """All payloads of the store; only :meth:`fetch` touches files."""
 
-    def __init__(self, settled: SettledTable, journal: JournalTail, *, tail_bytes: int = TAIL_BYTES) -> None:
+    def __init__(self, settled: SettledTable, journal: JournalSource, *, tail_bytes: int = TAIL_BYTES) -> None:
         self._settled = settled
         self._journal = journal
         self.tail = TailCache(tail_bytes)
@@ -77,13 +83,7 @@ class Payloads:
                 found |= self._settled.fetch(stream, stream_id, settled, subjects=names)
             tail = [seq for seq in missing if seq > settled_seq]
             if tail:
-                found |= self._from_journal(stream, stream_id, tail)
+                found |= self._journal.current(stream, stream_id, tail)
             if all(seq in found for seq in seqs):
                 break
         return found
-
-    def _from_journal(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
-        try:
-            return self._journal.fetch(self._journal.refresh(), stream, stream_id, seqs)
-        except FileGone:
-            return {}

@@ -177,3 +177,26 @@ def test_a_full_disk_is_said_and_outlived(tmp_path: Path) -> None:
     finally:
         subprocess.run(["umount", "-l", str(mount)], check=True)
     assert acknowledged
+
+
+def test_messages_that_left_memory_are_read_from_the_journal(tmp_path: Path) -> None:
+    """With no cache at all each message still is what was published: one by one, read on, and in a batch."""
+
+    async def script(connection: Client) -> None:
+        await api(connection, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.*"], "allow_direct": True})
+        for number in range(1, 301):
+            assert (await api(connection, f"s.{number % 7}", number))["seq"] == number
+        for seq in (250, 3, 4, 5, 6, 299):
+            got = await connection.request("$JS.API.DIRECT.GET.S", json.dumps({"seq": seq}).encode(), timeout=5)
+            assert (got.data, (got.headers or {})["Nats-Subject"]) == (b"%d" % seq, f"s.{seq % 7}")
+        inbox = connection.new_inbox()
+        answers = await connection.subscribe(inbox)
+        request = json.dumps({"seq": 1, "next_by_subj": "s.3", "batch": 1000}).encode()
+        await connection.publish("$JS.API.DIRECT.GET.S", request, reply=inbox)
+        expected = [number for number in range(1, 301) if number % 7 == 3]
+        assert [int((await answers.next_msg(5)).data) for _ in expected] == expected
+        assert ((await answers.next_msg(5)).headers or {})["Description"] == "EOB"
+
+    environment = {"SILT_READS__CACHE_BYTES_MAX": "0"}
+    with nats_server(tmp_path / "hub", leaf=True) as hub, gateway(hub, tmp_path / "data", env=environment):
+        use(hub.url, script)
