@@ -76,9 +76,9 @@ class GatewayReads:
         if isinstance(read, Read):
             self._direct.submit(read)
             return
-        message = self._payloads.now(read.wanted.stream, read.wanted.stream_id, read.wanted.seq)
-        if message is not None:
-            self._sink.send(encode_message(read.reply, msg_get_reply(message, no_hdr=read.wanted.no_hdr)))
+        answer = self.stored(read.wanted, read.reply)
+        if isinstance(answer, bytes):
+            self._sink.send(answer)
             return
         try:
             self._stored.put_nowait(read)
