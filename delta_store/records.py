@@ -26,6 +26,16 @@ class Kind(StrEnum):
     STREAM = "stream"
     """Stream created or updated: ``data`` is ``{"config": {...}, "created_ns": n}``."""
     STREAM_DELETE = "stream_delete"
+    CONSUMER = "consumer"
+    """Consumer created or updated: ``subject`` is its name, ``data`` its JSON ``{"config": {...}, "created_ns": n}``."""
+    CONSUMER_DELETE = "consumer_delete"
+    """Consumer deleted: ``subject`` is its name."""
+    CONSUMER_STATE = "consumer_state"
+    """How far a consumer is: ``subject`` is its name, ``data`` its whole state, so only the newest row counts."""
+
+
+CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_STATE))
+"""Rows that change no message of the stream."""
 
 
 class Position(NamedTuple):
