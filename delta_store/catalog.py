@@ -138,9 +138,23 @@ class Catalog(StreamDirectory):
             data = removal_data(removal, last_ts=state.index.last_ts)
             self._record(state, Kind.REMOVE, data, now_ns=now_ns, rows=rows)
 
-    def _record(self, state: StreamState, kind: Kind, data: bytes, *, now_ns: int, rows: RowColumns) -> None:
+    def record_consumer(
+        self, state: StreamState, kind: Kind, *, name: str, data: bytes, now_ns: int, rows: RowColumns
+    ) -> None:
+        """Append a consumer's row (one of CONSUMER_KINDS) and keep what it says."""
+        state.note_consumer(kind, name, data)
+        self._record(state, kind, data, now_ns=now_ns, rows=rows, subject=name)
+
+    def remove_consumed(self, state: StreamState, seqs: list[int], *, now_ns: int, rows: RowColumns) -> None:
+        """Record that messages left because no consumer needs them any more; the index has lost them already."""
+        self._record_removal(state, seqs, "consumed", now_ns=now_ns, rows=rows)
+
+    def _record(
+        self, state: StreamState, kind: Kind, data: bytes, *, now_ns: int, rows: RowColumns, subject: str = ""
+    ) -> None:
         """Append an event of a state that it was applied to already."""
         state.event_no += 1
         place = (state.index.last_seq, state.event_no, state.index.first_seq)
         ts_ns = state.tick(now_ns)
-        rows.append(event_row(kind, state.name, stream_id=state.stream_id, place=place, ts_ns=ts_ns, data=data))
+        incarnation = (state.name, state.stream_id)
+        rows.append(event_row(kind, incarnation, place=place, ts_ns=ts_ns, data=data, subject=subject))

@@ -32,12 +32,17 @@ def read_stream(data: bytes) -> tuple[StreamConfig, int]:
     return StreamConfig.from_json(shown["config"]), int(shown["created_ns"])
 
 
-def event_row(kind: Kind, stream: str, *, stream_id: int, place: Sequence[int], ts_ns: int, data: bytes) -> Row:
-    """An event of a stream; ``place`` is its sequence, its event number and the stream's first sequence after it."""
+def event_row(
+    kind: Kind, incarnation: tuple[str, int], *, place: Sequence[int], ts_ns: int, data: bytes, subject: str = ""
+) -> Row:
+    """An event of a stream (its name and id); ``subject`` is a consumer's name in a consumer's rows.
+
+    ``place`` is the stream's sequence, the event's number and the stream's first sequence after it.
+    """
     seq, event_no, first_seq = place
     return Row(
-        stream, stream_id, seq, event_no, kind.value, "", ts_ns, None, first_seq, 0, None, data,
-        crc=checksum("", None, data),
+        *incarnation, seq, event_no, kind.value, subject, ts_ns, None, first_seq, 0, None, data,
+        crc=checksum(subject, None, data),
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class Removal(NamedTuple):
     ranges: list[tuple[int, int]]
     """Inclusive sequence ranges; empty when only ``first_seq`` moved."""
     reason: str
-    """``delete``, ``purge``, ``limits`` or ``age``."""
+    """``delete``, ``purge``, ``limits``, ``age`` or ``consumed``."""
     erase: bool
     """Whether reads of the past must not show these messages either."""
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from delta_store.event_rows import read_stream
-from delta_store.records import Kind, Row, RowColumns, stored_size
+from delta_store.records import CONSUMER_KINDS, Kind, Row, RowColumns, stored_size
 from delta_store.stream_directory import StreamDirectory
 from delta_store.stream_state import MessageColumns, StreamState
 from delta_store.watermark import Watermark
@@ -90,6 +90,10 @@ def _apply_event(streams: StreamDirectory, row: Row) -> None:
         removed_from = _replayed(streams, row.stream, row.stream_id)
         if removed_from is not None:
             removed_from.apply_removal(row)
+    elif row.kind in CONSUMER_KINDS:
+        consumed = _replayed(streams, row.stream, row.stream_id)
+        if consumed is not None:
+            consumed.apply_consumer(row)
 
 
 def _replayed(streams: StreamDirectory, name: str, stream_id: int) -> StreamState | None:

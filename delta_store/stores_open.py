@@ -25,7 +25,7 @@ from delta_store.watermark import Watermark, Watermarks
 
 _COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
 _IDS: Final = ("stream_id", "kind", "seq", "ts_ns", "msg_id")
-_EVENT: Final = ("stream_id", "seq", "event_no", "kind", "ts_ns", "first_seq", "data")
+_EVENT: Final = ("stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "data")
 _CHUNK_ROWS: Final = 16_384
 _TRIES: Final = 3
 
@@ -120,8 +120,8 @@ def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row
         return []
     columns = [table[column].to_pylist() for column in _EVENT]
     rows = [
-        Row(name, stream_id, seq, event_no, kind, "", ts_ns, None, first_seq, 0, None, data, 0)
-        for stream_id, seq, event_no, kind, ts_ns, first_seq, data in zip(*columns, strict=True)
+        Row(name, stream_id, seq, event_no, kind, subject, ts_ns, None, first_seq, 0, None, data, 0)
+        for stream_id, seq, event_no, kind, subject, ts_ns, first_seq, data in zip(*columns, strict=True)
     ]
     return sorted(rows, key=lambda row: row.position)
 

@@ -13,7 +13,7 @@ import numpy as np
 from delta_store import retention
 from delta_store.dedup_window import DedupWindow
 from delta_store.event_rows import read_removal
-from delta_store.records import Position, Row
+from delta_store.records import Kind, Position, Row
 from delta_store.retention import Effects
 from delta_store.segments import Ints
 from delta_store.stream_config import StreamConfig
@@ -33,10 +33,29 @@ class MessageColumns(NamedTuple):
     evicts: Ints
 
 
+class ConsumerRecord(NamedTuple):
+    """A consumer as the journal knows it."""
+
+    config: bytes
+    """The ``data`` of its newest CONSUMER row."""
+    state: bytes
+    """The ``data`` of its newest CONSUMER_STATE row, empty before the first."""
+
+
 class StreamState:
     """The state of one stream; changed only by one thread, in the order of its rows."""
 
-    __slots__ = ("clock_ns", "config", "created_ns", "dedup", "event_no", "index", "last_msg_id", "stream_id")
+    __slots__ = (
+        "clock_ns",
+        "config",
+        "consumers",
+        "created_ns",
+        "dedup",
+        "event_no",
+        "index",
+        "last_msg_id",
+        "stream_id",
+    )
 
     def __init__(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> None:
         self.config = config
@@ -44,6 +63,8 @@ class StreamState:
         self.created_ns = created_ns
         self.index = StreamIndex(chained=retention.keeps_chains(config))
         self.dedup = DedupWindow(config.duplicate_window)
+        self.consumers: dict[str, ConsumerRecord] = {}
+        """The consumers that the journal holds, by name."""
         self.event_no = 0
         self.last_msg_id = ""
         """``Nats-Msg-Id`` of the last stored message, empty when it had none."""
@@ -122,6 +143,21 @@ class StreamState:
                 index.remove_many(index.live_sequences(first, last))
         index.advance_first(row.first_seq)
         self.note_event(row)
+
+    def apply_consumer(self, row: Row) -> None:
+        """Replay a CONSUMER, CONSUMER_STATE or CONSUMER_DELETE row."""
+        self.note_consumer(Kind(row.kind), row.subject, row.data)
+        self.note_event(row)
+
+    def note_consumer(self, kind: Kind, name: str, data: bytes) -> None:
+        """Keep what a consumer's row says; state of a consumer that is not there (any more) is passed over."""
+        known = self.consumers.get(name)
+        if kind is Kind.CONSUMER:
+            self.consumers[name] = ConsumerRecord(data, known.state if known is not None else b"")
+        elif kind is Kind.CONSUMER_DELETE:
+            self.consumers.pop(name, None)
+        elif known is not None:
+            self.consumers[name] = ConsumerRecord(known.config, data)
 
     def note_event(self, row: Row) -> None:
         """Move on to the position of an event row that was applied."""

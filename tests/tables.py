@@ -187,6 +187,6 @@ class History:
     def _event(self, kind: Kind, data: bytes) -> Row:
         self.now_ns += 1
         place = (self.seq, self.event_no, self.first_seq)
-        row = event_row(kind, self.stream, stream_id=self.stream_id, place=place, ts_ns=self.now_ns, data=data)
+        row = event_row(kind, (self.stream, self.stream_id), place=place, ts_ns=self.now_ns, data=data)
         self.rows.append(row)
         return row
