@@ -1,12 +1,13 @@
 """Streams as wholes: create, update, delete, list, info, purge, and what a single server refuses."""
 
+from dataclasses import replace
 from typing import Any
 
 from api import request_shapes
 from api.api_call import ApiCall, Result
 from api.responses import state_json, stream_info, with_dynamic_metadata
 from conf.limits import LIST_PAGE, NAMES_PAGE, SUBJECT_DETAILS_PAGE
-from delta_store import api_errors, stream_config_rules, subjects
+from delta_store import api_errors, source_rules, stream_config_rules, stream_update_rules, subjects
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter
@@ -15,16 +16,17 @@ from delta_store.subjects import SubjectFilter
 def create(call: ApiCall) -> Result:
     """Create a stream; asking again for the same one is no error."""
     request = call.body(request_shapes.STREAM_CONFIG_REQUEST)
-    request["metadata"] = stream_config_rules.with_required_level(request.get("metadata", {}))
+    request["metadata"] = stream_config_rules.with_required_level(request.get("metadata", {}), request)
     _require_name(call, request.get("name", ""))
     if "/" in call.stream_name or "\\" in call.stream_name:
         raise api_errors.NAME_WITH_PATH_SEPARATORS.error
     stream_config_rules.check_create(request)
-    config = stream_config_rules.normalise(request, pedantic=request.get("pedantic", False))
+    config = _normalised(call, request)
     stream_config_rules.check_replicas(config)
     stream_config_rules.refuse_unsupported(request)
     state = call.catalog.streams.get(config.name)
     if state is None:
+        source_rules.check_new(config)
         state = call.catalog.create(config, now_ns=call.now_ns, rows=call.rows)
     elif not stream_config_rules.same_config(config, state.config):
         raise api_errors.STREAM_NAME_EXISTS.error
@@ -35,13 +37,16 @@ def create(call: ApiCall) -> Result:
 def update(call: ApiCall) -> Result:
     """Change a stream's configuration."""
     request = call.body(request_shapes.STREAM_CONFIG_REQUEST)
-    config = stream_config_rules.normalise(request, pedantic=request.get("pedantic", False))
+    config = _normalised(call, request)
     _require_name(call, config.name)
     state = call.stream()
-    stream_config_rules.check_update(state.config, config, request)
+    kept = stream_config_rules.with_required_level(config.metadata, config.as_json())
+    config = stream_update_rules.checked_update(state.config, replace(config, metadata=kept))
     stream_config_rules.refuse_unsupported(request)
-    kept = stream_config_rules.with_required_level(config.metadata)
-    state = call.catalog.update(_with_metadata(config, kept), now_ns=call.now_ns, rows=call.rows)
+    violation = stream_update_rules.violated_by(state.config, config, state.consumer_limits())
+    if violation is not None:
+        raise violation
+    state = call.catalog.update(config, now_ns=call.now_ns, rows=call.rows)
     return _info(call, state, state_json(state))
 
 
@@ -138,8 +143,13 @@ def _require_name(call: ApiCall, name: str) -> None:
         raise api_errors.STREAM_MISMATCH.error
 
 
-def _with_metadata(config: StreamConfig, metadata: dict[str, str]) -> StreamConfig:
-    return StreamConfig.from_json(config.as_json() | {"metadata": metadata})
+def _normalised(call: ApiCall, request: dict[str, Any]) -> StreamConfig:
+    streams = call.catalog.streams
+
+    def find(name: str) -> StreamConfig | None:
+        return streams[name].config if name in streams else None
+
+    return stream_config_rules.normalise(request, pedantic=request.get("pedantic", False), find=find)
 
 
 def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], int]:

@@ -40,10 +40,12 @@ BAD_REQUEST = Fixed(400, 10003, "bad request")
 CLUSTER_REQUIRED = Fixed(503, 10010, "JetStream clustering support required")
 CONSUMER_NOT_FOUND = Fixed(404, 10014, "consumer not found")
 SNAPSHOT_DELIVER_SUBJECT_INVALID = Fixed(400, 10015, "deliver subject not valid")
+MIRROR_MESSAGE_SIZE = Fixed(400, 10030, "stream mirror must have max message size >= source")
 MIRROR_WITH_SOURCES = Fixed(400, 10031, "stream mirrors can not also contain other sources")
 MIRROR_WITH_SUBJECTS = Fixed(400, 10034, "stream mirrors can not contain subjects")
 NO_MESSAGE_FOUND = Fixed(404, 10037, "no message found")
 NOT_EMPTY_REQUEST = Fixed(400, 10038, "expected an empty request payload")
+SOURCE_MESSAGE_SIZE = Fixed(400, 10046, "stream source must have max message size >= target")
 INSUFFICIENT_STORAGE = Fixed(500, 10047, "insufficient storage resources available")
 MESSAGE_TOO_LARGE = Fixed(400, 10054, "message size exceeds maximum allowed")
 MIRROR_NOT_UPDATABLE = Fixed(400, 10055, "stream mirror configuration can not be updated")
@@ -54,13 +56,23 @@ EXPECTED_STREAM_MISMATCH = Fixed(400, 10060, "expected stream does not match")
 SUBJECT_OVERLAP = Fixed(400, 10065, "subjects overlap with an existing stream")
 REPLICAS_NOT_SUPPORTED = Fixed(500, 10074, "replicas > 1 not supported in non-clustered mode")
 HEADER_TOO_LARGE = Fixed(400, 10097, "header size exceeds maximum allowed of 64k")
+SEALED_STREAM = Fixed(400, 10109, "invalid operation on sealed stream")
 SUBJECT_DETAILS_TOO_MANY = Fixed(500, 10117, "subject details would exceed maximum allowed")
 NAME_WITH_PATH_SEPARATORS = Fixed(400, 10128, "Stream name can not contain path separators")
 STREAM_NAME_EXISTS_RESTORE = Fixed(400, 10130, "stream name already in use, cannot restore")
 REPLICAS_NEGATIVE = Fixed(400, 10133, "replicas count cannot be negative")
+SOURCE_DUPLICATE = Fixed(400, 10140, "duplicate source configuration detected")
 SOURCE_NAME_INVALID = Fixed(400, 10141, "sourced stream name is invalid")
 MIRROR_NAME_INVALID = Fixed(400, 10142, "mirrored stream name is invalid")
 MIRROR_WITH_FIRST_SEQ = Fixed(400, 10143, "stream mirrors can not have first sequence configured")
+SOURCE_MULTIPLE_FILTERS = Fixed(
+    400, 10144, "source with multiple subject transforms cannot also have a single subject filter"
+)
+SOURCE_FILTERS_OVERLAP = Fixed(400, 10147, "source filters can not overlap")
+MIRROR_MULTIPLE_FILTERS = Fixed(
+    400, 10150, "mirror with multiple subject transforms cannot also have a single subject filter"
+)
+MIRROR_FILTERS_OVERLAP = Fixed(400, 10152, "mirror subject filters can not overlap")
 CONSUMER_GROUP_INVALID = Fixed(
     400, 10162, "Valid priority group name must match A-Z, a-z, 0-9, -_/=)+ and may not exceed 16 characters"
 )
@@ -77,6 +89,9 @@ EXPECTED_SUBJECT_SEQUENCE_MISSING = Fixed(400, 10193, "missing sequence for expe
 MIRROR_WITH_ATOMIC_PUBLISH = Fixed(400, 10198, "stream mirrors can not also use atomic publishing")
 BATCH_PUBLISH_DISABLED = Fixed(400, 10205, "batch publish is disabled")
 MIRROR_WITH_BATCH_PUBLISH = Fixed(400, 10209, "stream mirrors can not also use batch publishing")
+MIRROR_CONSUMER_INVALID = Fixed(400, 10213, "stream mirror consumer config is invalid")
+SOURCE_CONSUMER_INVALID = Fixed(400, 10215, "stream source consumer config is invalid")
+SOURCE_CONSUMER_DUPLICATE = Fixed(400, 10216, "duplicate stream source consumer detected")
 STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not allowed")
 
 
@@ -85,9 +100,29 @@ def invalid_json(reason: str) -> ApiError:
     return ApiError(400, 10025, f"invalid JSON: {reason}")
 
 
+def external_api_overlaps(prefix: str, subject: str) -> ApiError:
+    """Another domain's API may not be reached by our own subjects."""
+    return ApiError(400, 10021, f"stream external api prefix {prefix} must not overlap with {subject}")
+
+
+def external_delivery_overlaps(prefix: str, subject: str) -> ApiError:
+    """What comes from another domain must not look like the stream's messages."""
+    return ApiError(400, 10022, f"stream external delivery prefix {prefix} overlaps with stream subject {subject}")
+
+
+def external_delivery_invalid(prefix: str) -> ApiError:
+    """The prefix under which another domain delivers is no literal subject."""
+    return ApiError(400, 10024, f"stream external delivery prefix {prefix} must not contain wildcards")
+
+
 def sequence_not_found(seq: int) -> ApiError:
     """No message to delete at this sequence."""
     return ApiError(400, 10043, f"sequence {seq} not found")
+
+
+def create_failed(reason: str) -> ApiError:
+    """A stream was not created."""
+    return ApiError(500, 10049, reason)
 
 
 def stream_invalid_config(reason: str) -> ApiError:
@@ -108,6 +143,11 @@ def restore_failed(reason: str) -> ApiError:
 def snapshot_failed(reason: str) -> ApiError:
     """A stream's snapshot was not made."""
     return ApiError(500, 10064, f"snapshot failed: {reason}")
+
+
+def update_failed(reason: str) -> ApiError:
+    """A stream's configuration was not changed."""
+    return ApiError(500, 10069, reason)
 
 
 def wrong_last_msg_id(last: str) -> ApiError:
@@ -133,6 +173,36 @@ def purge_failed(reason: str) -> ApiError:
 def rollup_failed(reason: str) -> ApiError:
     """A publish asked for a rollup that the stream does not do."""
     return ApiError(500, 10111, reason)
+
+
+def source_transform_source_invalid(reason: str) -> ApiError:
+    """A source's transform has a source that is no subject."""
+    return ApiError(400, 10145, f"source transform source: {reason}")
+
+
+def source_transform_invalid(reason: str) -> ApiError:
+    """A source's transform maps to nothing valid."""
+    return ApiError(400, 10146, f"source transform: {reason}")
+
+
+def mirror_transform_source_invalid(reason: str) -> ApiError:
+    """A mirror's transform has a source that is no subject."""
+    return ApiError(400, 10151, f"mirror transform source: {reason}")
+
+
+def mirror_transform_invalid(reason: str) -> ApiError:
+    """A mirror's transform maps to nothing valid."""
+    return ApiError(400, 10154, f"mirror transform: {reason}")
+
+
+def transform_source_invalid(reason: str) -> ApiError:
+    """A stream's transform has a source that is no subject."""
+    return ApiError(400, 10155, f"stream transform source: {reason}")
+
+
+def transform_invalid(reason: str) -> ApiError:
+    """A stream's transform maps to nothing valid."""
+    return ApiError(400, 10156, f"stream transform: {reason}")
 
 
 def pedantic(reason: str) -> ApiError:

@@ -1,4 +1,4 @@
-"""What makes a stream configuration valid, and what an update may change: nats-server 2.15's rules and texts.
+"""What makes a stream configuration valid: nats-server 2.15's rules and texts.
 
 A *request* is the decoded JSON of a configuration: the fields that were set, with their right types. The rules run in
 nats-server's order, so that a configuration with several faults gets the same error. Whatever is valid for nats-server
@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from conf.limits import STREAM_DESCRIPTION_BYTES_MAX, STREAM_METADATA_BYTES_MAX, STREAM_NAME_CHARS_MAX
-from delta_store import api_errors, subjects
-from delta_store.api_errors import ApiError, Fixed, stream_invalid_config
-from delta_store.stream_config import StreamConfig
+from delta_store import api_errors, source_rules, subjects
+from delta_store.api_errors import stream_invalid_config
+from delta_store.source_rules import Find, is_asset_name, no_stream
+from delta_store.stream_config import StreamConfig, read_part
+from delta_store.subject_transform import BadMapping, SubjectTransform, check_mapping
 
 Request = Mapping[str, Any]
 
@@ -26,28 +28,21 @@ REQUIRED_LEVEL_KEY = "_nats.req.level"
 VERSION_KEY = "_nats.ver"
 LEVEL_KEY = "_nats.level"
 
-_NAME_FORBIDDEN = frozenset(" \t\r\n\f.*>\\/")
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 
 _UNSUPPORTED = (
-    "placement",
-    "mirror",
-    "mirror_direct",
-    "sources",
-    "first_seq",
-    "subject_transform",
-    "republish",
-    "discard_new_per_subject",
-    "sealed",
     "allow_rollup_hdrs",
-    "consumer_limits",
     "allow_msg_ttl",
     "subject_delete_marker_ttl",
+    "subject_transform",
+    "republish",
+    "first_seq",
+    "discard_new_per_subject",
+    "sealed",
     "allow_msg_counter",
     "allow_atomic",
     "allow_msg_schedules",
-    "persist_mode",
     "allow_batched",
 )
 """Fields that Silt does not have yet: any value but the default is refused."""
@@ -55,33 +50,52 @@ _UNSUPPORTED = (
 _BY_POINTER = ("mirror", "subject_transform", "republish")
 """Objects that are set even when empty; an empty placement or consumer_limits is none."""
 
-_MIRROR_EXCLUDES: tuple[tuple[str, Fixed], ...] = (
-    ("first_seq", api_errors.MIRROR_WITH_FIRST_SEQ),
-    ("subjects", api_errors.MIRROR_WITH_SUBJECTS),
-    ("sources", api_errors.MIRROR_WITH_SOURCES),
-    ("allow_msg_counter", api_errors.MIRROR_WITH_COUNTERS),
-    ("allow_atomic", api_errors.MIRROR_WITH_ATOMIC_PUBLISH),
-    ("allow_batched", api_errors.MIRROR_WITH_BATCH_PUBLISH),
-    ("allow_msg_schedules", api_errors.MIRROR_WITH_SCHEDULES),
+_AS_REQUESTED = (
+    "first_seq",
+    "mirror_direct",
+    "discard_new_per_subject",
+    "sealed",
+    "allow_rollup_hdrs",
+    "allow_msg_ttl",
+    "subject_delete_marker_ttl",
+    "allow_msg_counter",
+    "allow_atomic",
+    "allow_msg_schedules",
+    "persist_mode",
+    "allow_batched",
+    "consumer_limits",
+    "placement",
+    "mirror",
+    "sources",
+    "subject_transform",
+    "republish",
 )
+"""Fields that a configuration takes over when they are set."""
+
+_LEVELS = (
+    (4, ("allow_batched",)),
+    (2, ("allow_msg_counter", "allow_atomic", "allow_msg_schedules", "persist_mode")),
+    (1, ("allow_msg_ttl", "subject_delete_marker_ttl")),
+)
+"""API levels, and the fields that need them when they are set."""
 
 
-def normalise(request: Request, *, pedantic: bool = False) -> StreamConfig:
+def normalise(request: Request, *, pedantic: bool = False, find: Find = no_stream) -> StreamConfig:
     """The configuration with its defaults filled in, or the :class:`ApiError` that nats-server gives.
 
-    ``pedantic`` refuses what would otherwise be adjusted. What nats-server would take and Silt does not have is not
-    looked at here.
+    ``pedantic`` refuses what would otherwise be adjusted; ``find`` gives the configuration of another stream. What
+    nats-server would take and Silt does not have is not looked at here.
     """
     _check_name_and_texts(request)
     config = _with_limits(request, pedantic=pedantic)
     config = _with_window(config, request, pedantic=pedantic)
-    _check_features(request, config, pedantic=pedantic)
-    _check_mirror_and_sources(request)
-    if not config.subjects and not _is_set(request, "mirror") and not _is_set(request, "sources"):
+    config = _with_features(config, request, pedantic=pedantic)
+    config = source_rules.checked(config, pedantic=pedantic, find=find)
+    if not config.subjects and config.mirror is None and not config.sources:
         config = replace(config, subjects=(config.name,))
     _check_subjects(config)
-    if _is_set(request, "republish") and overlapping((request["republish"].get("dest", ""),), config.subjects):
-        raise stream_invalid_config("stream configuration for republish destination forms a cycle")
+    _check_transform(config)
+    config = _with_republish(config, pedantic=pedantic)
     if _is_set(request, "placement") and request["placement"].get("preferred"):
         raise stream_invalid_config("preferred server not permitted in placement")
     return config
@@ -92,12 +106,6 @@ def refuse_unsupported(request: Request) -> None:
     for name in _UNSUPPORTED:
         if _is_set(request, name):
             raise stream_invalid_config(f"{name} is not supported by Silt yet")
-    if (retention := request.get("retention", "limits")) != "limits":
-        raise stream_invalid_config(f"retention {retention} is not supported by Silt yet, only limits")
-    if (compression := request.get("compression", "none")) != "none":
-        raise stream_invalid_config(
-            f"compression {compression} is not supported by Silt yet: its tables are compressed"
-        )
 
 
 def check_create(request: Request) -> None:
@@ -114,32 +122,11 @@ def check_replicas(config: StreamConfig) -> None:
         raise api_errors.REPLICAS_NOT_SUPPORTED.error
 
 
-def check_update(old: StreamConfig, new: StreamConfig, request: Request) -> None:
-    """What may not change from ``old`` to ``new``; ``request`` tells of fields that a config does not hold."""
-    check_replicas(new)
-    if new.storage != old.storage:
-        raise _update_refused("can not change storage type")
-    if new.retention != old.retention and "workqueue" in (new.retention, old.retention):
-        raise _update_refused("can not change retention policy to/from workqueue")
-    if old.deny_delete and not new.deny_delete:
-        raise _update_refused("can not cancel deny message deletes")
-    if old.deny_purge and not new.deny_purge:
-        raise _update_refused("can not cancel deny purge")
-    if _is_set(request, "mirror"):
-        raise api_errors.MIRROR_NOT_UPDATABLE.error
-    if request.get("allow_msg_counter"):
-        raise _update_refused("can not change message counter setting")
-    if request.get("persist_mode"):
-        raise _update_refused("can not change persist mode")
-
-
-def with_required_level(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Metadata as it is kept: what a reply adds is taken away, and the API level that the stream needs is set.
-
-    Everything that Silt has is of level 0.
-    """
+def with_required_level(metadata: Mapping[str, str], request: Request) -> dict[str, str]:
+    """Metadata as it is kept: what a reply adds is taken away, and the API level that the stream needs is set."""
     kept = {key: value for key, value in metadata.items() if key not in (VERSION_KEY, LEVEL_KEY)}
-    return kept | {REQUIRED_LEVEL_KEY: "0"}
+    level = next((level for level, names in _LEVELS if any(_needs(request, name) for name in names)), 0)
+    return kept | {REQUIRED_LEVEL_KEY: str(level)}
 
 
 def same_config(one: StreamConfig, other: StreamConfig) -> bool:
@@ -157,6 +144,11 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in metadata.items() if key not in ours}
 
 
+def _needs(request: Request, name: str) -> bool:
+    value = request.get(name)
+    return value > 0 if isinstance(value, int) else bool(value)
+
+
 def _is_set(request: Request, name: str) -> bool:
     """Whether a field has another value than Go's zero value."""
     value = request.get(name)
@@ -165,13 +157,9 @@ def _is_set(request: Request, name: str) -> bool:
     return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
-def _update_refused(reason: str) -> ApiError:
-    return stream_invalid_config(f"stream configuration update {reason}")
-
-
 def _check_name_and_texts(request: Request) -> None:
     name = request.get("name", "")
-    if not name or not _NAME_FORBIDDEN.isdisjoint(name):
+    if not is_asset_name(name):
         raise stream_invalid_config("stream name is required and can not contain '.', '*', '>', '\\', '/'")
     if len(name.encode()) > STREAM_NAME_CHARS_MAX:
         raise stream_invalid_config(f"stream name is too long, maximum allowed is {STREAM_NAME_CHARS_MAX}")
@@ -190,7 +178,7 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
         raise stream_invalid_config(f"maximum replicas is {REPLICAS_MAX}")
     if replicas < 0:
         raise api_errors.REPLICAS_NEGATIVE.error
-    limits = {}
+    limits: dict[str, Any] = {}
     for name in _LIMITS:
         limit = request.get(name, 0)
         if pedantic and limit < -1:
@@ -201,7 +189,7 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
         raise stream_invalid_config("max age can not be negative")
     if 0 < max_age < MAX_AGE_MIN_NS:
         raise stream_invalid_config("max age needs to be >= 100ms")
-    return StreamConfig(
+    config = StreamConfig(
         name=request["name"],
         subjects=tuple(request.get("subjects", ())),
         description=request.get("description", ""),
@@ -216,8 +204,9 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
         deny_purge=request.get("deny_purge", False),
         compression=request.get("compression", "none"),
         metadata=dict(request.get("metadata", {})),
-        **limits,
     )
+    set_too: dict[str, Any] = {name: read_part(name, request[name]) for name in _AS_REQUESTED if _is_set(request, name)}
+    return replace(config, **limits, **set_too)
 
 
 def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
@@ -238,37 +227,48 @@ def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> S
     return replace(config, duplicate_window=window)
 
 
-def _check_features(request: Request, config: StreamConfig, *, pedantic: bool) -> None:
-    """How features go together. Most of them Silt does not have, but a combination that is wrong gets its own error."""
-    rollup = request.get("allow_rollup_hdrs", False)
-    if config.deny_purge and rollup:
+def _with_features(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
+    """Check how features go together, and switch on what others need."""
+    if config.deny_purge and config.allow_rollup_hdrs:
         raise stream_invalid_config("roll-ups require the purge permission")
-    if request.get("allow_msg_counter"):
-        _check_counter(request, config)
-    if request.get("discard_new_per_subject"):
-        if config.discard != "new":
-            raise stream_invalid_config("discard new per subject requires discard new policy to be set")
-        if config.max_msgs_per_subject <= 0:
-            raise stream_invalid_config("discard new per subject requires max msgs per subject > 0")
+    if config.allow_msg_counter:
+        _check_counter(config)
+    if config.discard_new_per_subject:
+        _check_discard_new_per_subject(config)
     _check_marker_ttl(request, pedantic=pedantic)
-    if request.get("allow_msg_schedules"):
+    if config.subject_delete_marker_ttl:
+        config = _with_rollups(replace(config, allow_msg_ttl=True))
+    if config.allow_msg_schedules:
         if config.discard == "new":
             raise stream_invalid_config("message scheduling cannot use discard new")
-        if pedantic and not rollup:
+        if pedantic and not config.allow_rollup_hdrs:
             raise stream_invalid_config("message scheduling cannot be set if roll-ups are disabled")
-    if request.get("persist_mode"):
-        _check_async_persist(request, config)
+        config = _with_rollups(config)
+    if config.persist_mode:
+        _check_async_persist(config)
+    return config
 
 
-def _check_counter(request: Request, config: StreamConfig) -> None:
+def _with_rollups(config: StreamConfig) -> StreamConfig:
+    return config if config.allow_rollup_hdrs else replace(config, allow_rollup_hdrs=True, deny_purge=False)
+
+
+def _check_counter(config: StreamConfig) -> None:
     if config.discard == "new":
         raise stream_invalid_config("counter stream cannot use discard new")
-    if request.get("allow_msg_ttl"):
+    if config.allow_msg_ttl:
         raise stream_invalid_config("counter stream cannot use message TTLs")
-    if request.get("allow_msg_schedules"):
+    if config.allow_msg_schedules:
         raise stream_invalid_config("counter stream cannot use message schedules")
     if config.retention != "limits":
         raise stream_invalid_config("counter stream can only use limits retention")
+
+
+def _check_discard_new_per_subject(config: StreamConfig) -> None:
+    if config.discard != "new":
+        raise stream_invalid_config("discard new per subject requires discard new policy to be set")
+    if config.max_msgs_per_subject <= 0:
+        raise stream_invalid_config("discard new per subject requires max msgs per subject > 0")
 
 
 def _check_marker_ttl(request: Request, *, pedantic: bool) -> None:
@@ -284,35 +284,51 @@ def _check_marker_ttl(request: Request, *, pedantic: bool) -> None:
             raise stream_invalid_config("subject delete marker cannot be set if roll-ups are disabled")
 
 
-def _check_async_persist(request: Request, config: StreamConfig) -> None:
+def _check_async_persist(config: StreamConfig) -> None:
     if config.storage != "file":
         raise stream_invalid_config("async persist mode is only supported on file storage")
     if config.num_replicas > 1:
         raise stream_invalid_config("async persist mode is not supported on replicated streams")
-    if request.get("allow_atomic"):
+    if config.allow_atomic:
         raise stream_invalid_config("async persist mode is not supported with atomic batch publish")
 
 
-def _check_mirror_and_sources(request: Request) -> None:
-    """The first things that nats-server checks of them; that Silt has neither yet is said elsewhere."""
-    if _is_set(request, "mirror"):
-        for name, kind in _MIRROR_EXCLUDES:
-            if _is_set(request, name):
-                raise kind.error
-        if request.get("subject_delete_marker_ttl", 0) > 0:
-            raise stream_invalid_config("subject delete markers forbidden on mirrors")
-        if "external" not in request["mirror"] and not _is_asset_name(request["mirror"].get("name", "")):
-            raise api_errors.MIRROR_NAME_INVALID.error
-    if _is_set(request, "sources"):
-        if request.get("allow_msg_schedules"):
-            raise api_errors.SOURCE_WITH_SCHEDULES.error
-        for source in request["sources"]:
-            if source is None or not _is_asset_name(source.get("name", "")):
-                raise api_errors.SOURCE_NAME_INVALID.error
+def _check_transform(config: StreamConfig) -> None:
+    """Whether messages coming in can be given another subject as the configuration says."""
+    mapping = config.subject_transform
+    if mapping is None:
+        return
+    if mapping.src and not subjects.valid(mapping.src):
+        raise api_errors.transform_source_invalid(f"invalid subject {mapping.src}")
+    try:
+        check_mapping(mapping.src, mapping.dest)
+    except BadMapping as error:
+        raise api_errors.transform_invalid(str(error)) from None
 
 
-def _is_asset_name(name: str) -> bool:
-    return bool(name) and _NAME_FORBIDDEN.isdisjoint(name)
+def _with_republish(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    """Fill in and check what is republished."""
+    again, mapping = config.republish, config.subject_transform
+    if again is None:
+        return config
+    if not again.src:
+        if pedantic:
+            raise api_errors.pedantic("republish source can not be empty")
+        again = again._replace(src=">")
+    if (again.src, again.dest) == (">", ">") and mapping is not None and config.subjects == (mapping.src,):
+        if pedantic:
+            raise api_errors.pedantic("implicit republish based on subject transform")
+        again = again._replace(src=mapping.dest, dest=mapping.dest)
+    if overlapping((again.dest,), config.subjects):
+        raise stream_invalid_config("stream configuration for republish destination forms a cycle")
+    try:
+        SubjectTransform(again.src, again.dest)
+    except BadMapping:
+        if again.dest:
+            raise stream_invalid_config(
+                f"stream configuration for republish with transform from '{again.src}' to '{again.dest}' not valid"
+            ) from None
+    return replace(config, republish=again)
 
 
 def _check_subjects(config: StreamConfig) -> None:

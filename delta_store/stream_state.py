@@ -5,6 +5,7 @@ operations of :class:`delta_store.catalog.Catalog`) and replaying the rows that 
 which applies effects and decides nothing.
 """
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from delta_store.retention import Effects
 from delta_store.segments import Ints
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_index import StreamIndex
+from delta_store.stream_parts import ConsumerLimits
 
 
 class MessageColumns(NamedTuple):
@@ -158,6 +160,11 @@ class StreamState:
             self.consumers.pop(name, None)
         elif known is not None:
             self.consumers[name] = ConsumerRecord(known.config, data)
+
+    def consumer_limits(self) -> dict[str, ConsumerLimits]:
+        """What the consumers have of what the stream's ``consumer_limits`` bound, by name."""
+        records = {name: json.loads(record.config)["config"] for name, record in sorted(self.consumers.items())}
+        return {name: ConsumerLimits.from_json(config) for name, config in records.items()}
 
     def note_event(self, row: Row) -> None:
         """Move on to the position of an event row that was applied."""

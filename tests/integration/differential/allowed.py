@@ -34,10 +34,6 @@ def _names(scenario: str, label: str) -> Difference:
 _PAST = "Silt answers from the table's history what nats-server can only answer from what limits have left."
 
 ALLOWED: tuple[Difference, ...] = (
-    _later("{'retention': 'interest'}"),
-    _later("{'retention': 'workqueue'}"),
-    _later("{'mirror': {'name': 'SOURCE'}}"),
-    _later("{'sources': [{'name': 'SOURCE'}]}"),
     _later("{'republish': {'src': '>', 'dest': 're.>'}}"),
     _later("{'subject_transform': {'src': 'later', 'dest': 'sooner'}}"),
     _later("{'first_seq': 100}"),
@@ -48,10 +44,6 @@ ALLOWED: tuple[Difference, ...] = (
     _later("{'allow_atomic': True}"),
     _later("{'allow_msg_schedules': True}"),
     _later("{'allow_batched': True}"),
-    _later("{'persist_mode': 'async'}"),
-    _later("{'compression': 's2'}"),
-    _later("{'consumer_limits': {'max_ack_pending': 5}}"),
-    _later("{'placement': {'cluster': 'east'}}"),
     _later("{'discard': 'new', 'discard_new_per_subject': True, 'max_msgs_per_subject': 1}"),
     _names("create_bad_names", "no stream came of all this"),
     _names("names_and_lists", "STREAM.NAMES with no stream"),

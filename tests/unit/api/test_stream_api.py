@@ -25,7 +25,7 @@ def test_create_is_recorded_once(api: Any) -> None:
         ("STREAM.CREATE.T", {"name": "T", "subjects": ["s.*"]}, 10065),
         ("STREAM.CREATE.T", {"name": "U"}, 10056),
         ("STREAM.CREATE.T", {"name": "T", "num_replicas": 3}, 10074),
-        ("STREAM.CREATE.T", {"name": "T", "mirror": {"name": "S"}}, 10052),
+        ("STREAM.CREATE.T", {"name": "T", "mirror": {"name": ""}}, 10142),
         ("STREAM.CREATE.T", "{", 10025),
         ("STREAM.UPDATE.T", {"name": "T"}, 10059),
         ("STREAM.UPDATE.S", {"name": "S", "storage": "memory"}, 10052),

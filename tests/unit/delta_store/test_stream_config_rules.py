@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from delta_store.api_errors import ApiError
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_config_rules import (
-    check_update,
     normalise,
     refuse_unsupported,
     same_config,
     with_required_level,
 )
+from delta_store.stream_update_rules import checked_update
 
 numbers = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 words = st.text(alphabet="ab.*> $é", max_size=6)
@@ -35,6 +35,10 @@ requests = st.fixed_dictionaries(
         "discard": st.sampled_from(["old", "new"]),
         "storage": st.sampled_from(["file", "memory"]),
         "retention": st.sampled_from(["limits", "interest", "workqueue"]),
+        "compression": st.sampled_from(["none", "s2"]),
+        "persist_mode": st.sampled_from(["", "async"]),
+        "placement": st.fixed_dictionaries({}, optional={"cluster": words, "tags": st.lists(words, max_size=2)}),
+        "consumer_limits": st.fixed_dictionaries({}, optional={"max_ack_pending": numbers}),
         "no_ack": st.booleans(),
         "allow_direct": st.booleans(),
         "deny_delete": st.booleans(),
@@ -60,13 +64,16 @@ def test_accepted_or_refused_and_then_stable(request: dict[str, Any], pedantic: 
     assert StreamConfig.from_json(shown) == config
     refuse_unsupported(shown)
     if config.num_replicas == 1:
-        check_update(config, config, shown)
+        assert checked_update(config, config) == config
 
 
 def test_required_level_replaces_what_replies_add() -> None:
     """Metadata that only replies carry is not kept; the level that the stream needs is ours to say."""
     given_metadata = {"_nats.ver": "x", "_nats.level": "9", "_nats.req.level": "7", "k": "v"}
-    assert with_required_level(given_metadata) == {"_nats.req.level": "0", "k": "v"}
+    assert with_required_level(given_metadata, {}) == {"_nats.req.level": "0", "k": "v"}
+    assert with_required_level(given_metadata, {"allow_msg_ttl": True}) == {"_nats.req.level": "1", "k": "v"}
+    assert with_required_level(given_metadata, {"persist_mode": "async"}) == {"_nats.req.level": "2", "k": "v"}
+    assert with_required_level(given_metadata, {"allow_batched": True}) == {"_nats.req.level": "4", "k": "v"}
 
 
 def test_same_config_looks_past_reserved_metadata() -> None:
@@ -90,7 +97,7 @@ def test_defaults_of_what_is_missing_are_fine(fields: dict[str, Any]) -> None:
     refuse_unsupported({"name": "S", **fields})
 
 
-@pytest.mark.parametrize("field", ["mirror", "republish", "subject_transform"])
+@pytest.mark.parametrize("field", ["republish", "subject_transform"])
 def test_empty_objects_that_mean_something_are_refused(field: str) -> None:
     """An empty mirror, republish or transform is one all the same: it is not silently ignored."""
     with pytest.raises(ApiError, match=field):
