@@ -5,7 +5,7 @@ and status lines, or count what was acknowledged, read the wire itself.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -41,6 +41,23 @@ class Reply(NamedTuple):
         return next((value for key, value in self.headers if key == name), None)
 
 
+class Delivered(NamedTuple):
+    """One message of a subscription, as the server sent it."""
+
+    subject: str
+    reply: str
+    header: bytes
+    payload: bytes
+
+    @property
+    def status(self) -> str:
+        """What follows ``NATS/1.0`` on the status line; empty without one."""
+        return Reply(self.header, self.payload).status
+
+
+Listener = Callable[[Delivered], None]
+
+
 def header_block(headers: Headers) -> bytes:
     """The header block of a published message."""
     lines = "".join(f"{key}: {value}\r\n" for key, value in headers)
@@ -56,6 +73,7 @@ class Wire:
         self._inbox = inbox
         self._next = 0
         self._waiting: dict[str, asyncio.Queue[Reply]] = {}
+        self._listeners: dict[str, Listener] = {}
 
     @classmethod
     @asynccontextmanager
@@ -88,9 +106,30 @@ class Wire:
                 total, head = int(fields[-1]), int(fields[-2]) if verb == b"HMSG" else 0
                 body = (await self._reader.readexactly(total + 2))[:-2]
                 subject = fields[0].decode()
+                listener = self._listeners.get(fields[1].decode())
+                if listener is not None:
+                    reply = fields[2].decode() if len(fields) > (4 if verb == b"HMSG" else 3) else ""
+                    listener(Delivered(subject, reply, body[:head], body[head:]))
+                    continue
                 queue = self._waiting.get(subject)
                 if queue is not None:
                     queue.put_nowait(Reply(body[:head], body[head:]))
+
+    def listen(self, subject: str, listener: Listener, *, queue: str = "") -> str:
+        """Subscribe; ``listener`` is called for each message as it is read. Gives what :meth:`unlisten` takes."""
+        sid = str(len(self._listeners) + 2)
+        self._listeners[sid] = listener
+        self._writer.write(f"SUB {subject} {queue} {sid}\r\n".encode())
+        return sid
+
+    def unlisten(self, sid: str) -> None:
+        """End a subscription; what is still on its way is dropped."""
+        self._listeners[sid] = lambda _: None
+        self._writer.write(f"UNSUB {sid}\r\n".encode())
+
+    def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
+        """Publish, with a reply subject of the caller's choice or none."""
+        self._writer.write(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
 
     def send(self, subject: str, payload: bytes = b"", *, header: bytes = b"", expect_reply: bool = True) -> str:
         """Publish; gives the inbox that replies will come to (empty when none is asked for)."""

@@ -6,8 +6,10 @@ warms up and tells the rate, then one sized by that rate to last about as long a
 
 import csv
 import json
+import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ _LOAD_SECONDS_MAX = 600
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One kind of load; ``arguments`` follow ``nats bench js``."""
+    """One kind of load; ``arguments`` follow ``nats bench``."""
 
     name: str
     arguments: tuple[str, ...]
@@ -32,15 +34,28 @@ class Load:
     """Messages of the warm-up run."""
     reads: bool = False
     """Reads what was published before: no more messages than the stream holds."""
+    least: int = 0
+    """Messages that the measured run has at least, however slow the warm-up was."""
 
 
 LOADS = (
-    Load("pub sync", ("pub", "sync"), 300),
-    Load("pub async 500", ("pub", "async", "--batch=500"), 20_000),
-    Load("pub async 5000", ("pub", "async", "--batch=5000"), 50_000),
-    Load("get sync", ("get", "sync"), 500, reads=True),
-    Load("get batch", ("get", "batch"), 20_000, reads=True),
+    Load("pub sync", ("js", "pub", "sync"), 300),
+    Load("pub async 500", ("js", "pub", "async", "--batch=500"), 20_000),
+    Load("pub async 5000", ("js", "pub", "async", "--batch=5000"), 50_000),
+    Load("get sync", ("js", "get", "sync"), 500, reads=True),
+    Load("get batch", ("js", "get", "batch"), 20_000, reads=True),
+    Load("ordered", ("js", "ordered"), 50_000, reads=True),
+    Load("consume", ("js", "consume", "--acks=explicit"), 20_000, reads=True),
+    Load("fetch", ("js", "fetch", "--acks=explicit"), 20_000, reads=True),
+    Load("kv put", ("kv", "put"), 300),
+    Load("kv get", ("kv", "get"), 300, reads=True),
+    Load("object put", ("object", "put"), 8 << 20, least=256 << 20),
+    Load("object get", ("object", "get"), 8 << 20, least=256 << 20),
 )
+"""Read loads go over what the publishing loads before them have stored; an object's "messages" are its bytes."""
+BENCH_CONSUMER = "nats-bench"
+_BUCKET = "benchbucket"
+_OBJECTS = "benchobjects"
 
 
 @contextmanager
@@ -95,20 +110,27 @@ def run_load(url: str, load: Load, *, seconds: float, folder: Path) -> dict[str,
 
     Reading loads go over the messages that are there, as often as it takes to fill ``seconds``.
     """
-    warm = bench(url, load.arguments, load.warm_up, folder=folder)
-    wanted = max(load.warm_up, int(warm["rate"] * seconds))
+    run = transfer if load.arguments[0] == "object" else bench
+    warm_up = min(load.warm_up, stored_messages(url)) if load.reads and load.arguments[0] == "js" else load.warm_up
+    warm = run(url, load.arguments, warm_up, folder=folder)
+    wanted = max(load.warm_up, load.least, int(warm["rate"] * seconds) if not load.least else 0)
     if load.reads:
-        wanted = min(wanted, stored_messages(url))
-    return bench(url, load.arguments, wanted, folder=folder)
+        wanted = min(
+            wanted, stored_messages(url) if load.arguments[0] == "js" else stored_messages(url, f"KV_{_BUCKET}")
+        )
+    return run(url, load.arguments, wanted, folder=folder)
 
 
 def bench(url: str, arguments: tuple[str, ...], messages: int, *, folder: Path) -> dict[str, float]:
-    """One run of ``nats bench js …``."""
+    """One run of ``nats bench …``."""
     table = folder / "bench.csv"
     table.unlink(missing_ok=True)
-    verb, *rest = arguments
-    command = [str(nats_cli()), "--no-context", "-s", url, "--timeout=30s", "bench", "js", verb, *rest]
-    command += [f"--msgs={messages}", f"--size={SIZE}", "--no-progress", f"--csv={table}", f"--stream={STREAM}"]
+    group, verb, *rest = arguments
+    if verb in ("consume", "fetch"):
+        _ask(url, f"$JS.API.CONSUMER.DELETE.{STREAM}.{BENCH_CONSUMER}", b"")
+    command = [str(nats_cli()), "--no-context", "-s", url, "--timeout=30s", "bench", group, verb, *rest]
+    command += [f"--msgs={messages}", f"--size={SIZE}", "--no-progress", f"--csv={table}"]
+    command += [f"--stream={STREAM}"] if group == "js" else [f"--bucket={_BUCKET}"]
     command += [SUBJECT] if verb == "pub" else []
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LOAD_SECONDS_MAX, check=False)
     if done.returncode != 0 or not table.exists():
@@ -123,9 +145,34 @@ def bench(url: str, arguments: tuple[str, ...], messages: int, *, folder: Path) 
     }
 
 
-def stored_messages(url: str) -> int:
+def transfer(url: str, arguments: tuple[str, ...], size: int, *, folder: Path) -> dict[str, float]:
+    """Put a file of random bytes into an object store, or get it back: bytes a second, the CLI's start included."""
+    verb, file = arguments[1], folder / f"object-{size}"
+    cli = [str(nats_cli()), "--no-context", "-s", url, "--timeout=60s", "object"]
+    if verb == "put":
+        if not file.exists():
+            file.write_bytes(os.urandom(1 << 20) * (size >> 20))
+        _object(
+            [*cli, "add", _OBJECTS],
+        )
+        command = [*cli, "put", _OBJECTS, str(file), "--name", file.name, "--no-progress", "--force"]
+    else:
+        command = [*cli, "get", _OBJECTS, file.name, "--output", str(folder / "fetched"), "--no-progress", "--force"]
+    started = time.monotonic()
+    _object(command)
+    took = time.monotonic() - started
+    return {"messages": size, "seconds": took, "rate": size / took}
+
+
+def _object(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_LOAD_SECONDS_MAX, check=False)
+    if done.returncode != 0:
+        raise LoadFailed(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+
+
+def stored_messages(url: str, stream: str = STREAM) -> int:
     """How many messages the stream holds."""
-    return int(json.loads(_ask(url, f"$JS.API.STREAM.INFO.{STREAM}", b""))["state"]["messages"])
+    return int(json.loads(_ask(url, f"$JS.API.STREAM.INFO.{stream}", b""))["state"]["messages"])
 
 
 def _ask(url: str, subject: str, body: bytes) -> bytes:

@@ -27,6 +27,14 @@ TARGETS = (
     Target("pub async 5000", NATS_DEFAULT, 0.8),
     Target("get sync", NATS_DEFAULT, 0.3),
     Target("get batch", NATS_DEFAULT, 0.5),
+    Target("ordered", NATS_DEFAULT, 0.8),
+    Target("consume", NATS_DEFAULT, 0.5),
+    Target("fetch", NATS_DEFAULT, 0.5),
+    Target("kv put", NATS_DEFAULT, 0.5),
+    Target("kv get", NATS_DEFAULT, 0.5),
+    Target("object put", NATS_DEFAULT, 0.5),
+    Target("object get", NATS_DEFAULT, 0.5),
+    Target("replay", NATS_DEFAULT, 0.8),
     Target("settle", "bare Spark append", 0.6),
 )
 LAG_SECONDS_MAX = 5.0
