@@ -58,6 +58,7 @@ class ApiCall:
     now_ns: int
     rows: RowColumns
     """Takes the event rows of changes: the reply may only leave once they are durable."""
+    consumers: Any = None
 
     @property
     def stream_name(self) -> str:

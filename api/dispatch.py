@@ -77,7 +77,13 @@ ENDPOINTS: dict[str, Endpoint] = {
 
 
 def dispatch(
-    catalog: Catalog, request: ApiRequest, *, now_ns: int, rows: RowColumns, account: ApiAccount
+    catalog: Catalog,
+    request: ApiRequest,
+    *,
+    now_ns: int,
+    rows: RowColumns,
+    account: ApiAccount,
+    consumers: Any = None,
 ) -> bytes | NeedMessage | None:
     """Answer a request: the reply, the message that the reply must hold, or None for no answer at all.
 
@@ -88,7 +94,7 @@ def dispatch(
     if found is None:
         return None
     endpoint, names = found
-    call = ApiCall(catalog, account, names, request.header, request.payload, now_ns, rows)
+    call = ApiCall(catalog, account, names, request.header, request.payload, now_ns, rows, consumers)
     try:
         if endpoint.level_first:
             call.require_level()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from api.api_call import ApiRequest, NeedMessage
+from api.consumer_delivery import ConsumerDelivery
 from api.direct_get import no_responders_frame
 from api.direct_responder import Read
 from api.dispatch import dispatch
@@ -19,6 +20,8 @@ from api.gateway_reads import StoredRead
 from api.responses import ApiAccount
 from conf.clock import Clock
 from conf.limits import INTAKE_BYTES_MAX, INTAKE_MESSAGES_MAX
+from consumers.ack_subject import ACK_PREFIX, FLOW_PREFIX
+from consumers.effects import PullRequest
 from delta_store import api_errors
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
@@ -32,6 +35,7 @@ _DIRECT: Final = b"DIRECT.GET."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 EXPIRY_SECONDS: Final = 0.25
 """How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
+_ACK, _FLOW = ACK_PREFIX, FLOW_PREFIX
 _KEYED: Final = (b"$KV.", b"$OBJ.")
 """What a hub with a domain wraps into that domain's API subjects."""
 
@@ -67,16 +71,27 @@ class Link(Protocol):
 class Subjects(Protocol):
     """The subjects that the links take in."""
 
-    def follow(self, subjects: set[str]) -> None:
-        """Take these stream subjects in, and no others."""
+    def follow(self, subjects: set[str], *, streams: set[str]) -> None:
+        """Take these stream subjects in, and the acks of these streams, and no others."""
         ...
 
 
 class Gateway:
     """Intake, requests, expiry and release; owns the order of everything."""
 
-    def __init__(self, catalog: Catalog, reads: Reads, *, link: Link, subjects: Subjects, clock: Clock) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        reads: Reads,
+        *,
+        delivery: ConsumerDelivery,
+        link: Link,
+        subjects: Subjects,
+        clock: Clock,
+    ) -> None:
         self.catalog = catalog
+        self.delivery = delivery
+        self.consumers = delivery.engine
         self.committer: GroupCommitter
         """Set by whoever assembles the gateway, before the first message."""
         self._reads = reads
@@ -90,21 +105,40 @@ class Gateway:
         """Take messages in the order in which a link gave them."""
         now_ns = self._clock.now_ns()
         start = 0
+        acks: list[Message] = []
         for place, message in enumerate(run):
             if message[0].startswith(b"$JS."):
-                path = self._api_path(message[0])
-                if path:
+                is_ack = message[0].startswith(_ACK)
+                path = b"" if is_ack else self._api_path(message[0])
+                if is_ack or path or message[0].startswith(_FLOW):
                     if start < place:
                         self._publish(run[start:place], now_ns)
                     start = place + 1
+                    if is_ack:
+                        acks.append(message)
+                        continue
+                    acks = self._acks(acks, now_ns)
                     self._request(message, path, now_ns)
         if start < len(run):
             self._publish(run[start:] if start else run, now_ns)
+        self._acks(acks, now_ns)
+        self.delivery.pump()
         self.committer.changed()
 
     def follow_subjects(self) -> None:
-        """Ask the links for the subjects of all streams."""
-        self._subjects.follow({name for state in self.catalog.streams.values() for name in state.config.subjects})
+        """Ask the links for the subjects of all streams, and for their acks."""
+        streams = self.catalog.streams
+        subjects = {name for state in streams.values() for name in state.config.subjects}
+        self._subjects.follow(subjects, streams=set(streams))
+
+    def seal(self, group: Group) -> None:
+        """A group is about to be taken: add what sums it up."""
+        self.consumers.seal(group.rows, self._clock.now_ns())
+
+    def interest(self, subject: bytes, _queue: bytes, _added: bool) -> None:  # noqa: FBT001  # the link's callback
+        """Somebody at the hub began or ceased to listen."""
+        self.consumers.interest_changed(subject, self._clock.now_ns())
+        self.delivery.wanted()
 
     def expire(self) -> None:
         """Remove what is too old by now; called by a timer, for streams that nobody reads or writes."""
@@ -121,6 +155,8 @@ class Gateway:
             self._link.send(b"".join(group.replies))
         for read in group.deferred:
             self._reads.submit(read)
+        self.consumers.released(dict(zip(group.rows.stream, group.rows.seq, strict=True)), self._clock.now_ns())
+        self.delivery.pump()
 
     def _api_path(self, subject: bytes) -> bytes:
         """What follows ``$JS.API.`` or ``$JS.<domain>.API.``, empty for any other subject."""
@@ -137,6 +173,7 @@ class Gateway:
             self._refuse(run, None)
         else:
             decide(self.catalog, run, now_ns, committer.group)
+            self.consumers.stored(now_ns)
 
     def _refuse(self, run: Sequence[Message], error: api_errors.ApiError | None) -> None:
         """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
@@ -148,7 +185,17 @@ class Gateway:
                 frames.append(acks.failed(message.reply, error) if error else acks.busy(message.reply))
         self._link.send(b"".join(frames))
 
+    def _acks(self, acks: list[Message], now_ns: int) -> list[Message]:
+        """Take acks that were gathered; returns what is left to take: none."""
+        if acks:
+            self.consumers.acks(acks, now_ns)  # type: ignore[arg-type]
+            self.delivery.flush()
+        return []
+
     def _request(self, message: Message, path: bytes, now_ns: int) -> None:
+        if not path:
+            self.consumers.flow(message.subject, now_ns)
+            return
         if path.startswith(_KEYED):
             self._publish([message._replace(subject=path)], now_ns)
             return
@@ -158,16 +205,31 @@ class Gateway:
             self._answer(group, self._reads.direct(message))
             return
         if path.startswith(_NEXT):
-            if message.reply:
+            if message.reply and not self._pull(message, path, now_ns):
                 group.replies.append(no_responders_frame(message.subject, message.reply))
             return
-        answer = dispatch(self.catalog, ApiRequest(*message), now_ns=now_ns, rows=group.rows, account=self._account)
+        answer = dispatch(
+            self.catalog,
+            ApiRequest(*message),
+            now_ns=now_ns,
+            rows=group.rows,
+            account=self._account,
+            consumers=self.consumers,
+        )
+        self.delivery.flush()
         if len(group.rows) > events:
+            self.consumers.sync_streams(now_ns)
             self.follow_subjects()
         if isinstance(answer, NeedMessage):
             self._answer(group, self._reads.stored(answer, message.reply))
         elif answer is not None and message.reply:
             group.replies.append(encode_message(message.reply, answer))
+
+    def _pull(self, message: Message, path: bytes, now_ns: int) -> bool:
+        """Give a consumer a request for messages; False when there is no such consumer."""
+        names = path[len(_NEXT) :].decode(errors="replace").split(".")
+        request = PullRequest(message.reply, message.payload, message.header)
+        return len(names) == 2 and self.consumers.pull(names[0], names[1], request, now_ns)
 
     @staticmethod
     def _answer(group: Group, answer: bytes | Read | StoredRead | None) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from api import nats_access
+from api.consumer_delivery import ConsumerDelivery
 from api.gateway import EXPIRY_SECONDS, Gateway
 from api.gateway_reads import GatewayReads, ReadStore
 from api.gateway_subjects import LinkSubjects
@@ -26,6 +27,7 @@ from api.gateway_upkeep import GatewayUpkeep
 from conf.clock import SystemClock
 from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.settings import Settings, load_settings
+from consumers.engine import ConsumerEngine
 from delta_store.arrow_start import without_pandas
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
@@ -187,18 +189,36 @@ class _Process:
             self.client = ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
         clock = SystemClock()
         self.subjects = LinkSubjects(self.leaf, self.client, lambda one: self._receive([one]), options.domain)
+        threads_of_reads = ReadThreads(settings.reads.concurrency_max, timeout_seconds=settings.reads.timeout_seconds)
         self.reads = GatewayReads(
             ReadStore(stores.catalog, stores.payloads, PointInTime(stores.settled, stores.tail)),
             self.leaf,
-            ReadThreads(settings.reads.concurrency_max, timeout_seconds=settings.reads.timeout_seconds),
+            threads_of_reads,
             concurrency=settings.reads.concurrency_max,
             drain_seconds=settings.reads.timeout_seconds,
         )
-        self.gateway = Gateway(stores.catalog, self.reads, link=self.leaf, subjects=self.subjects, clock=clock)
+        self.consumers = ConsumerEngine(
+            stores.catalog,
+            interested=self.leaf.interest.has_interest,
+            queue_interested=lambda subject, queue: self.leaf.interest.weight(subject, queue) > 0,
+            new_id=lambda: secrets.token_hex(11),
+            rows=lambda: self.committer.group.rows,
+        )
+        self.delivery = ConsumerDelivery(
+            self.consumers, stores.payloads, link=self.leaf, threads=threads_of_reads, clock=clock
+        )
+        self.delivery.group = lambda: self.committer.group
+        self.delivery.changed = lambda: self.committer.changed()
+        self.delivery.new_id = lambda: secrets.token_hex(11)
+        self.gateway = Gateway(
+            stores.catalog, self.reads, delivery=self.delivery, link=self.leaf, subjects=self.subjects, clock=clock
+        )
+        self.leaf.interest.on_change = self.gateway.interest
         self.gateway.committer = self.committer = GroupCommitter(
             stores.journal.commit,
             self.gateway.release,
             marks=self._marks,
+            seal=self.gateway.seal,
             executor=None if stores.local else threads,
             pace=Pace(
                 settings.journal.commit_interval_ms / 1000, settings.journal.commit_rows, settings.journal.commit_bytes
@@ -228,6 +248,7 @@ class _Process:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain."""
+        self.consumers.restore(SystemClock().now_ns())
         self.subjects.follow_api()
         self.gateway.follow_subjects()
         async with asyncio.TaskGroup() as tasks:
@@ -235,6 +256,7 @@ class _Process:
                 tasks.create_task(self.leaf.run()),
                 tasks.create_task(self.committer.run()),
                 tasks.create_task(self.reads.run()),
+                tasks.create_task(self.delivery.run()),
                 tasks.create_task(self.upkeep.run()),
                 tasks.create_task(self._expire()),
             ]
@@ -267,6 +289,8 @@ class _Process:
                 self.subjects.unfollow_all()
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
+                self.consumers.persist_dirty()
+                self.committer.changed()
                 await self.committer.drain(GATEWAY_DRAIN_SECONDS)
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)

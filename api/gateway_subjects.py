@@ -31,6 +31,8 @@ class LinkSubjects:
     """Takes what the client link gets."""
     domain: str = ""
     followed: frozenset[str] = frozenset()
+    acked: frozenset[str] = frozenset()
+    """Streams whose acks are taken in."""
 
     def follow_api(self) -> None:
         """Take in the API's requests."""
@@ -41,8 +43,9 @@ class LinkSubjects:
             else:
                 self.leaf.subscribe(subject.encode(), queue)
 
-    def follow(self, subjects: Iterable[str]) -> None:
-        """Take these stream subjects in, and no others."""
+    def follow(self, subjects: Iterable[str], *, streams: Iterable[str]) -> None:
+        """Take these stream subjects in, and the acks of these streams, and no others."""
+        self._follow_acks(frozenset(streams))
         wanted = frozenset(subjects)
         for subject in self.followed - wanted:
             if self._by_client(subject):
@@ -62,7 +65,17 @@ class LinkSubjects:
         """Take in nothing more over the leaf link."""
         for subject, queue in self._api_subjects():
             self.leaf.unsubscribe(subject.encode(), queue)
-        self.follow(())
+        self.follow((), streams=())
+
+    def _follow_acks(self, streams: frozenset[str]) -> None:
+        """Acks and flow control always come over the leaf link: no hub denies them."""
+        for stream in self.acked - streams:
+            self.leaf.unsubscribe(f"$JS.ACK.{stream}.>".encode())
+            self.leaf.unsubscribe(f"$JS.FC.{stream}.>".encode())
+        for stream in sorted(streams - self.acked):
+            self.leaf.subscribe(f"$JS.ACK.{stream}.>".encode())
+            self.leaf.subscribe(f"$JS.FC.{stream}.>".encode())
+        self.acked = streams
 
     def _api_subjects(self) -> list[tuple[str, bytes]]:
         prefix = f"$JS.{self.domain}.API." if self.domain else "$JS.API."

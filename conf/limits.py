@@ -108,3 +108,17 @@ JOURNAL_FETCH_CACHE_BYTES = 64 * MIB
 JOURNAL_CLAIM_TRIES = 8
 JOURNAL_PUT_TRIES = 3
 """Attempts to learn the outcome of a conditional put that failed without an answer."""
+
+# --- consumers: ours ---
+CONSUMER_RUN_MESSAGES = 1_000
+"""Messages that one consumer is given at a time."""
+CONSUMER_RUN_BYTES = 4 * MIB
+"""What they may weigh."""
+CONSUMER_TURN_MESSAGES = 4_000
+"""Messages that are delivered before the event loop gets its turn."""
+CONSUMER_READS_MAX = 4
+"""Consumers whose messages are read from files at the same time."""
+CONSUMER_RETRY_SECONDS = 0.5
+"""Pause before a read that failed is tried again."""
+CONSUMER_STATE_SECONDS = 0.25
+"""Longest time between an ack that nobody waits for and the journal's record of it."""

@@ -1,6 +1,7 @@
 """A stored message as readers see it."""
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 
 
 class StoredMessage(NamedTuple):
@@ -12,3 +13,47 @@ class StoredMessage(NamedTuple):
     headers: bytes | None
     """Raw header block as published, from ``NATS/1.0`` to the empty line; None when there is none."""
     data: bytes
+
+
+class MessageRun(Sequence[StoredMessage]):
+    """Messages column by column (equal lengths): what a long run is handed over as, without an object for each."""
+
+    __slots__ = ("data", "headers", "seqs", "subjects", "ts_ns")
+
+    def __init__(self, columns: "Columns") -> None:
+        self.subjects, self.seqs, self.ts_ns, self.headers, self.data = columns
+
+    @classmethod
+    def of(cls, messages: Sequence[StoredMessage]) -> "MessageRun":
+        """The same messages as columns; a run is given back as it is."""
+        if isinstance(messages, MessageRun):
+            return messages
+        subjects, seqs, ts_ns, headers, data = zip(*messages, strict=True) if messages else ((), (), (), (), ())
+        return cls((subjects, seqs, ts_ns, headers, data))
+
+    @property
+    def columns(self) -> "Columns":
+        """Subjects, sequences, times, headers and payloads."""
+        return self.subjects, self.seqs, self.ts_ns, self.headers, self.data
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    @overload
+    def __getitem__(self, place: int) -> StoredMessage: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "MessageRun": ...
+
+    def __getitem__(self, place: "int | slice") -> "StoredMessage | MessageRun":
+        if isinstance(place, slice):
+            subjects, seqs, ts_ns, headers, data = self.columns
+            return MessageRun((subjects[place], seqs[place], ts_ns[place], headers[place], data[place]))
+        return StoredMessage(*(column[place] for column in self.columns))  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        return map(StoredMessage._make, zip(*self.columns, strict=True))
+
+
+Columns = tuple[Sequence[str], Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes]]
+"""The columns of a :class:`MessageRun`, in the order of :class:`StoredMessage`'s fields."""

@@ -8,9 +8,10 @@ its group leaves: the index says what is live, this only holds bytes.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
+from itertools import compress
 
 from delta_store.records import Kind, RowColumns
-from delta_store.stored_message import StoredMessage
+from delta_store.stored_message import MessageRun, StoredMessage
 
 ROW_BYTES = 200
 """What a row takes in memory besides payload and headers, about."""
@@ -20,18 +21,21 @@ _Key = tuple[str, int]
 class _Block:
     """One group's rows, and where a stream's sequences stand in them."""
 
-    __slots__ = ("_places", "bytes", "rows", "streams")
+    __slots__ = ("_places", "bytes", "dense", "rows", "streams")
 
     def __init__(self, rows: RowColumns, size: int) -> None:
         self.rows = rows
         self.bytes = size
         self.streams = _spans(rows)
+        (first, last), *others = self.streams.values()
+        self.dense = not others and last - first + 1 == len(rows.seq)
+        """Whether the rows are neighbouring messages of one stream."""
         self._places: dict[tuple[str, int, int], int] | None = None
 
     def message(self, key: _Key, seq: int, span: tuple[int, int]) -> StoredMessage | None:
         """The stream's message of this sequence."""
         rows = self.rows
-        if len(self.streams) == 1 and span[1] - span[0] + 1 == len(rows.seq):
+        if self.dense:
             place: int | None = seq - span[0]
         else:
             place = self._find(key, seq)
@@ -42,12 +46,8 @@ class _Block:
     def _find(self, key: _Key, seq: int) -> int | None:
         if self._places is None:
             rows = self.rows
-            columns = zip(rows.stream, rows.stream_id, rows.seq, rows.kind, strict=True)
-            self._places = {
-                (stream, stream_id, number): place
-                for place, (stream, stream_id, number, kind) in enumerate(columns)
-                if kind == Kind.MESSAGE
-            }
+            columns = zip(rows.stream, rows.stream_id, rows.seq, strict=True)
+            self._places = {key: place for place, key in enumerate(columns)}
         return self._places.get((*key, seq))
 
 
@@ -77,6 +77,7 @@ class TailCache:
 
         The rows must not change any more. Sequences of a stream only grow; a group that goes back is passed over.
         """
+        rows = _messages(rows)
         if not len(rows):
             return
         if payload_bytes is None:
@@ -126,6 +127,35 @@ class TailCache:
             add(message)
         return found
 
+    def span(self, stream: str, stream_id: int, seqs: range) -> MessageRun | None:
+        """The messages of neighbouring sequences up to the first that is not in memory, as columns.
+
+        None where groups hold other streams' rows between them: :meth:`run` gives those.
+        """
+        held = self._streams.get((stream, stream_id))
+        if held is None or not seqs:
+            return None
+        at = bisect_left(held.lasts, seqs[0])
+        parts: list[RowColumns] = []
+        places: list[slice] = []
+        wanted, stop = seqs[0], seqs[-1] + 1
+        while at < len(held.lasts) and wanted < stop:
+            (first, last), rows = held.spans[at], held.blocks[at].rows
+            if wanted < first or not held.blocks[at].dense:
+                break
+            parts.append(rows)
+            places.append(slice(wanted - first, min(stop, last + 1) - first))
+            wanted, at = min(stop, last + 1), at + 1
+        if not parts:
+            return None
+        columns = []
+        for name in ("subject", "seq", "ts_ns", "headers", "data"):
+            column = getattr(parts[0], name)[places[0]]
+            for rows, place in zip(parts[1:], places[1:], strict=True):
+                column += getattr(rows, name)[place]
+            columns.append(column)
+        return MessageRun(tuple(columns))
+
     def clear(self) -> None:
         """Forget everything."""
         self._streams.clear()
@@ -144,15 +174,25 @@ class TailCache:
                 del self._streams[key]
 
 
+def _messages(rows: RowColumns) -> RowColumns:
+    """The rows that are messages; events mostly stand behind them."""
+    kinds, message = rows.kind, Kind.MESSAGE.value
+    number = kinds.count(message)
+    if number == len(kinds):
+        return rows
+    if kinds[:number].count(message) == number:
+        return RowColumns(*(getattr(rows, name)[:number] for name in RowColumns.__slots__))
+    chosen = [kind == message for kind in kinds]
+    return RowColumns(*(list(compress(getattr(rows, name), chosen)) for name in RowColumns.__slots__))
+
+
 def _spans(rows: RowColumns) -> dict[_Key, tuple[int, int]]:
-    """First and last message sequence of each stream that has messages here."""
-    seqs, kinds = rows.seq, rows.kind
-    one_stream = rows.stream_id.count(rows.stream_id[0]) == len(rows) and rows.stream.count(rows.stream[0]) == len(rows)
-    if one_stream and kinds.count(Kind.MESSAGE.value) == len(rows):
+    """First and last sequence of each stream among message rows."""
+    seqs = rows.seq
+    if rows.stream_id.count(rows.stream_id[0]) == len(rows) and rows.stream.count(rows.stream[0]) == len(rows):
         return {(rows.stream[0], rows.stream_id[0]): (seqs[0], seqs[-1])}
     spans: dict[_Key, tuple[int, int]] = {}
-    for stream, stream_id, seq, kind in zip(rows.stream, rows.stream_id, seqs, kinds, strict=True):
-        if kind == Kind.MESSAGE:
-            key = (stream, stream_id)
-            spans[key] = (spans[key][0], seq) if key in spans else (seq, seq)
+    for stream, stream_id, seq in zip(rows.stream, rows.stream_id, seqs, strict=True):
+        key = (stream, stream_id)
+        spans[key] = (spans[key][0], seq) if key in spans else (seq, seq)
     return spans

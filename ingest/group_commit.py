@@ -37,9 +37,10 @@ class GroupCommitter:
     """Commits groups one after another and releases them in order.
 
     ``commit`` is the blocking journal commit of a group's rows. ``marks`` says, when a group is taken, where its
-    streams stand behind its rows. ``release`` sends a group's replies. A retryable :class:`JournalError` (a full disk)
-    holds the group and everything behind it until it succeeds; any other error ends :meth:`run` with that error:
-    nothing later is acknowledged.
+    streams stand behind its rows. ``seal`` appends to a group, right before it is taken, the rows that sum up what it
+    holds (a consumer's state after all its acks). ``release`` sends a group's replies. A retryable
+    :class:`JournalError` (a full disk) holds the group and everything behind it until it succeeds; any other error ends
+    :meth:`run` with that error: nothing later is acknowledged.
     """
 
     def __init__(
@@ -48,11 +49,13 @@ class GroupCommitter:
         release: Callable[[Group], None],
         *,
         marks: Callable[[RowColumns], Marks],
+        seal: Callable[[Group], None] | None = None,
         executor: Executor | None = None,
         pace: Pace = Pace(),
     ) -> None:
         self._commit = commit
         self._marks = marks
+        self._seal = seal
         self._release = release
         self._executor = executor
         self._pace = pace
@@ -81,6 +84,8 @@ class GroupCommitter:
 
     def changed(self) -> None:
         """Say that the group has new rows, replies or reads."""
+        if self._in_flight is None and self._seal is not None and not len(self.group.rows):
+            self._seal(self.group)
         if self._in_flight is None and not len(self.group.rows):
             group, self.group = self.group, Group()
             self._release(group)
@@ -99,6 +104,8 @@ class GroupCommitter:
             while not self.group.empty:
                 await self._gather(not_before)
                 not_before = loop.time() + self._pace.interval_seconds
+                if self._seal is not None:
+                    self._seal(self.group)
                 self._in_flight, self.group = self.group, Group()
                 if len(self._in_flight.rows):
                     await self._make_durable(self._in_flight, loop)

@@ -8,6 +8,9 @@ What the loads are, and what a two-core machine should give (back of an envelope
 - *pub async 500 / 5000*: the same four fsyncs shared by all that is in flight: 500 in a group of 2 to 3 ms would be
   200,000 a second, so the Python gateway's processor time (≈5 µs a message) is the limit, not the disk.
 - *get sync*: a round trip and one lookup; *get batch*: a frame of ≈300 bytes a message, ≈3 µs each.
+- *ordered*, *consume*, *fetch*: a Python leaf alone hands over 750,000 frames a second; an explicit ack costs as much as
+  a delivery, and both share two cores with the hub and the client.
+- *replay*: the same from Parquet, ≈1 µs a message more.
 - *settle*: Spark reads the journal's Parquet and writes it once more, sorted; a bare append does the same without
   sorting, deduplication and limits.
 
@@ -21,13 +24,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import settling
+from tests.benchmarks import replay, settling
 from tests.benchmarks.loads import CONTENDERS, LOADS, LoadFailed, create_stream, run_load
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.report import Runs, ratios, save, table
 from tests.servers import ROOT
 
-PARTS = ("loads", "settle", "lag")
+PARTS = ("loads", "replay", "settle", "lag")
 DEFAULT_CONTENDERS = ("nats-server", "nats-server, sync always", "silt")
 
 
@@ -43,6 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if "loads" in options.parts:
             runs |= measure_loads(options, folder, failures)
+        if "replay" in options.parts:
+            rates = replay.replay_rates(
+                folder / "replay", messages=options.replay_messages, repetitions=options.repetitions
+            )
+            for contender, loads in rates.items():
+                runs.setdefault(contender, {}).update(loads)
         if "settle" in options.parts:
             rates = settling.settle_rates(folder, rows=options.rows, repetitions=options.repetitions)
             for contender, loads in rates.items():
@@ -95,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="how long one load is to last")
     parser.add_argument("--rows", type=int, default=500_000, help="rows of the journal to settle")
+    parser.add_argument("--replay-messages", type=int, default=10_000_000, help="messages of the replayed stream")
     parser.add_argument("--lag-seconds", type=float, default=60.0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench", help="where the stores are put")
     parser.add_argument("--results", type=Path, default=ROOT / "results")

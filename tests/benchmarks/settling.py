@@ -27,7 +27,7 @@ SUBJECTS = 10
 LAG_RATE = 10_000
 _PROCESS_SECONDS_MAX = 900
 _TICK_SECONDS = 0.01
-_PUBLISH = ("pub", "async", "--batch=5000", "--multisubject", f"--multisubjectmax={SUBJECTS}")
+_PUBLISH = ("js", "pub", "async", "--batch=5000", "--multisubject", f"--multisubjectmax={SUBJECTS}")
 
 
 def make_journal(folder: Path, rows: int) -> Path:

@@ -1,0 +1,242 @@
+"""What consumers decide, done: messages are fetched and sent, statuses and double acks' answers leave, timers run.
+
+Deliveries and statuses show nothing but durable messages and leave at once, on the leaf link, in the order in which
+they were decided. The answer to a double ack goes with the group that records the ack.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from api import consumer_frames
+from conf.clock import Clock
+from conf.limits import (
+    CONSUMER_READS_MAX,
+    CONSUMER_RETRY_SECONDS,
+    CONSUMER_RUN_BYTES,
+    CONSUMER_RUN_MESSAGES,
+    CONSUMER_STATE_SECONDS,
+    CONSUMER_TURN_MESSAGES,
+)
+from consumers.consumer import Consumer
+from consumers.effects import Advisory, Deliver, Reply, Status
+from consumers.engine import ConsumerEngine
+from delta_store.payloads import Payloads
+from delta_store.read_errors import ReadError
+from delta_store.read_threads import ReadsBusy, ReadThreads
+from delta_store.stored_message import StoredMessage
+from ingest.group import Group
+
+_SECOND: Final = 1_000_000_000
+_IDLE_SECONDS: Final = 3600.0
+_DRAIN_SECONDS: Final = 1.0
+_SMALL_BYTES: Final = 1024
+"""Mean size of a stream's messages up to which a run is counted instead of weighed."""
+
+
+class Link(Protocol):
+    """Where deliveries leave."""
+
+    def send(self, frames: bytes) -> bool:
+        """Send encoded leaf frames; False when that is not possible."""
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether more may be sent now."""
+        ...
+
+    async def drain(self, timeout: float) -> None:
+        """Wait until :attr:`writable` or detached. Raises ``TimeoutError``."""
+        ...
+
+
+class ConsumerDelivery:
+    """Carries out what the engine's consumers decide."""
+
+    def __init__(
+        self, engine: ConsumerEngine, payloads: Payloads, *, link: Link, threads: ReadThreads, clock: Clock
+    ) -> None:
+        self.engine = engine
+        self.group: Callable[[], Group]
+        """Gives the group that gathers; set by whoever assembles the gateway."""
+        self.changed: Callable[[], None]
+        """Told when the group has something new; set likewise."""
+        self.new_id: Callable[[], str]
+        """Ids of advisories; set likewise."""
+        self._payloads = payloads
+        self._link = link
+        self._threads = threads
+        self._clock = clock
+        self._kick = asyncio.Event()
+        self._reading: set[Consumer] = set()
+        self._reads: asyncio.Queue[tuple[Consumer, list[int]]] = asyncio.Queue()
+        """At most one read of each consumer waits."""
+
+    def flush(self) -> None:
+        """Send, or put into the group, whatever the engine has said so far."""
+        outbox = self.engine.outbox
+        if not outbox:
+            return
+        self.engine.outbox = []
+        frames: list[bytes] = []
+        for consumer, effect in outbox:
+            if isinstance(effect, Deliver):
+                frames.append(consumer_frames.delivered(consumer.stream_name, consumer, effect))
+            elif isinstance(effect, Status):
+                frames.append(consumer_frames.status(consumer, effect))
+            elif isinstance(effect, Reply):
+                self.group().replies.append(consumer_frames.reply(effect))
+            elif isinstance(effect, Advisory) and self.engine.interested(effect.subject.encode()):
+                frame = consumer_frames.advisory(effect, id_=self.new_id(), now_ns=self._clock.now_ns())
+                self.group().replies.append(frame)
+        if frames:
+            self._link.send(b"".join(frames))
+
+    def pump(self) -> None:
+        """Deliver what is in memory, within the bounds of one turn; the rest follows in :meth:`run`."""
+        self.flush()
+        ready = self.engine.ready
+        left = CONSUMER_TURN_MESSAGES
+        while ready and left > 0 and self._link.writable:
+            consumer = next(iter(ready))
+            del ready[consumer]
+            if consumer not in self._reading:
+                left -= self._serve(consumer) or 1
+        if ready or self.engine.next_wake_ns:
+            self._kick.set()
+
+    def wanted(self) -> None:
+        """Something may have become ready or due: look at it in the next turn."""
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Timers, long deliveries and reads, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._persist())
+            for _ in range(CONSUMER_READS_MAX):
+                tasks.create_task(self._read())
+            while True:
+                await self._wait()
+                self.engine.wake(self._clock.now_ns())
+                self.pump()
+                self.changed()
+                if self.engine.ready and not self._link.writable:
+                    try:
+                        await self._link.drain(_DRAIN_SECONDS)
+                    except TimeoutError:
+                        continue
+                await asyncio.sleep(0)
+
+    async def _wait(self) -> None:
+        """Until the next timer is due or there is something to deliver."""
+        if self.engine.ready and self._link.writable:
+            return
+        self._kick.clear()
+        due = self.engine.next_wake_ns
+        seconds = (due - self._clock.now_ns()) / _SECOND if due else _IDLE_SECONDS
+        if self.engine.ready:
+            seconds = min(seconds, _DRAIN_SECONDS)
+        if seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._kick.wait()
+            except TimeoutError:
+                return
+
+    def _serve(self, consumer: Consumer) -> int:
+        """Deliver the next run of one consumer, or begin to read it; returns the number of messages delivered."""
+        now_ns = self._clock.now_ns()
+        seqs = self._within_bytes(consumer, consumer.upcoming(CONSUMER_RUN_MESSAGES, now_ns))
+        if not seqs:
+            self.flush()
+            return 0
+        state = self.engine.home(consumer).state
+        found = self._payloads.span_now(state.config.name, state.stream_id, seqs)
+        if not found:
+            first = self._payloads.now(state.config.name, state.stream_id, seqs[0])
+            if first is None:
+                self._reading.add(consumer)
+                self._reads.put_nowait((consumer, seqs))
+                return 0
+            found = [first]
+        self.engine.deliver(consumer, found, (), now_ns)
+        self.flush()
+        return len(found)
+
+    def _within_bytes(self, consumer: Consumer, seqs: list[int]) -> list[int]:
+        """As many of the sequences as one run may weigh, at least one."""
+        index = self.engine.home(consumer).index
+        if index.bytes <= _SMALL_BYTES * index.msgs:
+            return seqs
+        left = CONSUMER_RUN_BYTES
+        for place, seq in enumerate(seqs):
+            left -= index.size_of(seq)
+            if left < 0 and place:
+                return seqs[:place]
+        return seqs
+
+    async def _read(self) -> None:
+        """Read for one consumer after the other what is not in memory."""
+        while True:
+            consumer, seqs = await self._reads.get()
+            try:
+                if self.engine.is_live(consumer):
+                    await self._read_run(consumer, seqs)
+            finally:
+                self._reading.discard(consumer)
+            if self.engine.is_live(consumer):
+                self.engine.ready[consumer] = None
+            self.pump()
+            self.changed()
+
+    async def _read_run(self, consumer: Consumer, seqs: list[int]) -> None:
+        home = self.engine.home(consumer)
+        state = home.state
+        fetch = partial(self._payloads.fetch, state.config.name, state.stream_id, sorted(seqs))
+        try:
+            found = await self._threads.run(fetch)
+        except (ReadError, ReadsBusy, TimeoutError) as error:
+            _report("delivery waits", f"{state.config.name}: {type(error).__name__}: {error}")
+            await asyncio.sleep(CONSUMER_RETRY_SECONDS)
+            return
+        if not self.engine.is_live(consumer):
+            return
+        messages, missing = _prefix(seqs, found, live=lambda seq: home.index.sid_of(seq) >= 0)
+        if not messages and not missing:
+            _report("delivery waits", f"{state.config.name}: message {seqs[0]} is in no file")
+            await asyncio.sleep(CONSUMER_RETRY_SECONDS)
+            return
+        self.engine.deliver(consumer, messages, missing, self._clock.now_ns())
+
+    async def _persist(self) -> None:
+        """Have progress recorded now and then, for acks that nobody waits for."""
+        while True:
+            await asyncio.sleep(CONSUMER_STATE_SECONDS)
+            if self.engine.persist_dirty():
+                self.changed()
+
+
+def _prefix(
+    seqs: Sequence[int], found: dict[int, StoredMessage], *, live: Callable[[int], bool]
+) -> tuple[list[StoredMessage], list[int]]:
+    """The messages of sequences up to the first that is live and yet was not found, and those that are gone."""
+    messages: list[StoredMessage] = []
+    missing: list[int] = []
+    for seq in seqs:
+        message = found.get(seq)
+        if message is not None:
+            messages.append(message)
+        elif live(seq):
+            break
+        else:
+            missing.append(seq)
+    return messages, missing
+
+
+def _report(event: str, reason: str) -> None:
+    sys.stderr.write(json.dumps({"event": event, "reason": reason}) + "\n")
+    sys.stderr.flush()

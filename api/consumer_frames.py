@@ -1,0 +1,71 @@
+"""Effects of consumers as leaf frames.
+
+A delivered message keeps its stream subject although it goes to an inbox: the hub takes what stands behind the ``@`` of
+an ack subject for the subject that the client sees (nats-server's ``jsAckDeliverIdx``), and the part before it for the
+reply.
+"""
+
+import json
+from typing import Final
+
+from api.go_time import format_time
+from consumers.ack_subject import ack_prefix
+from consumers.consumer import Consumer
+from consumers.effects import Advisory, Deliver, Reply, Status
+from delta_store.stored_message import MessageRun, StoredMessage
+from ingest.leaf_protocol import encode_message
+
+ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
+METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
+
+
+def delivered(stream: str, consumer: Consumer, effect: Deliver) -> bytes:
+    """The frames of a run of messages."""
+    config, messages = consumer.config, effect.messages
+    prefix = ack_prefix(stream, config.name).decode()
+    start = f"{effect.subject.decode()} {'+ ' if effect.queue else ''}{prefix}"
+    end = f" {effect.queue.decode()}" if effect.queue else ""
+    if config.headers_only or effect.pin_id:
+        messages = [_changed(one, headers_only=config.headers_only, pin_id=effect.pin_id) for one in messages]
+    subjects, seqs, times, blocks, payloads = MessageRun.of(messages).columns
+    columns = (subjects, seqs, times, blocks, payloads, effect.counts, effect.consumer_seqs, effect.pendings)
+    return b"".join(
+        [
+            f"HMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(headers)} "
+            f"{len(headers) + len(data)}\r\n".encode() + headers + data + b"\r\n"
+            if headers
+            else f"LMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n".encode()
+            + data
+            + b"\r\n"
+            for subject, seq, ts_ns, headers, data, number, cseq, pending in zip(*columns, strict=False)
+        ]
+    )
+
+
+def status(consumer: Consumer, effect: Status) -> bytes:
+    """The frame of a status: headers only."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in effect.headers)
+    header = f"NATS/1.0 {effect.code} {effect.text}\r\n{lines}\r\n".encode()
+    group = consumer.config.deliver_group
+    queues = (group.encode(),) if group and effect.subject == consumer.config.deliver_subject.encode() else ()
+    return encode_message(effect.subject, b"", header=header, reply=effect.reply, queues=queues)
+
+
+def reply(effect: Reply) -> bytes:
+    """The frame of a double ack's answer."""
+    return encode_message(effect.subject, effect.body)
+
+
+def advisory(effect: Advisory, *, id_: str, now_ns: int) -> bytes:
+    """The frame of an advisory or a metric."""
+    kind = (METRIC_TYPE if effect.subject.startswith("$JS.EVENT.METRIC.") else ADVISORY_TYPE) + effect.kind
+    shown = {"type": kind, "id": id_, "timestamp": format_time(now_ns), **effect.fields}
+    return encode_message(effect.subject.encode(), json.dumps(shown, separators=(",", ":")).encode())
+
+
+def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str) -> StoredMessage:
+    """The message with the headers that its consumer adds, without its payload where headers are all it wants."""
+    added = [f"Nats-Msg-Size: {len(message.data)}\r\n"] if headers_only else []
+    added += [f"Nats-Pin-Id: {pin_id}\r\n"] if pin_id else []
+    block = (message.headers or b"NATS/1.0\r\n\r\n")[:-2] + "".join(added).encode() + b"\r\n"
+    return message._replace(headers=block, data=b"" if headers_only else message.data)

@@ -1,0 +1,102 @@
+"""The consumers of one stream, what they may see of it, and which of its messages nobody needs any more. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from consumers.consumer import Consumer
+from delta_store.segments import Ints
+from delta_store.stream_index import StreamIndex
+from delta_store.stream_state import StreamState
+
+_ROW_BYTES: Final = 30
+LIMITS: Final = "limits"
+INTEREST: Final = "interest"
+
+
+class StreamConsumers:
+    """One stream as its consumers see it: durable messages only.
+
+    Implements :class:`consumers.stream_view.StreamView`.
+    """
+
+    __slots__ = ("attentive", "by_name", "checked_seq", "consumed", "durable_seq", "state")
+
+    def __init__(self, state: StreamState, *, durable_seq: int) -> None:
+        self.state = state
+        self.durable_seq = durable_seq
+        """The last sequence that may be delivered."""
+        self.by_name: dict[str, Consumer] = {}
+        self.attentive: dict[Consumer, None] = {}
+        """Those that wait for the next message."""
+        self.consumed: list[int] = []
+        """Sequences that left because nobody needs them, and that no row records yet."""
+        self.checked_seq = state.index.last_seq
+        """Up to here every message of an interest stream had somebody who wanted it when it came."""
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.state.config.name
+
+    @property
+    def index(self) -> StreamIndex:
+        """Live messages; may hold some above :attr:`durable_seq`."""
+        return self.state.index
+
+    @property
+    def removals(self) -> int:
+        """Changes whenever messages left the stream."""
+        index = self.state.index
+        return index.last_seq - index.msgs
+
+    @property
+    def retention(self) -> str:
+        """``limits``, ``interest`` or ``workqueue``."""
+        return self.state.config.retention
+
+    def content_size(self, seq: int) -> int:
+        """Bytes of headers and payload, as good as the index knows them."""
+        index = self.state.index
+        return max(0, index.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
+
+    def done(self, seqs: Iterable[int], by: Consumer) -> None:
+        """A consumer is through with messages: those that no other needs leave the stream."""
+        retention = self.state.config.retention
+        if retention == LIMITS:
+            return
+        others = [one for one in self.by_name.values() if one is not by] if retention == INTEREST else []
+        index = self.state.index
+        for seq in seqs:
+            if not any(other.needs(seq) for other in others) and index.remove(seq):
+                self.consumed.append(seq)
+
+    def drop_unwanted(self) -> bool:
+        """Take new messages that no consumer wants out of an interest stream; returns whether there were any."""
+        index = self.state.index
+        start, self.checked_seq = self.checked_seq + 1, index.last_seq
+        if self.state.config.retention != INTEREST or start > index.last_seq:
+            return False
+        return self._drop(index.live_sequences(start, index.last_seq))
+
+    def drop_all_unwanted(self) -> bool:
+        """Take every message that no consumer wants (any more) out of an interest stream, as far as it is durable."""
+        if self.state.config.retention != INTEREST:
+            return False
+        return self._drop(self.state.index.live_sequences(self.state.index.first_seq, self.durable_seq))
+
+    def take_consumed(self) -> list[int]:
+        """The sequences that a REMOVE row must record, ascending; they are forgotten here."""
+        taken, self.consumed = sorted(self.consumed), []
+        return taken
+
+    def _drop(self, seqs: Ints) -> bool:
+        consumers = list(self.by_name.values())
+        if consumers:
+            seqs = np.array([seq for seq in seqs.tolist() if not any(one.needs(seq) for one in consumers)], np.int64)
+        if not len(seqs):
+            return False
+        self.state.index.remove_many(seqs)
+        self.consumed += seqs.tolist()
+        return True
