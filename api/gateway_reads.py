@@ -5,6 +5,7 @@ when that group is durable, off the event loop.
 """
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -51,6 +52,7 @@ class GatewayReads:
         self, store: ReadStore, sink: Sink, threads: ReadThreads, *, concurrency: int, drain_seconds: float
     ) -> None:
         self._payloads = store.payloads
+        self._catalog = store.catalog
         self._sink = sink
         self._threads = threads
         self._direct = DirectResponder(store, sink, threads, concurrency=concurrency, drain_seconds=drain_seconds)
@@ -80,10 +82,9 @@ class GatewayReads:
         if isinstance(answer, bytes):
             self._sink.send(answer)
             return
-        try:
+        # Too many wait already: no answer, so that the client asks again.
+        with suppress(asyncio.QueueFull):
             self._stored.put_nowait(read)
-        except asyncio.QueueFull:
-            self._sink.send(encode_message(read.reply, msg_get_reply(None)))
 
     async def run(self) -> None:
         """Finish reads until cancelled."""
@@ -101,4 +102,10 @@ class GatewayReads:
                 found = (await self._threads.run(fetch)).get(wanted.seq)
             except (ReadError, ReadsBusy, TimeoutError):
                 continue  # no answer: a client tries again, and must not take damage for a missing message
+            if found is None and self._is_live(wanted):
+                continue  # likewise
             self._sink.send(encode_message(read.reply, msg_get_reply(found, no_hdr=wanted.no_hdr)))
+
+    def _is_live(self, wanted: NeedMessage) -> bool:
+        state = self._catalog.streams.get(wanted.stream)
+        return state is not None and state.stream_id == wanted.stream_id and state.index.sid_of(wanted.seq) >= 0

@@ -8,8 +8,8 @@ What the loads are, and what a two-core machine should give (back of an envelope
 - *pub async 500 / 5000*: the same four fsyncs shared by all that is in flight: 500 in a group of 2 to 3 ms would be
   200,000 a second, so the Python gateway's processor time (≈5 µs a message) is the limit, not the disk.
 - *get sync*: a round trip and one lookup; *get batch*: a frame of ≈300 bytes a message, ≈3 µs each.
-- *ordered*, *consume*, *fetch*: a Python leaf alone hands over 750,000 frames a second; an explicit ack costs as much as
-  a delivery, and both share two cores with the hub and the client.
+- *ordered*, *consume*, *fetch*: a Python leaf alone hands over 750,000 frames a second; an explicit ack costs as much
+  as a delivery, and both share two cores with the hub and the client.
 - *replay*: the same from Parquet, ≈1 µs a message more.
 - *settle*: Spark reads the journal's Parquet and writes it once more, sorted; a bare append does the same without
   sorting, deduplication and limits.
