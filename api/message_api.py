@@ -27,6 +27,8 @@ def delete(call: ApiCall) -> Result:
     call.require_body()
     request = call.body(MSG_DELETE_REQUEST)
     state = call.stream()
+    if state.config.sealed:
+        raise api_errors.SEALED_STREAM.error
     if state.config.deny_delete:
         raise api_errors.message_delete_failed("message delete not permitted")
     seq = request.get("seq", 0)

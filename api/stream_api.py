@@ -64,6 +64,8 @@ def purge(call: ApiCall) -> Result:
     if seq and keep:
         raise api_errors.BAD_REQUEST.error
     state = call.stream()
+    if state.config.sealed:
+        raise api_errors.SEALED_STREAM.error
     if state.config.deny_purge:
         raise api_errors.purge_failed("stream purge not permitted")
     wanted = request.get("filter", "")

@@ -5,19 +5,32 @@ can't differ. Invariant: applying the appended rows to a catalog in the state be
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from conf.limits import REMOVAL_RANGES_MAX
 from delta_store import api_errors, retention
 from delta_store.event_rows import event_row, ranges_of, removal_data, stream_data
-from delta_store.records import Kind, Removal, Row, RowColumns
+from delta_store.msg_ttl import MsgTtls, marker_header
+from delta_store.records import Kind, Removal, Row, RowColumns, stored_size
 from delta_store.replay import replay, restore_watermarks
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_directory import StreamDirectory
+from delta_store.stream_index import StreamIndex
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter
 from delta_store.watermark import Watermark
+
+
+class NewMessage(NamedTuple):
+    """A message that is about to be stored."""
+
+    sid: int
+    """Its subject's id in the stream's index."""
+    size: int
+    """Its stored size."""
+    msg_id: str | None
 
 
 class Catalog(StreamDirectory):
@@ -35,6 +48,8 @@ class Catalog(StreamDirectory):
         ended = self.ended.get(config.name)
         stream_id = max(now_ns, ended.stream_id + 1) if ended else now_ns
         state = self.open(config, stream_id=stream_id, created_ns=now_ns)
+        if config.first_seq > 0:
+            state.index.restore_bounds(first_seq=config.first_seq, last_seq=config.first_seq - 1, last_ts=0)
         self._record(state, Kind.STREAM, stream_data(config, now_ns), now_ns=now_ns, rows=rows)
         return state
 
@@ -60,8 +75,10 @@ class Catalog(StreamDirectory):
         self.close(name, state.position)
 
     def remove(self, name: str, seq: int, *, now_ns: int, rows: RowColumns, erase: bool = True) -> bool:
-        """Delete one message; False when it is not there; raises 10059 and, when deletes are denied, 10057."""
+        """Delete one message; False when it is not there; raises 10059, 10109 and, when deletes are denied, 10057."""
         state = self.stream(name)
+        if state.config.sealed:
+            raise api_errors.SEALED_STREAM.error
         if state.config.deny_delete:
             raise api_errors.message_delete_failed("message delete not permitted")
         if not state.index.remove(seq):
@@ -77,6 +94,8 @@ class Catalog(StreamDirectory):
         leaves the next sequence alone.
         """
         state = self.stream(name)
+        if state.config.sealed:
+            raise api_errors.SEALED_STREAM.error
         if state.config.deny_purge:
             raise api_errors.purge_failed("stream purge not permitted")
         index = state.index
@@ -96,12 +115,14 @@ class Catalog(StreamDirectory):
         return len(gone)
 
     def expire(self, *, now_ns: int, rows: RowColumns) -> int:
-        """Remove what is older than its stream's ``max_age``; returns how many messages."""
+        """Remove what is older than its stream's ``max_age`` or its own TTL; returns how many messages."""
         return sum(self.expire_stream(state, now_ns=now_ns, rows=rows) for state in self.streams.values())
 
     def expire_stream(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> int:
         """:meth:`expire` for one stream: what reads of it do first."""
         age, index = state.config.max_age, state.index
+        if state.ttls is not None:
+            return self._expire_singly(state, state.ttls, now_ns=now_ns, rows=rows)
         if age <= 0 or not index.msgs or index.first_ts + age > now_ns:
             return 0
         removed = index.advance_first(index.seq_at_time(now_ns - age + 1))
@@ -111,8 +132,53 @@ class Catalog(StreamDirectory):
 
     def next_expiry_ns(self) -> int:
         """When the next message is too old, 0 when none ever will be."""
-        aged = (state for state in self.streams.values() if state.config.max_age > 0 and state.index.msgs)
-        return min((state.index.first_ts + state.config.max_age for state in aged), default=0)
+        return min(filter(None, map(_expiry_ns, self.streams.values())), default=0)
+
+    def roll_up(
+        self, state: StreamState, message: NewMessage, *, whole: bool, now_ns: int, rows: RowColumns
+    ) -> tuple[int, int, int]:
+        """Store the next message and remove all others: of its subject, or of the ``whole`` stream.
+
+        Returns the message's time, the stream's first sequence then and the one message that its row evicts (0 for
+        none). What else a subject loses is recorded by a row before the message's: the state at its sequence is the
+        one after the rollup, and the state before still shows what there was: nothing is erased.
+        """
+        index, sid = state.index, message.sid
+        gone = [] if whole else index.sequences_of_id(sid)
+        if len(gone) > 1:
+            self._record_removal(state, gone, "rollup", now_ns=now_ns, rows=rows)
+        ts_ns = state.tick(now_ns)
+        _, evicted = state.store_one(sid, ts_ns=ts_ns, size=message.size, msg_id=message.msg_id)
+        if whole:
+            index.advance_first(index.last_seq)
+        for seq in gone:
+            index.remove(seq)
+        return ts_ns, index.first_seq, gone[0] if len(gone) == 1 else evicted
+
+    def _expire_singly(self, state: StreamState, ttls: MsgTtls, *, now_ns: int, rows: RowColumns) -> int:
+        """:meth:`expire_stream` where messages have TTLs of their own, or never expire."""
+        index = state.index
+        gone = ttls.expired(index, max_age=state.config.max_age, now_ns=now_ns)
+        if not gone:
+            return 0
+        marked = _last_of_subjects(index, gone, ttls) if state.config.subject_delete_marker_ttl > 0 else []
+        plain = np.array(sorted(set(gone) - set(marked)), np.int64)
+        if len(plain):
+            index.remove_many(plain)
+            self._record_removal(state, plain.tolist(), "age", now_ns=now_ns, rows=rows)
+        for seq in marked:
+            self._mark(state, index.sid_of(seq), now_ns=now_ns, rows=rows)
+        return len(gone)
+
+    def _mark(self, state: StreamState, sid: int, *, now_ns: int, rows: RowColumns) -> None:
+        """Store a delete marker in the place of the last message of a subject."""
+        subject, header = state.index.table.names[sid], marker_header(state.config.subject_delete_marker_ttl)
+        marker = NewMessage(sid, stored_size(subject, header, b""), None)
+        ts_ns, first_seq, evicted = self.roll_up(state, marker, whole=False, now_ns=now_ns, rows=rows)
+        seq = state.index.last_seq
+        state.note_headers(seq, header, ts_ns=ts_ns)
+        place = (state.name, state.stream_id, seq, state.event_no, Kind.MESSAGE.value)
+        rows.append(Row(*place, subject, ts_ns, None, first_seq, evicted, header, b"", 0))
 
     def apply(self, row: Row) -> None:
         """Replay one row; one that was applied before is passed over."""
@@ -158,3 +224,23 @@ class Catalog(StreamDirectory):
         ts_ns = state.tick(now_ns)
         incarnation = (state.name, state.stream_id)
         rows.append(event_row(kind, incarnation, place=place, ts_ns=ts_ns, data=data, subject=subject))
+
+
+def _expiry_ns(state: StreamState) -> int:
+    """When the next message of a stream is too old, 0 when none ever will be."""
+    age = state.config.max_age
+    if state.ttls is not None:
+        return state.ttls.next_ns(state.index, max_age=age)
+    return state.index.first_ts + age if age > 0 and state.index.msgs else 0
+
+
+def _last_of_subjects(index: StreamIndex, gone: Sequence[int], ttls: MsgTtls) -> list[int]:
+    """Those of the messages to be removed that leave nothing of their subject behind and are no delete markers."""
+    left: dict[int, int] = {}
+    lasts = []
+    for seq in gone:
+        sid = index.sid_of(seq)
+        left[sid] = left.get(sid, index.table.count.item(sid)) - 1
+        if not left[sid] and not ttls.is_marker(seq):
+            lasts.append(seq)
+    return lasts

@@ -15,6 +15,7 @@ from delta_store.stream_index import StreamIndex
 
 MESSAGES_EXCEEDED = "maximum messages exceeded"
 BYTES_EXCEEDED = "maximum bytes exceeded"
+PER_SUBJECT_EXCEEDED = "maximum messages per subject exceeded"
 
 
 class Effects(NamedTuple):
@@ -31,15 +32,20 @@ def keeps_chains(config: StreamConfig) -> bool:
     return config.max_msgs_per_subject > 1
 
 
-def refusal(config: StreamConfig, index: StreamIndex, *, sid: int, size: int) -> str:
-    """Why a stream with discard new can not take a message of this stored size; empty when it can."""
+def refusal(config: StreamConfig, index: StreamIndex, *, sid: int, size: int, rolls_up: bool = False) -> str:
+    """Why a stream with discard new can not take a message of this stored size; empty when it can.
+
+    A message that ``rolls_up`` removes the others of its subject, so that a full subject has room for it.
+    """
     if config.discard != "new":
         return ""
+    limit = config.max_msgs_per_subject
+    if config.discard_new_per_subject and not rolls_up and index.table.count.item(sid) >= limit:
+        return PER_SUBJECT_EXCEEDED
     full_messages = config.max_msgs > 0 and index.msgs >= config.max_msgs
     full_bytes = config.max_bytes > 0 and index.bytes + size > config.max_bytes
     if not full_messages and not full_bytes:
         return ""
-    limit = config.max_msgs_per_subject
     if not (limit > 0 and index.table.count.item(sid) >= limit):
         return MESSAGES_EXCEEDED if full_messages else BYTES_EXCEEDED
     if full_bytes and index.size_of(index.first_of_id(sid)) < size:

@@ -17,6 +17,7 @@ class Route(NamedTuple):
 
     state: StreamState
     subject: str
+    """The subject that it is stored under: the stream's transform is applied."""
     sid: int
     """The subject's id in the stream's index; -1 for a subject that is not UTF-8 and can't be stored."""
 
@@ -80,14 +81,22 @@ class RouteTable:
     def _look_up(self, subject: bytes) -> Route | None:
         text = subject.decode(errors="surrogateescape")
         state = self.stream_of(text) if _publishable(text) else None
+        if state is not None and state.transform is not None:
+            text = state.transform.match(text) or text
+            if state.transform.is_random:
+                return _route(state, text)
         route = None
         if state is not None:
-            sound = text.isascii() or _is_unicode(text)
-            route = Route(state, text, state.index.table.intern(text)) if sound else Route(state, "", -1)
+            route = _route(state, text)
         if len(self._routes) >= ROUTES_CACHED_MAX:
             self._routes.clear()
         self._routes[subject] = route
         return route
+
+
+def _route(state: StreamState, text: str) -> Route:
+    sound = text.isascii() or _is_unicode(text)
+    return Route(state, text, state.index.table.intern(text)) if sound else Route(state, "", -1)
 
 
 def _publishable(subject: str) -> bool:

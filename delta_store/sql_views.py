@@ -110,14 +110,21 @@ def _pinned(spark: SparkSession, path: str) -> DataFrame | None:
 
 
 def _stream_rows(rows: DataFrame, heads: list[Row]) -> DataFrame:
-    """The live messages of the given streams, max_age applied when the query runs."""
+    """The live messages of the given streams, max_age applied when the query runs.
+
+    Where messages have TTLs of their own some never grow too old, so there only what is recorded counts.
+    """
     spark = rows.sparkSession
     names = [head["stream"] for head in heads]
-    values = [(head["stream"], head["stream_id"], END, head["max_age"] or 0) for head in heads]
+    values = [(head["stream"], head["stream_id"], END, _max_age(head)) for head in heads]
     now_ns = sf.unix_micros(sf.current_timestamp()) * 1000
     oldest = sf.when(sf.col("max_age") > 0, now_ns - sf.col("max_age")).alias("oldest_ts_ns")
     bounds = spark.createDataFrame(values, _BOUNDS).select("stream", "stream_id", "up_to_seq", oldest)
     return rows.where(sf.col("stream").isin(names)).transform(live_at(bounds))
+
+
+def _max_age(head: Row) -> int:
+    return 0 if head["allow_msg_ttl"] else head["max_age"] or 0
 
 
 def _streams(pinned: PinnedRows, heads: list[Row], settled: Mapping[str, int]) -> DataFrame:

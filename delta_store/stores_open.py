@@ -26,6 +26,7 @@ from delta_store.watermark import Watermark, Watermarks
 _COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
 _IDS: Final = ("stream_id", "kind", "seq", "ts_ns", "msg_id")
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "data")
+_HEADERS: Final = ("stream_id", "kind", "seq", "ts_ns", "headers")
 _CHUNK_ROWS: Final = 16_384
 _TRIES: Final = 3
 
@@ -136,11 +137,25 @@ def _restore_stream(
     if live.any():
         sids = _interned(state, rows.subject[live], rows.subjects)
         state.index.append_run(rows.seq[live], sids=sids, ts_ns=rows.ts_ns[live], sizes=rows.size[live])
+    _restore_ttls(state, mark, settled, files)
     ended = [read_removal(event.data)[1] for event in events if event.kind == Kind.REMOVE]
     last_ts = max([*ended, int(rows.ts_ns.max(initial=0))])
     state.index.restore_bounds(first_seq=mark.first_seq, last_seq=mark.seq, last_ts=last_ts)
     state.clock_ns = max([state.clock_ns, last_ts, *(event.ts_ns for event in events)])
     _restore_ids(state, mark, settled, files, last_ts)
+
+
+def _restore_ttls(state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile]) -> None:
+    """What the headers of live messages say about when they expire; read only where the stream has TTLs."""
+    table = settled.columns(files, _HEADERS) if state.ttls is not None else None
+    if table is None:
+        return
+    chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
+    table = table.filter(pc.and_(chosen, pc.is_valid(table["headers"])))
+    columns = (table[name].to_pylist() for name in ("seq", "ts_ns", "headers"))
+    for seq, ts_ns, headers in zip(*columns, strict=True):
+        if state.index.sid_of(seq) >= 0:
+            state.note_headers(seq, headers, ts_ns=ts_ns)
 
 
 def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:

@@ -32,14 +32,6 @@ _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 
 _UNSUPPORTED = (
-    "allow_rollup_hdrs",
-    "allow_msg_ttl",
-    "subject_delete_marker_ttl",
-    "subject_transform",
-    "republish",
-    "first_seq",
-    "discard_new_per_subject",
-    "sealed",
     "allow_msg_counter",
     "allow_atomic",
     "allow_msg_schedules",

@@ -14,12 +14,14 @@ import numpy as np
 from delta_store import retention
 from delta_store.dedup_window import DedupWindow
 from delta_store.event_rows import read_removal
+from delta_store.msg_ttl import MsgTtls
 from delta_store.records import Kind, Position, Row
 from delta_store.retention import Effects
 from delta_store.segments import Ints
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_index import StreamIndex
 from delta_store.stream_parts import ConsumerLimits
+from delta_store.subject_transform import SubjectTransform
 
 
 class MessageColumns(NamedTuple):
@@ -33,6 +35,8 @@ class MessageColumns(NamedTuple):
     msg_ids: Sequence[str | None]
     first_seqs: Ints
     evicts: Ints
+    headers: Sequence[bytes | None] = ()
+    """Empty when the stream does not look at them."""
 
 
 class ConsumerRecord(NamedTuple):
@@ -56,7 +60,11 @@ class StreamState:
         "event_no",
         "index",
         "last_msg_id",
+        "republishes",
+        "singly",
         "stream_id",
+        "transform",
+        "ttls",
     )
 
     def __init__(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> None:
@@ -72,6 +80,8 @@ class StreamState:
         """``Nats-Msg-Id`` of the last stored message, empty when it had none."""
         self.clock_ns = 0
         """Time of the last row; the next one is later."""
+        self.ttls = MsgTtls() if config.allow_msg_ttl else None
+        self._take_over(config)
 
     @property
     def name(self) -> str:
@@ -107,9 +117,33 @@ class StreamState:
         """Take over a configuration at the time of its row; limits are applied by whoever decides."""
         self.dedup.forget(ts_ns)
         self.config = config
+        self._take_over(config)
         self.dedup.window_ns = config.duplicate_window
         if retention.keeps_chains(config):
             self.index.chain_up()
+
+    def _take_over(self, config: StreamConfig) -> None:
+        """Prepare what follows from a configuration alone."""
+        mapping, again = config.subject_transform, config.republish
+        self.transform = SubjectTransform(*mapping) if mapping is not None and mapping.dest else None
+        """How the subjects of messages coming in are changed."""
+        self.republishes = SubjectTransform(again.src, again.dest) if again is not None and again.dest else None
+        """The subjects under which stored messages go out again."""
+        self.singly = (
+            config.sealed
+            or self.republishes is not None
+            or config.discard_new_per_subject
+            or config.subject_delete_marker_ttl > 0
+            or config.allow_msg_counter
+        )
+        """Whether each message must be looked at by itself."""
+        if config.allow_msg_ttl and self.ttls is None:
+            self.ttls = MsgTtls()
+
+    def note_headers(self, seq: int, headers: bytes | None, *, ts_ns: int) -> None:
+        """Remember what a stored message's headers say about its end."""
+        if self.ttls is not None:
+            self.ttls.note(seq, headers, ts_ns=ts_ns)
 
     def apply_messages(self, messages: MessageColumns) -> None:
         """Replay message rows; those that were applied before are passed over."""
@@ -124,6 +158,9 @@ class StreamState:
         sids = np.fromiter((ids(messages.subjects[place]) for place in chosen), np.int64, len(chosen))
         ts_ns = messages.ts_ns[new]
         index.append_run(seqs, sids=sids, ts_ns=ts_ns, sizes=messages.sizes[new])
+        if self.ttls is not None and messages.headers:
+            for place, seq, ts in zip(chosen, seqs.tolist(), ts_ns.tolist(), strict=True):
+                self.ttls.note(seq, messages.headers[place], ts_ns=ts)
         for evicted in messages.evicts[new].tolist():
             if evicted:
                 index.remove(evicted)

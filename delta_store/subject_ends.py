@@ -9,6 +9,9 @@ from delta_store import chains
 from delta_store.live_messages import LiveMessages
 from delta_store.segments import SEGMENT_SHIFT, Ints, Segment
 
+_FEW = 8
+"""Messages of a subject that are found one after the other sooner than by looking through all segments."""
+
 
 class SubjectEnds(LiveMessages):
     """Live messages with their subjects' first and last sequences, and the stream's own."""
@@ -54,6 +57,16 @@ class SubjectEnds(LiveMessages):
             if len(found) == number or seq == self.table.last.item(sid):
                 break
             seq = chains.follow(self.segments, seq, sid) or self._scan_up(seq + 1, sid)
+        return found
+
+    def sequences_of_id(self, sid: int) -> list[int]:
+        """All live sequences of a subject id, ascending."""
+        number = self.table.count.item(sid)
+        if number <= _FEW:
+            return self.first_sequences_of_id(sid, number)
+        found: list[int] = []
+        for segment, start in self.segments_from(self.first_of_id(sid)):
+            found += segment.sequences(np.flatnonzero(segment.sid[start : segment.used] == sid) + start).tolist()
         return found
 
     def next_of_id(self, sid: int, from_seq: int) -> int:

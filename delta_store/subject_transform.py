@@ -75,6 +75,11 @@ class SubjectTransform:
         tokens = dest.split(".")
         self._tokens = [_placed(_parsed(token), token, stars=stars, wild=wild) for token in tokens]
 
+    @property
+    def is_random(self) -> bool:
+        """Whether the same subject is mapped to different ones."""
+        return any(token.function == "random" for token in self._tokens)
+
     def match(self, subject: str) -> str | None:
         """What a literal subject is mapped to, None when it does not match the source."""
         if self._same:

@@ -13,23 +13,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conf.limits import HEADER_BYTES_MAX
+from conf.limits import HEADER_BYTES_MAX, REPUBLISH_DEPTH_MAX
 from delta_store import retention
 from delta_store.api_errors import ApiError
-from delta_store.catalog import Catalog
-from delta_store.records import Kind
+from delta_store.catalog import Catalog, NewMessage
+from delta_store.msg_ttl import ttl_seconds
+from delta_store.records import Kind, Row, stored_size
 from delta_store.retention import Effects
 from delta_store.routes import Route
 from delta_store.segments import Ints
 from delta_store.stream_state import StreamState
 from ingest import publish_checks
 from ingest.group import Group
-from ingest.leaf_protocol import Message
+from ingest.leaf_protocol import Message, encode_message
 from ingest.pub_ack import PubAcks, pub_acks
-from ingest.publish_headers import fields, plain_msg_id, stored
+from ingest.publish_headers import fields, plain_msg_id, stored, with_field, without
+from ingest.republish import republished
 
 _OVERHEAD = 30
 _HEADER_OVERHEAD = 4
+_SECOND = 1_000_000_000
 _MESSAGE = Kind.MESSAGE.value
 _SINGLY_MAX = 4
 """Runs up to this length are stored one by one: numpy pays off only for more."""
@@ -60,16 +63,26 @@ class _Accepted(NamedTuple):
 
 
 def decide(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> None:
-    """Decide each message in turn and add what follows from it to ``group``; ``now_ns`` is the time of all of them."""
-    if not messages:
-        return
+    """Decide each message in turn and add what follows from it to ``group``; ``now_ns`` is the time of all of them.
+
+    What is republished is decided after them: a leaf link does not hear what it sent itself.
+    """
+    for _ in range(REPUBLISH_DEPTH_MAX):
+        if not messages:
+            return
+        messages = _decide_run(catalog, messages, now_ns, group)
+
+
+def _decide_run(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> list[Message]:
+    """Decide each message in turn; returns what is republished."""
+    again: list[Message] = []
     raw_subjects, replies, headers, payloads = zip(*messages, strict=True)
     routes = catalog.routes(raw_subjects)
     if None not in routes:
         states, subjects, sids = zip(*routes, strict=True)
         if len(set(states)) == 1 and min(sids) >= 0:
-            _decide_stream(catalog, states[0], _Run(subjects, sids, replies, headers, payloads), now_ns, group)
-            return
+            run = _Run(subjects, sids, replies, headers, payloads)
+            return _decide_stream(catalog, states[0], run, now_ns, group)
     parts: dict[StreamState, list[tuple[Route, Message]]] = {}
     for route, message in zip(routes, messages, strict=True):
         if route is None:
@@ -82,35 +95,43 @@ def decide(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Gr
         found, own = zip(*part, strict=True)
         _, own_replies, own_headers, own_payloads = zip(*own, strict=True)
         _, subjects, sids = zip(*found, strict=True)
-        _decide_stream(catalog, state, _Run(subjects, sids, own_replies, own_headers, own_payloads), now_ns, group)
+        run = _Run(subjects, sids, own_replies, own_headers, own_payloads)
+        again += _decide_stream(catalog, state, run, now_ns, group)
+    return again
 
 
-def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> None:
-    """Decide messages of one stream."""
+def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> list[Message]:
+    """Decide messages of one stream; returns what is republished."""
     catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
     state.dedup.forget(now_ns)
-    intake = _Intake(state, pub_acks(state.name, catalog.domain), now_ns, group)
+    intake = _Intake(catalog, state, now_ns, group)
     if not any(run.headers) and intake.takes_all(run):
         intake.store(_Accepted(run.subjects, run.sids, run.replies, None, run.payloads, None))
     else:
         intake.sift(run)
     catalog.tidy(state)
+    return intake.again
 
 
 class _Intake:
     """Takes messages into one stream."""
 
-    __slots__ = ("acks", "group", "now_ns", "state")
+    __slots__ = ("acks", "again", "catalog", "group", "now_ns", "state")
 
-    def __init__(self, state: StreamState, acks: PubAcks, now_ns: int, group: Group) -> None:
+    def __init__(self, catalog: Catalog, state: StreamState, now_ns: int, group: Group) -> None:
+        self.catalog = catalog
         self.state = state
-        self.acks = acks
+        self.acks: PubAcks = pub_acks(state.name, catalog.domain)
+        self.again: list[Message] = []
+        """What is republished."""
         self.now_ns = now_ns
         self.group = group
 
     def takes_all(self, run: _Run) -> bool:
         """Whether nothing can make the stream refuse any of these messages, which have no headers."""
         config = self.state.config
+        if self.state.singly:
+            return False
         if 0 < config.max_msg_size < max(map(len, run.payloads)):
             return False
         return not _has_fast_batch(run.replies) and self._never_full(run)
@@ -129,7 +150,7 @@ class _Intake:
         room = self._never_full(run)
         largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
         first_ts = state.next_ts(self.now_ns)
-        batched = _has_fast_batch(run.replies)
+        alone = state.singly or _has_fast_batch(run.replies)
         start = 0
         msg_ids: list[str | None] = []
         find, remember = state.dedup.find, state.dedup.remember
@@ -141,7 +162,7 @@ class _Intake:
                 or len(header) + len(payload) > largest
                 or len(header) > HEADER_BYTES_MAX
                 or (msg_id and find(msg_id))
-                or batched
+                or alone
             ):
                 self._store_part(run, start, msg_ids)
                 self._decide_alone(run, place)
@@ -176,7 +197,7 @@ class _Intake:
         if not error and not original:
             size += _OVERHEAD + len(subject.encode()) + (_HEADER_OVERHEAD if header else 0)
             error = publish_checks.after_msg_id(state, found, header_bytes=header_bytes)
-            error = error or publish_checks.fullness(state, sid=run.sids[place], size=size)
+            error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
         if error or original:
             if reply and not state.config.no_ack:
                 refused = self.acks.failed(reply, error) if error else self.acks.duplicate(reply, original)
@@ -184,7 +205,41 @@ class _Intake:
             return
         if msg_id:
             state.dedup.remember(msg_id, state.index.last_seq + 1, state.next_ts(self.now_ns))
-        self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
+        if state.republishes is not None or b"Nats-Rollup" in found or b"Nats-TTL" in found or state.singly:
+            self._store_with_features(run, place, header=header, msg_id=msg_id, found=found)
+        else:
+            self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
+
+    def _store_with_features(
+        self, run: _Run, place: int, *, header: bytes | None, msg_id: str | None, found: publish_checks.Fields
+    ) -> None:
+        """Store one message that others are removed for, that has a TTL, or that is republished."""
+        state, group = self.state, self.group
+        subject, sid, reply, payload = run.subjects[place], run.sids[place], run.replies[place], run.payloads[place]
+        header = _with_least_ttl(header, found, state)
+        last_seq = state.index.last_of_id(sid)
+        size = stored_size(subject, header, payload)
+        whole = {"sub": False, "all": True}.get(publish_checks.rollup(found))
+        if whole is not None:
+            message = NewMessage(sid, size, msg_id)
+            ts_ns, first_seq, evicted = self.catalog.roll_up(
+                state, message, whole=whole, now_ns=self.now_ns, rows=group.rows
+            )
+        else:
+            ts_ns = state.tick(self.now_ns)
+            first_seq, evicted = state.store_one(sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
+        seq = state.index.last_seq
+        state.note_headers(seq, header, ts_ns=ts_ns)
+        key = (state.name, state.stream_id, seq, state.event_no, _MESSAGE)
+        group.rows.append(Row(*key, subject, ts_ns, msg_id, first_seq, evicted, header, payload, 0))
+        group.bytes += len(payload) + len(header or b"")
+        kept = Message(subject.encode(), b"", header or b"", payload)
+        again = republished(state, kept, seq=seq, ts_ns=ts_ns, last_seq=last_seq)
+        if again is not None:
+            self.again.append(again)
+            group.replies.append(encode_message(again.subject, again.payload, header=again.header))
+        if reply and not state.config.no_ack:
+            group.replies.append(self.acks.stored(reply, seq))
 
     def store(self, accepted: _Accepted) -> None:
         """Store messages that nothing refuses: state, rows and acknowledgements."""
@@ -253,6 +308,16 @@ class _Intake:
         rows.evicts += repeat(0, number) if evicts is None else evicts.tolist()
         rows.headers += accepted.headers if accepted.headers is not None else repeat(None, number)
         rows.data += accepted.payloads
+
+
+def _with_least_ttl(header: bytes | None, found: publish_checks.Fields, state: StreamState) -> bytes | None:
+    """The header block with a TTL that is not below that of the stream's delete markers."""
+    config = state.config
+    least = config.subject_delete_marker_ttl // _SECOND
+    ttl = ttl_seconds(found.get(b"Nats-TTL", b"00")) or 0
+    if not header or not 0 < ttl < least or config.max_msgs_per_subject == 1:
+        return header
+    return with_field(without(header, b"Nats-TTL"), b"Nats-TTL", b"%d" % least)
 
 
 def _has_fast_batch(replies: Sequence[bytes]) -> bool:

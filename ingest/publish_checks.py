@@ -1,17 +1,19 @@
 """Why a stream refuses a message: nats-server's checks in nats-server's order, decided without changing anything.
 
-The order is that of nats-server 2.15.1, probed: the message's size, features that the stream does not have,
-expectations, the message id, the header's size, and only then whether the stream is full. Features that Silt's streams
-never have give the errors of a stream where they are off.
+The order is that of nats-server 2.15.1, probed: a sealed stream, the message's size, features that the stream does not
+have, expectations, the message id, the header's size, and only then whether the stream is full. Features that Silt's
+streams never have give the errors of a stream where they are off.
 """
 
+import json
 from collections.abc import Mapping
 
 from conf.limits import HEADER_BYTES_MAX
 from delta_store import api_errors, retention, subjects
 from delta_store.api_errors import ApiError
+from delta_store.msg_ttl import ttl_seconds
 from delta_store.stream_state import StreamState
-from ingest.publish_headers import is_increment, sequence, ttl_seconds
+from ingest.publish_headers import is_increment, sequence
 
 Fields = Mapping[bytes, bytes]
 
@@ -26,6 +28,8 @@ def before_msg_id(
     state: StreamState, subject: str, fields: Fields, *, bytes_: int, reply: bytes = b""
 ) -> ApiError | None:
     """What is wrong with a message before its message id is looked at; ``bytes_`` is header block plus payload."""
+    if state.config.sealed:
+        return api_errors.SEALED_STREAM.error
     if 0 < state.config.max_msg_size < bytes_:
         return api_errors.MESSAGE_TOO_LARGE.error
     return (
@@ -38,18 +42,27 @@ def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int) -> Ap
     expected = fields.get(b"Nats-Expected-Last-Msg-Id")
     if expected is not None and text(expected) != state.last_msg_id:
         return api_errors.wrong_last_msg_id(state.last_msg_id)
-    if b"Nats-Rollup" in fields:
+    wanted = rollup(fields)
+    if wanted and not state.config.allow_rollup_hdrs:
         return api_errors.rollup_failed("rollup not permitted")
+    if wanted not in ("", "sub", "all"):
+        return api_errors.rollup_failed(f"rollup value invalid: {json.dumps(wanted, ensure_ascii=False)}")
     if header_bytes > HEADER_BYTES_MAX:
         return api_errors.HEADER_TOO_LARGE.error
     ttl = fields.get(b"Nats-TTL")
     return ApiError(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
 
 
-def fullness(state: StreamState, *, sid: int, size: int) -> ApiError | None:
+def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiError | None:
     """Whether a stream with discard new has no room for a message of this stored size."""
-    reason = retention.refusal(state.config, state.index, sid=sid, size=size)
+    rolls_up = b"Nats-Rollup" in fields
+    reason = retention.refusal(state.config, state.index, sid=sid, size=size, rolls_up=rolls_up)
     return api_errors.store_failed(reason) if reason else None
+
+
+def rollup(fields: Fields) -> str:
+    """What the message wants removed: ``sub`` or ``all``, empty for nothing, any other text if it is not valid."""
+    return text(fields.get(b"Nats-Rollup", b"")).lower()
 
 
 def text(value: bytes) -> str:
@@ -71,7 +84,8 @@ def _features(state: StreamState, fields: Fields, reply: bytes) -> ApiError | No
         return api_errors.COUNTERS_DISABLED.error if is_increment(increment) else invalid
     if fields.get(b"Nats-Expected-Stream", state.name.encode()) != state.name.encode():
         return api_errors.EXPECTED_STREAM_MISMATCH.error
-    return api_errors.TTL_DISABLED.error if ttl_seconds(fields.get(b"Nats-TTL", b"00")) else None
+    has_ttl = not state.config.allow_msg_ttl and ttl_seconds(fields.get(b"Nats-TTL", b"00"))
+    return api_errors.TTL_DISABLED.error if has_ttl else None
 
 
 def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiError | None:

@@ -13,9 +13,6 @@ _REQUEST_INFO = b"\r\nNats-Request-Info:"
 _fields = re.compile(rb"\r\n(Nats-[^:\r\n]*): *(.*?)(?=\r\n)", re.DOTALL).findall
 _COUNT = re.compile(rb"[0-9]{1,19}")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
-_DURATION = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+")
-_DURATION_PART = re.compile(rb"([0-9.]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
-_SECONDS = {b"ns": 1e-9, b"us": 1e-6, b"\xc2\xb5s": 1e-6, b"\xce\xbcs": 1e-6, b"ms": 1e-3, b"s": 1.0, b"m": 60.0}
 
 
 def plain_msg_id(header: bytes) -> str | None:
@@ -68,11 +65,12 @@ def is_increment(value: bytes) -> bool:
     return _INTEGER.fullmatch(value) is not None
 
 
-def ttl_seconds(value: bytes) -> int | None:
-    """A per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
-    if value.lower() == b"never":
-        return -1
-    if _DURATION.fullmatch(value):
-        seconds = sum(float(number) * _SECONDS.get(unit, 3600.0) for number, unit in _DURATION_PART.findall(value))
-        return int(seconds) if seconds >= 1 and not value.startswith(b"-") else None
-    return int(value) if value.isdigit() and value != b"0" else None
+def without(header: bytes, name: bytes) -> bytes:
+    """The block without the first header of this name."""
+    start = header.find(b"\r\n" + name + b":")
+    return header if start < 0 else header[:start] + header[header.find(b"\r\n", start + 2) :]
+
+
+def with_field(header: bytes, name: bytes, value: bytes) -> bytes:
+    """The block with one more header at its end."""
+    return (header[:-2] or LINE) + name + b": " + value + b"\r\n\r\n"

@@ -67,6 +67,7 @@ def is_whole() -> Column:
 def gaps_behind(watermarks: Watermarks) -> Transform:
     """Keep the rows whose predecessor is missing: neither in the batch nor the watermark. None in a healthy batch.
 
+    A stream's first row may stand anywhere (``first_seq``).
     The rows are new and single. Columns: stream, seq, and seq_before, the last one that is there.
     """
     marks = {f"{mark.stream_id}": mark.seq for mark in watermarks.values()}
@@ -76,7 +77,9 @@ def gaps_behind(watermarks: Watermarks) -> Transform:
         in_order = Window.partitionBy(*INCARNATION).orderBy("seq", "event_no")
         before = sf.coalesce(sf.lag("seq").over(in_order), settled, sf.lit(0))
         expected = sf.col("seq_before") + sf.when(is_kind(Kind.MESSAGE), 1).otherwise(0)
-        return rows.select("stream", "seq", "kind", before.alias("seq_before")).where(sf.col("seq") != expected)
+        known = rows.select("stream", "seq", "kind", "event_no", before.alias("seq_before"))
+        begins = is_kind(Kind.STREAM) & (sf.col("event_no") == 1) & (sf.col("seq_before") == 0)
+        return known.where((sf.col("seq") != expected) & ~begins).drop("event_no")
 
     return rows_behind_gaps
 

@@ -9,7 +9,7 @@ from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is
 
 CONFIG = (
     "config struct<subjects: array<string>, max_age: bigint, max_msgs: bigint, max_bytes: bigint,"
-    " max_msgs_per_subject: bigint, duplicate_window: bigint>, created_ns bigint"
+    " max_msgs_per_subject: bigint, duplicate_window: bigint, allow_msg_ttl: boolean>, created_ns bigint"
 )
 
 
@@ -17,7 +17,7 @@ def existing_streams(rows: DataFrame) -> DataFrame:
     """The newest incarnation of each stream that is not deleted, with its newest configuration.
 
     Columns: stream, stream_id, created_ns, subjects, max_age, max_msgs, max_bytes, max_msgs_per_subject,
-    duplicate_window, config (JSON as recorded).
+    duplicate_window, allow_msg_ttl, config (JSON as recorded).
     """
     newest = Window.partitionBy("stream").orderBy(position().desc())
     said = sf.col("data").cast("string")
@@ -38,11 +38,13 @@ def existing_streams(rows: DataFrame) -> DataFrame:
 def live_bounds(now_ns: Column | None) -> Transform:
     """The bounds of :func:`delta_store.transforms.live_rows.live_at` for the newest state of existing streams.
 
-    With ``now_ns``, messages that have outlived max_age by then are dead, recorded or not.
+    With ``now_ns``, messages that have outlived max_age by then are dead, recorded or not, unless the stream has TTLs
+    of single messages: some may never grow too old.
     """
     oldest = sf.lit(None).cast("bigint")
     if now_ns is not None:
-        oldest = sf.when(sf.col("max_age") > 0, now_ns - sf.col("max_age"))
+        ages = (sf.col("max_age") > 0) & ~sf.coalesce("allow_msg_ttl", sf.lit(False))
+        oldest = sf.when(ages, now_ns - sf.col("max_age"))
 
     def newest_bounds(streams: DataFrame) -> DataFrame:
         return streams.select(*INCARNATION, sf.lit(END).alias("up_to_seq"), oldest.alias("oldest_ts_ns"))

@@ -34,17 +34,10 @@ def _names(scenario: str, label: str) -> Difference:
 _PAST = "Silt answers from the table's history what nats-server can only answer from what limits have left."
 
 ALLOWED: tuple[Difference, ...] = (
-    _later("{'republish': {'src': '>', 'dest': 're.>'}}"),
-    _later("{'subject_transform': {'src': 'later', 'dest': 'sooner'}}"),
-    _later("{'first_seq': 100}"),
-    _later("{'allow_rollup_hdrs': True}"),
-    _later("{'allow_msg_ttl': True}"),
-    _later("{'subject_delete_marker_ttl': 1000000000, 'allow_msg_ttl': True, 'allow_rollup_hdrs': True}"),
     _later("{'allow_msg_counter': True}"),
     _later("{'allow_atomic': True}"),
     _later("{'allow_msg_schedules': True}"),
     _later("{'allow_batched': True}"),
-    _later("{'discard': 'new', 'discard_new_per_subject': True, 'max_msgs_per_subject': 1}"),
     _names("create_bad_names", "no stream came of all this"),
     _names("names_and_lists", "STREAM.NAMES with no stream"),
     _names("names_and_lists", 'STREAM.NAMES {"subject": "none"}'),

@@ -95,10 +95,3 @@ def test_same_config_looks_past_reserved_metadata() -> None:
 def test_defaults_of_what_is_missing_are_fine(fields: dict[str, Any]) -> None:
     """A field that Silt does not have may be there with its default."""
     refuse_unsupported({"name": "S", **fields})
-
-
-@pytest.mark.parametrize("field", ["republish", "subject_transform"])
-def test_empty_objects_that_mean_something_are_refused(field: str) -> None:
-    """An empty mirror, republish or transform is one all the same: it is not silently ignored."""
-    with pytest.raises(ApiError, match=field):
-        refuse_unsupported({"name": "S", field: {}})
