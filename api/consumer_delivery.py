@@ -7,13 +7,18 @@ they were decided. The answer to a double ack goes with the group that records t
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Final, Protocol
 
 from api import consumer_frames
+from api.consumer_ahead import ConsumerAhead
 from conf.clock import Clock
 from conf.limits import (
+    CONSUMER_AHEAD_BYTES,
+    CONSUMER_AHEAD_MESSAGES,
     CONSUMER_READS_MAX,
     CONSUMER_RETRY_SECONDS,
     CONSUMER_RUN_BYTES,
@@ -27,7 +32,8 @@ from consumers.engine import ConsumerEngine
 from delta_store.payloads import Payloads
 from delta_store.read_errors import ReadError
 from delta_store.read_threads import ReadsBusy, ReadThreads
-from delta_store.stored_message import StoredMessage
+from delta_store.stored_message import MessageRun, StoredMessage
+from delta_store.subjects import SubjectFilter
 from ingest.group import Group
 
 _SECOND: Final = 1_000_000_000
@@ -72,9 +78,11 @@ class ConsumerDelivery:
         self._threads = threads
         self._clock = clock
         self._kick = asyncio.Event()
-        self._reading: set[Consumer] = set()
+        self._reading: dict[Consumer, bool] = {}
+        """Consumers that are read for; True for those that can't go on before it is done."""
         self._reads: asyncio.Queue[tuple[Consumer, list[int]]] = asyncio.Queue()
         """At most one read of each consumer waits."""
+        self._ahead = ConsumerAhead()
 
     def flush(self) -> None:
         """Send, or put into the group, whatever the engine has said so far."""
@@ -104,7 +112,7 @@ class ConsumerDelivery:
         while ready and left > 0 and self._link.writable:
             consumer = next(iter(ready))
             del ready[consumer]
-            if consumer not in self._reading:
+            if not self._reading.get(consumer):
                 left -= self._serve(consumer) or 1
         if ready or self.engine.next_wake_ns:
             self._kick.set()
@@ -155,17 +163,24 @@ class ConsumerDelivery:
             self.flush()
             return 0
         state = self.engine.home(consumer).state
-        found = self._payloads.span_now(state.config.name, state.stream_id, seqs)
+        found = self._ahead.take(consumer, seqs) or self._payloads.span_now(state.config.name, state.stream_id, seqs)
         if not found:
             first = self._payloads.now(state.config.name, state.stream_id, seqs[0])
             if first is None:
-                self._reading.add(consumer)
-                self._reads.put_nowait((consumer, seqs))
+                self._begin_read(consumer, seqs)
                 return 0
             found = [first]
         self.engine.deliver(consumer, found, (), now_ns)
         self.flush()
+        if self.engine.is_live(consumer) and self._ahead.wants_more(consumer, seqs[len(found) - 1] + 1):
+            self._begin_read(consumer, [])
         return len(found)
+
+    def _begin_read(self, consumer: Consumer, seqs: list[int]) -> None:
+        """Have ``seqs`` read, or what follows those that were read last."""
+        if consumer not in self._reading:
+            self._reading[consumer] = bool(seqs)
+            self._reads.put_nowait((consumer, seqs))
 
     def _within_bytes(self, consumer: Consumer, seqs: list[int]) -> list[int]:
         """As many of the sequences as one run may weigh, at least one."""
@@ -186,8 +201,10 @@ class ConsumerDelivery:
             try:
                 if self.engine.is_live(consumer):
                     await self._read_run(consumer, seqs)
+                else:
+                    self._ahead.forget(consumer)
             finally:
-                self._reading.discard(consumer)
+                self._reading.pop(consumer, None)
             if self.engine.is_live(consumer):
                 self.engine.ready[consumer] = None
             self.pump()
@@ -196,21 +213,59 @@ class ConsumerDelivery:
     async def _read_run(self, consumer: Consumer, seqs: list[int]) -> None:
         home = self.engine.home(consumer)
         state = home.state
-        fetch = partial(self._payloads.fetch, state.config.name, state.stream_id, sorted(seqs))
+        wanted = self._further(consumer, seqs)
+        if not wanted:
+            return
+        fetch = partial(self._payloads.fetch_run, state.config.name, state.stream_id, wanted)
         try:
-            found = await self._threads.run(fetch)
+            run = await self._threads.run(fetch)
         except (ReadError, ReadsBusy, TimeoutError) as error:
             _report("delivery waits", f"{state.config.name}: {type(error).__name__}: {error}")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
             return
         if not self.engine.is_live(consumer):
             return
-        messages, missing = _prefix(seqs, found, live=lambda seq: home.index.sid_of(seq) >= 0)
-        if not messages and not missing:
-            _report("delivery waits", f"{state.config.name}: message {seqs[0]} is in no file")
+        found = set(run.seqs) if len(run) < len(wanted) else frozenset(wanted)
+        lost = next((seq for seq in wanted if seq not in found and home.index.sid_of(seq) >= 0), None)
+        if lost is not None:
+            run = run[: bisect_left(run.seqs, lost)]
+        if not seqs:
+            self._ahead.keep(consumer, run)
+        elif len(run) and run.seqs[0] <= max(seqs):
+            self._deliver_read(consumer, seqs, run)
+        elif lost is not None:
+            _report("delivery waits", f"{state.config.name}: message {lost} is in no file")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
-            return
+        else:
+            self.engine.deliver(consumer, [], seqs, self._clock.now_ns())
+
+    def _deliver_read(self, consumer: Consumer, seqs: list[int], run: MessageRun) -> None:
+        """Deliver what was asked for and keep what was read on top of it."""
+        places = {seq: place for place, seq in enumerate(run.seqs)}
+        index = self.engine.home(consumer).index
+        messages: list[StoredMessage] = []
+        missing: list[int] = []
+        for seq in seqs:
+            if seq in places:
+                messages.append(run[places[seq]])
+            elif index.sid_of(seq) >= 0:
+                break
+            else:
+                missing.append(seq)
         self.engine.deliver(consumer, messages, missing, self._clock.now_ns())
+        behind = bisect_left(run.seqs, max(seqs) + 1)
+        self._ahead.keep(consumer, run[behind:])
+
+    def _further(self, consumer: Consumer, seqs: list[int]) -> list[int]:
+        """The sequences to read: ``seqs`` and those that the consumer will want next, within the bounds of one read."""
+        home = self.engine.home(consumer)
+        filters = consumer.config.filters
+        start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1
+        matching = home.index.iter_matching(SubjectFilter(filters) if filters else None, start)
+        size = max(1, home.index.bytes // max(1, home.index.msgs))
+        number = min(CONSUMER_AHEAD_MESSAGES, max(1, CONSUMER_AHEAD_BYTES // size))
+        behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= home.durable_seq]
+        return sorted(seqs) + behind
 
     async def _persist(self) -> None:
         """Have progress recorded now and then, for acks that nobody waits for."""
@@ -218,23 +273,6 @@ class ConsumerDelivery:
             await asyncio.sleep(CONSUMER_STATE_SECONDS)
             if self.engine.persist_dirty():
                 self.changed()
-
-
-def _prefix(
-    seqs: Sequence[int], found: dict[int, StoredMessage], *, live: Callable[[int], bool]
-) -> tuple[list[StoredMessage], list[int]]:
-    """The messages of sequences up to the first that is live and yet was not found, and those that are gone."""
-    messages: list[StoredMessage] = []
-    missing: list[int] = []
-    for seq in seqs:
-        message = found.get(seq)
-        if message is not None:
-            messages.append(message)
-        elif live(seq):
-            break
-        else:
-            missing.append(seq)
-    return messages, missing
 
 
 def _report(event: str, reason: str) -> None:

@@ -78,6 +78,8 @@ HUB_LOG_POLL_SECONDS = 0.005
 
 # --- publish: nats-server's own (server/stream.go) ---
 HEADER_BYTES_MAX = 65_535
+REPUBLISH_DEPTH_MAX = 8
+"""Ours: how often a message may be republished from one stream into the next; streams may do so in a circle."""
 
 # --- delta_store: ours ---
 ROUTES_CACHED_MAX = 262_144
@@ -118,6 +120,11 @@ CONSUMER_TURN_MESSAGES = 4_000
 """Messages that are delivered before the event loop gets its turn."""
 CONSUMER_READS_MAX = 4
 """Consumers whose messages are read from files at the same time."""
+CONSUMER_AHEAD_MESSAGES = 8_192
+CONSUMER_AHEAD_BYTES = 2 * MIB
+"""What is read at a time for a consumer that is far behind the tail; up to twice as much is kept of each."""
+CONSUMER_AHEAD_CONSUMERS = 64
+"""Consumers for which it is kept."""
 CONSUMER_RETRY_SECONDS = 0.5
 """Pause before a read that failed is tried again."""
 CONSUMER_STATE_SECONDS = 0.25

@@ -73,8 +73,8 @@ class JournalTail:
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
         found: dict[int, StoredMessage] = {}
         for file in snapshot.holding(stream, wanted):
-            messages = self.files.fetch(self.log.path_of(file), stream, stream_id, wanted)
-            found.update((message.seq, message) for message in messages)
+            for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted):
+                found.update(zip(run.seqs, run, strict=True))
         return found
 
     def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:

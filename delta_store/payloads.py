@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from delta_store.read_ahead import ReadAhead
 from delta_store.records import RowColumns
 from delta_store.settled import SettledTable
-from delta_store.stored_message import StoredMessage
+from delta_store.stored_message import MessageRun, StoredMessage
 from delta_store.tail_cache import TailCache
 
 TAIL_BYTES: Final = 128 * 1024 * 1024
@@ -73,6 +73,19 @@ class Payloads:
         found = self._fetch(stream, stream_id, seqs, further=further, subjects=subjects)
         self._ahead.keep(stream_id, found)
         return found
+
+    def fetch_run(self, stream: str, stream_id: int, seqs: Sequence[int]) -> MessageRun:
+        """The messages of ascending sequences from files, as columns; what is in neither table is left out.
+
+        Blocks; thread-safe. Raises ``DamagedData``.
+        """
+        mark = self._settled.watermarks.get(stream)
+        if mark is not None and mark.stream_id == stream_id and seqs and seqs[-1] <= mark.seq:
+            run = self._settled.fetch_run(stream, stream_id, seqs)
+            if len(run) == len(seqs):
+                return run
+        found = self._fetch(stream, stream_id, seqs, further=range(0), subjects=None)
+        return MessageRun.of([found[seq] for seq in seqs if seq in found])
 
     def _fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, further: range, subjects: Iterable[str] | None

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     """Stream created or updated: ``data`` is ``{"config": {...}, "created_ns": n}``."""
     STREAM_DELETE = "stream_delete"
     CONSUMER = "consumer"
-    """Consumer created or updated: ``subject`` is its name, ``data`` its JSON ``{"config": {...}, "created_ns": n}``."""
+    """Consumer created or updated: ``subject`` is its name, ``data`` is ``{"config": {...}, "created_ns": n}``."""
     CONSUMER_DELETE = "consumer_delete"
     """Consumer deleted: ``subject`` is its name."""
     CONSUMER_STATE = "consumer_state"

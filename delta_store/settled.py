@@ -14,7 +14,7 @@ from delta_store.log_follower import LogFollower
 from delta_store.read_errors import FileGone, PastHorizon
 from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile, Snapshot
-from delta_store.stored_message import StoredMessage
+from delta_store.stored_message import MessageRun, StoredMessage, merged
 from delta_store.watermark import Watermark, Watermarks
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
@@ -78,9 +78,25 @@ class SettledTable:
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
         found: dict[int, StoredMessage] = {}
         for file in snapshot.holding(stream, wanted, subjects):
-            messages = self.files.fetch(self.log.path_of(file), stream, stream_id, wanted)
-            found.update((message.seq, message) for message in messages)
+            for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted):
+                found.update(zip(run.seqs, run, strict=True))
         return found
+
+    def fetch_run(self, stream: str, stream_id: int, seqs: Sequence[int]) -> MessageRun:
+        """As :meth:`fetch` for ascending sequences, as columns in their order: for long runs."""
+        wanted = np.asarray(seqs, dtype=np.int64)
+        for attempt in range(_GONE_RETRIES + 1):
+            try:
+                files = self.snapshot.holding(stream, wanted)
+                runs = [
+                    run for file in files for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted)
+                ]
+                return merged(runs)
+            except FileGone:
+                if attempt == _GONE_RETRIES:
+                    raise
+                self.refresh()
+        raise AssertionError("unreachable")
 
     def columns(self, files: Iterable[DataFile], names: Sequence[str]) -> Any:
         """Columns of whole files, one Arrow table with subjects dictionary-encoded; None when there are no files."""

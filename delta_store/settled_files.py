@@ -6,9 +6,10 @@ them (they guard the columns that the payload's checksum does not cover).
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs as pa_fs
 
 from delta_store.read_errors import DamagedData, FileGone
-from delta_store.records import Kind, checksum
+from delta_store.records import Kind
 from delta_store.schemas import JOURNAL_SCHEMA
 from delta_store.settled_log import Int64s
-from delta_store.stored_message import StoredMessage
+from delta_store.stored_message import MessageRun
 
 _COLUMNS: Final = ("stream", "stream_id", "kind", "seq", "subject", "ts_ns", "headers", "data", "crc")
 _FILES_KEPT: Final = 512
@@ -36,20 +37,32 @@ class _Rows(NamedTuple):
     """Row of the table for each of ``seqs``."""
     table: Any
 
-    def take(self, wanted: Int64s) -> Iterator[StoredMessage]:
+    def take(self, wanted: Int64s) -> MessageRun:
         """Those of the ascending ``wanted`` that are here, each verified."""
         places = np.searchsorted(self.seqs, wanted)
         inside = places < len(self.seqs)
         places = places[inside]
         found = places[self.seqs[places] == wanted[inside]]
         if not len(found):
-            return
+            return MessageRun(((), (), (), (), ()))
         rows = self.table.take(pa.array(self.order[found]))
-        columns = [rows.column(name).to_pylist() for name in ("subject", "ts_ns", "headers", "data", "crc")]
-        for seq, subject, ts_ns, headers, data, crc in zip(self.seqs[found].tolist(), *columns, strict=True):
-            if checksum(subject, headers, data) != crc:
-                raise DamagedData(self.file, f"the checksum of sequence {seq} does not match")
-            yield StoredMessage(subject, seq, ts_ns, headers, data)
+        subjects, times, headers, data, sums = (
+            rows.column(name).to_pylist() for name in ("subject", "ts_ns", "headers", "data", "crc")
+        )
+        seqs = self.seqs[found].tolist()
+        verify(self.file, MessageRun((subjects, seqs, times, headers, data)), sums)
+        return MessageRun((subjects, seqs, times, headers, data))
+
+
+def verify(file: str, run: MessageRun, sums: Sequence[int]) -> None:
+    """Raise :class:`DamagedData` unless every message has its checksum."""
+    known: dict[str, int] = {}
+    for subject, seq, headers, data, crc in zip(run.subjects, run.seqs, run.headers, run.data, sums, strict=True):
+        start = known.get(subject)
+        if start is None:
+            start = known[subject] = crc32(subject.encode())
+        if crc32(data, crc32(headers, start) if headers else start) != crc:
+            raise DamagedData(file, f"the checksum of sequence {seq} does not match")
 
 
 class _Footer(NamedTuple):
@@ -75,8 +88,8 @@ class MessageFiles:
         """Bytes that the kept row groups take."""
         return self._bytes
 
-    def fetch(self, path: str, stream: str, stream_id: int, wanted: Int64s) -> list[StoredMessage]:
-        """The messages of the ascending sequences ``wanted`` that the file at ``path`` holds.
+    def fetch(self, path: str, stream: str, stream_id: int, wanted: Int64s) -> list[MessageRun]:
+        """The messages of the ascending sequences ``wanted`` that the file at ``path`` holds, row group by row group.
 
         Raises :class:`FileGone` or :class:`DamagedData`, both naming the file.
         """
@@ -84,12 +97,12 @@ class MessageFiles:
         first = np.searchsorted(wanted, footer.low)
         inside = first < len(wanted)
         groups = np.flatnonzero(inside & (wanted[np.minimum(first, len(wanted) - 1)] <= footer.high))
-        messages: list[StoredMessage] = []
+        runs: list[MessageRun] = []
         for group in groups.tolist():
             rows = self._row_group(path, group, stream, stream_id)
             with _reading(path):
-                messages.extend(rows.take(wanted))
-        return messages
+                runs.append(rows.take(wanted))
+        return [run for run in runs if len(run)]
 
     def columns(self, path: str, names: Sequence[str]) -> Any:
         """Whole columns of a file (those of ``names`` that it has) as an Arrow table, subjects dictionary-encoded."""

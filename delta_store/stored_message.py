@@ -57,3 +57,19 @@ class MessageRun(Sequence[StoredMessage]):
 
 Columns = tuple[Sequence[str], Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes]]
 """The columns of a :class:`MessageRun`, in the order of :class:`StoredMessage`'s fields."""
+
+
+def merged(runs: Sequence[MessageRun]) -> MessageRun:
+    """Runs that are ascending each, as one ascending run; a sequence that is there twice is given once."""
+    if len(runs) == 1:
+        return runs[0]
+    columns: list[list[object]] = [[], [], [], [], []]
+    for run in runs:
+        for column, part in zip(columns, run.columns, strict=True):
+            column.extend(part)
+    order = sorted(range(len(columns[1])), key=columns[1].__getitem__)  # type: ignore[arg-type]
+    seqs = columns[1]
+    order = [
+        place for before, place in zip([-1, *order], order, strict=False) if before < 0 or seqs[before] != seqs[place]
+    ]
+    return MessageRun(tuple([column[place] for place in order] for column in columns))  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ def test_wanted_messages_come_back_from_any_row_group(tmp_path: Path, cache_byte
     rows.sort(key=lambda row: row.subject)
     path, files = write(tmp_path / "a.parquet", rows), reader(cache_bytes)
     for _ in range(2):
-        found = files.fetch(path, "S", history.stream_id, ascending(1, 7, 30, 31))
+        found = [one for run in files.fetch(path, "S", history.stream_id, ascending(1, 7, 30, 31)) for one in run]
         assert sorted(message.seq for message in found) == [1, 7, 30]
         assert {message.data for message in found} == {b"S/1", b"S/7", b"S/30"}
         assert files.cached_bytes <= cache_bytes
@@ -76,7 +76,7 @@ def test_no_flipped_bit_reaches_a_reader(tmp_path: Path, checksums: bool) -> Non
         with pytest.raises(DamagedData, match=r"a\.parquet"):
             reader().fetch(str(path), "S", history.stream_id, ascending(1, 2, 3))
     path.write_bytes(whole)
-    assert len(reader().fetch(str(path), "S", history.stream_id, ascending(1, 2, 3))) == 3
+    assert sum(map(len, reader().fetch(str(path), "S", history.stream_id, ascending(1, 2, 3)))) == 3
 
 
 @pytest.mark.parametrize("left", [0, 3, 500])
