@@ -136,8 +136,8 @@ class LiveMessages:
         if last_seq >= self.last_seq:
             self.last_seq = last_seq
             self.last_ts = max(self.last_ts, last_ts)
-        if not self.msgs and self.last_seq:
-            self.first_seq = max(self.first_seq, first_seq, self.last_seq + 1)
+        if not self.msgs:
+            self.first_seq = max(self.first_seq, first_seq, self.last_seq + 1 if self.last_seq else 0)
 
     def sid_of(self, seq: int) -> int:
         """The subject id of a live message, or -1."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.integration.differential.transcript import Transcript
-from tests.wire import REPLY_SECONDS, SILENCE_SECONDS, Headers, Reply, Wire, header_block
+from tests.wire import REPLY_SECONDS, SILENCE_SECONDS, Delivered, Headers, Reply, Wire, header_block
 
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
 Scenario = Callable[["Side"], Awaitable[None]]
@@ -36,6 +36,17 @@ class Side:
         self._wire = wire
         self.transcript = Transcript()
         self._labels: dict[str, int] = {}
+
+    def hear(self, *subjects: str) -> list[Reply]:
+        """Subscribe; gives the list that messages are put into as they come, each with its subject before its data."""
+        heard: list[Reply] = []
+
+        def listener(message: Delivered) -> None:
+            heard.append(Reply(message.header, f"{message.subject}: ".encode() + message.payload))
+
+        for subject in subjects:
+            self._wire.listen(subject, listener)
+        return heard
 
     async def request(
         self, subject: str, body: Body = None, *, headers: Headers = (), raw_header: bytes = b"", label: str = ""

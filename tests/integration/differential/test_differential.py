@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.differential import (
     scenarios_direct,
+    scenarios_features,
     scenarios_messages,
     scenarios_publish,
     scenarios_streams,
@@ -17,7 +18,7 @@ from tests.integration.differential.transcript import Transcript, differences
 from tests.servers import AGAINST, side_by_side
 from tests.wire import Wire
 
-SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct)
+SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct, scenarios_features)
 STEPS_LEAST = 150
 _steps_seen: dict[str, int] = {}
 
