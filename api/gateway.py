@@ -173,7 +173,7 @@ class Gateway:
             self._refuse(run, None)
         else:
             decide(self.catalog, run, now_ns, committer.group)
-            self.consumers.stored(now_ns)
+            self.consumers.stored()
 
     def _refuse(self, run: Sequence[Message], error: api_errors.ApiError | None) -> None:
         """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
@@ -194,7 +194,7 @@ class Gateway:
 
     def _request(self, message: Message, path: bytes, now_ns: int) -> None:
         if not path:
-            self.consumers.flow(message.subject, now_ns)
+            self.consumers.flow(message.subject, message.header, now_ns)
             return
         if path.startswith(_KEYED):
             self._publish([message._replace(subject=path)], now_ns)

@@ -169,7 +169,7 @@ class ConsumerEngine:
             if consumer is not None:
                 self._after(consumer, consumer.acks(acks, now_ns))
 
-    def flow(self, subject: bytes, now_ns: int) -> None:
+    def flow(self, subject: bytes, header: bytes, now_ns: int) -> None:
         """Take a reply to a flow control request."""
         parsed = parse_flow(subject)
         if parsed is None:
@@ -177,7 +177,7 @@ class ConsumerEngine:
         stream, name, token = parsed
         consumer = self.get(stream.decode(errors="replace"), name.decode(errors="replace"))
         if consumer is not None:
-            self._after(consumer, consumer.flow_reply(token, now_ns))
+            self._after(consumer, consumer.flow_reply(token, now_ns, header))
 
     def interest_changed(self, subject: bytes, now_ns: int) -> None:
         """Somebody began or ceased to listen to a subject (wildcards possible)."""
@@ -219,7 +219,7 @@ class ConsumerEngine:
         for state in live.values():
             self._home_of(state)
 
-    def stored(self, now_ns: int) -> None:
+    def stored(self) -> None:
         """Messages were added (not yet durable): drop those of interest streams that nobody wants."""
         for home in self.streams.values():
             if home.state.config.retention != LIMITS:
