@@ -1,0 +1,70 @@
+"""A consumer's progress as the journal keeps it.
+
+Layout (little endian): ``SCS1``, five int64 (delivered consumer and stream sequence, ack floor consumer and stream
+sequence, last sequence of the list that ``last_per_subject`` starts with, 0 when it is done), int64 last delivery and
+last ack (ns), int64 number of pending, int64 number of redelivered, then int64 columns: pending stream sequences,
+their consumer sequences, their times (ns), redelivered stream sequences, how often each was redelivered.
+"""
+
+import sys
+from array import array
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+_MAGIC = b"SCS1"
+_FIXED = 9
+
+
+class ConsumerState(NamedTuple):
+    """Everything that must survive a restart."""
+
+    delivered: tuple[int, int] = (0, 0)
+    """Consumer and stream sequence of the last delivery."""
+    ack_floor: tuple[int, int] = (0, 0)
+    skip_until: int = 0
+    """Up to this stream sequence only each subject's last message is delivered; 0 for all."""
+    last_delivered_ns: int = 0
+    last_acked_ns: int = 0
+    pending: Mapping[int, tuple[int, int]] = MappingProxyType({})
+    """Stream sequence: consumer sequence and time (ns) of the delivery that waits for its ack, ascending."""
+    redelivered: Mapping[int, int] = MappingProxyType({})
+    """Stream sequence: how often it was delivered again."""
+
+    def encode(self) -> bytes:
+        """The bytes that :meth:`decode` reads."""
+        fixed = [*self.delivered, *self.ack_floor, self.skip_until, self.last_delivered_ns, self.last_acked_ns]
+        values = array("q", [*fixed, len(self.pending), len(self.redelivered)])
+        values.extend(self.pending)
+        if self.pending:
+            for column in zip(*self.pending.values(), strict=True):
+                values.extend(column)
+        values.extend(self.redelivered)
+        values.extend(self.redelivered.values())
+        if sys.byteorder == "big":
+            values.byteswap()
+        return _MAGIC + values.tobytes()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ConsumerState":
+        """The state that :meth:`encode` wrote; raises ``ValueError`` for anything else."""
+        if data[:4] != _MAGIC or (len(data) - 4) % 8 or len(data) < 4 + 8 * _FIXED:
+            raise ValueError("not a consumer's state")
+        values = array("q", data[4:])
+        if sys.byteorder == "big":
+            values.byteswap()
+        pending, redelivered = values[_FIXED - 2 : _FIXED]
+        if pending < 0 or redelivered < 0 or len(values) != _FIXED + 3 * pending + 2 * redelivered:
+            raise ValueError("not a consumer's state")
+        parts = [values[_FIXED + at * pending : _FIXED + (at + 1) * pending] for at in range(3)]
+        behind = _FIXED + 3 * pending
+        again = values[behind : behind + redelivered], values[behind + redelivered :]
+        return cls(
+            delivered=(values[0], values[1]),
+            ack_floor=(values[2], values[3]),
+            skip_until=values[4],
+            last_delivered_ns=values[5],
+            last_acked_ns=values[6],
+            pending=dict(zip(parts[0], zip(parts[1], parts[2], strict=True), strict=True)),
+            redelivered=dict(zip(*again, strict=True)),
+        )

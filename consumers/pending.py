@@ -1,0 +1,239 @@
+"""Deliveries that wait for their acks: who is due again, how often, and below which sequence all is done.
+
+Plain dicts in the order of the first deliveries, which is that of the stream sequences, so that a run of a thousand
+messages is one ``update`` and an ack is two ``pop``. The ack floor is found when somebody asks.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from consumers.consumer_config import ConsumerConfig
+
+SLACK_NS: Final = 1_000_000
+"""How much later than due the pending ones are looked at, so that a burst is one look (nats-server's ackWaitDelay)."""
+_HOLES_MIN: Final = 1024
+
+
+class Spent(NamedTuple):
+    """A message that was delivered as often as it may be."""
+
+    seq: int
+    deliveries: int
+
+
+class Pending:
+    """The pending deliveries of one consumer."""
+
+    __slots__ = (
+        "_backoff", "_floor", "_holes", "_max_deliver", "_spent", "_wait_ns", "counts", "cseqs", "delivered", "due_ns",
+        "queue", "sent",
+    )  # fmt: skip
+
+    def __init__(self, config: ConsumerConfig) -> None:
+        self.cseqs: dict[int, int] = {}
+        """Stream sequence: consumer sequence of the first delivery."""
+        self.sent: dict[int, int] = {}
+        """Stream sequence: when its wait for the ack began, ns."""
+        self.counts: dict[int, int] = {}
+        """Stream sequence: how often it was delivered again; kept when it may not be delivered any more."""
+        self.queue: dict[int, None] = {}
+        """To be delivered again, in order."""
+        self.delivered = (0, 0)
+        """Consumer and stream sequence of the last delivery."""
+        self.due_ns = 0
+        """When :meth:`expire` is due, 0 for never."""
+        self._spent: dict[int, None] = {}
+        self._floor = (0, 0)
+        self._holes = 0
+        self.configure(config)
+
+    def configure(self, config: ConsumerConfig) -> None:
+        """Take the waits and limits of a (new) configuration."""
+        self._wait_ns = config.ack_wait if config.ack_policy in {"explicit", "all"} else 0
+        self._backoff = config.backoff if self._wait_ns else ()
+        self._max_deliver = max(0, config.max_deliver)
+
+    def start(self, delivered: tuple[int, int], floor: tuple[int, int]) -> None:
+        """Forget everything and begin behind these (consumer and stream sequence each)."""
+        for held in (self.cseqs, self.sent, self.counts, self.queue, self._spent):
+            held.clear()
+        self.delivered, self._floor, self.due_ns, self._holes = delivered, floor, 0, 0
+
+    def restore(self, pending: Mapping[int, tuple[int, int]], counts: Mapping[int, int], now_ns: int) -> None:
+        """Take over what a restart left: everything waits from now on, longer where a client asked for that."""
+        self.counts.update(counts)
+        for seq, (cseq, ts_ns) in sorted(pending.items()):
+            self.cseqs[seq], self.sent[seq] = cseq, max(now_ns, ts_ns)
+        if self.cseqs:
+            self._expect(now_ns + self.wait_of(0))
+
+    @property
+    def floor(self) -> tuple[int, int]:
+        """Consumer and stream sequence up to which all is acked."""
+        if self.cseqs:
+            seq = next(iter(self.cseqs))
+            cseq = self.cseqs[seq]
+            if cseq - 1 > self._floor[0]:
+                self._floor = (cseq - 1, seq - 1)
+        return self._floor
+
+    @property
+    def queued(self) -> int:
+        """How many wait to be delivered again, or to be given up when their turn comes."""
+        return len(self.queue) + len(self._spent)
+
+    def wait_of(self, seq: int) -> int:
+        """How long the delivery of a sequence waits for its ack, ns."""
+        backoff = self._backoff
+        return backoff[min(self.counts.get(seq, 0), len(backoff) - 1)] if backoff else self._wait_ns
+
+    def add_run(self, seqs: Sequence[int], cseq: int, now_ns: int) -> None:
+        """First deliveries with consecutive consumer sequences from ``cseq`` on."""
+        self.cseqs.update(zip(seqs, range(cseq, cseq + len(seqs)), strict=True))
+        self.sent.update(dict.fromkeys(seqs, now_ns))
+        self._expect(now_ns + (self._backoff[0] if self._backoff else self._wait_ns))
+
+    def advance(self, cseq: int, seq: int, *, acked: bool) -> None:
+        """Deliveries have been made up to a consumer sequence and, unless 0, a stream sequence."""
+        self.delivered = (cseq, max(self.delivered[1], seq))
+        if acked:
+            self._floor = self.delivered
+
+    def add_again(self, seqs: Iterable[int], now_ns: int) -> None:
+        """Redeliveries: from the queue back to waiting."""
+        for seq in seqs:
+            del self.queue[seq]
+            self.sent[seq] = now_ns
+            self.counts[seq] = self.counts.get(seq, 0) + 1
+            self._expect(now_ns + self.wait_of(seq))
+
+    def ack_many(self, seqs: Sequence[int]) -> None:
+        """Take sequences out of everything (they may repeat or be unknown)."""
+        cseqs, sent, counts = self.cseqs, self.sent, self.counts
+        before = len(cseqs)
+        for seq in seqs:
+            if cseqs.pop(seq, 0):
+                del sent[seq]
+        if counts or self.queue or self._spent:
+            for seq in seqs:
+                counts.pop(seq, 0)
+                self.dequeue(seq)
+        self._shrunk(before - len(cseqs))
+
+    def ack_through(self, cseq: int, seq: int) -> list[int]:
+        """Everything up to a sequence is acked; returns what was pending of it."""
+        floor = max(self._floor, (min(cseq, self.delivered[0]), min(seq, self.delivered[1])))
+        gone = list(takewhile(lambda one: one <= seq, self.cseqs))
+        self.ack_many(gone)
+        for one in [one for one in self.counts if one <= seq]:
+            del self.counts[one]
+        self._floor = floor
+        return gone
+
+    def touch(self, seq: int, sent_ns: int) -> None:
+        """Let the wait of a pending delivery begin at another time."""
+        self.sent[seq] = sent_ns
+        self._expect(sent_ns + self.wait_of(seq))
+
+    def enqueue(self, seqs: Iterable[int]) -> None:
+        """Have pending deliveries made again as soon as somebody takes them."""
+        for seq in seqs:
+            if self._max_deliver and self.counts.get(seq, 0) + 2 > self._max_deliver:
+                self._spent[seq] = None
+            else:
+                self.queue[seq] = None
+
+    def dequeue(self, seq: int) -> None:
+        """Take a sequence out of the queue."""
+        self.queue.pop(seq, None)
+        self._spent.pop(seq, None)
+
+    def is_queued(self, seq: int) -> bool:
+        """Whether the sequence waits to be delivered again."""
+        return seq in self.queue or seq in self._spent
+
+    def give_up(self) -> list[Spent]:
+        """Those whose turn came after their last delivery: they are pending no more."""
+        spent = []
+        for seq in self._spent:
+            deliveries = self.counts.get(seq, 0) + 1
+            self.counts[seq] = deliveries
+            spent.append(Spent(seq, deliveries))
+        self._spent.clear()
+        self._drop([one.seq for one in spent])
+        return spent
+
+    @property
+    def has_spent(self) -> bool:
+        """Whether :meth:`give_up` has something to tell."""
+        return bool(self._spent)
+
+    def expire(self, now_ns: int) -> list[Spent]:
+        """Queue whatever waited too long; returns what may not be delivered again."""
+        if not self.cseqs or not self._wait_ns:
+            self.due_ns = 0
+            return []
+        upcoming = self._backoff[-1] if self._backoff else self._wait_ns + SLACK_NS
+        expired, spent = [], []
+        for seq, sent_ns in self.sent.items():
+            left = sent_ns + self.wait_of(seq) - now_ns
+            if left > 0:
+                upcoming = min(upcoming, left + SLACK_NS)
+            elif not self.is_queued(seq):
+                count = self.counts.get(seq, 0)
+                if self._max_deliver and max(count, 1) >= self._max_deliver:
+                    spent.append(Spent(seq, count + 1))
+                    self.counts[seq] = max(count, 1)
+                else:
+                    expired.append(seq)
+            if self._backoff:
+                upcoming = min(upcoming, self._backoff[min(self.counts.get(seq, 0) + 1, len(self._backoff) - 1)])
+        self._drop([one.seq for one in spent])
+        self._queue_expired(expired, now_ns)
+        self.due_ns = now_ns + upcoming if self.cseqs else 0
+        return spent
+
+    def expire_all(self, now_ns: int) -> list[Spent]:
+        """Queue everything that is pending, as if it had waited too long."""
+        fresh = [seq for seq in self.cseqs if not self.is_queued(seq)]
+        limit = self._max_deliver
+        over = [seq for seq in fresh if limit and max(self.counts.get(seq, 0), 1) >= limit]
+        spent = [Spent(seq, self.counts.get(seq, 0) + 1) for seq in over]
+        self.counts.update((seq, max(self.counts.get(seq, 0), 1)) for seq in over)
+        self._drop(over)
+        self._queue_expired([seq for seq in fresh if seq in self.cseqs], now_ns)
+        if self.cseqs:
+            self.due_ns = now_ns + self._wait_ns + SLACK_NS
+        return spent
+
+    def _queue_expired(self, expired: list[int], now_ns: int) -> None:
+        if not expired:
+            return
+        expired.sort()
+        shift = now_ns - self.sent[expired[0]]
+        for seq in expired:
+            self.sent[seq] += shift
+        self.enqueue(expired)
+
+    def _drop(self, seqs: list[int]) -> None:
+        """Pending no more, but still counted."""
+        before = len(self.cseqs)
+        for seq in seqs:
+            if self.cseqs.pop(seq, 0):
+                del self.sent[seq]
+            self.dequeue(seq)
+        self._shrunk(before - len(self.cseqs))
+
+    def _shrunk(self, gone: int) -> None:
+        if not gone:
+            return
+        if not self.cseqs:
+            self._floor = max(self._floor, self.delivered)
+        self._holes += gone
+        if self._holes > len(self.cseqs) + _HOLES_MIN:
+            self.cseqs, self.sent, self._holes = dict(self.cseqs), dict(self.sent), 0
+
+    def _expect(self, due_ns: int) -> None:
+        if self._wait_ns and (not self.due_ns or due_ns + SLACK_NS < self.due_ns):
+            self.due_ns = due_ns + SLACK_NS
