@@ -78,6 +78,14 @@ HUB_LOG_POLL_SECONDS = 0.005
 
 # --- publish: nats-server's own (server/stream.go) ---
 HEADER_BYTES_MAX = 65_535
+ATOMIC_BATCH_ID_CHARS_MAX = 64
+ATOMIC_BATCH_MESSAGES_MAX = 1000
+ATOMIC_BATCHES_OPEN_MAX = 50
+"""Atomic batches of one stream that may be open at once."""
+ATOMIC_BATCH_SECONDS = 10.0
+"""Longest pause between two messages of a batch."""
+ATOMIC_BATCH_BYTES_MAX = 128 * MIB
+"""Ours: past it a stream opens no further batch, as if too many were open."""
 REPUBLISH_DEPTH_MAX = 8
 """Ours: how often a message may be republished from one stream into the next; streams may do so in a circle."""
 

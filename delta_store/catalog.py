@@ -176,7 +176,7 @@ class Catalog(StreamDirectory):
         marker = NewMessage(sid, stored_size(subject, header, b""), None)
         ts_ns, first_seq, evicted = self.roll_up(state, marker, whole=False, now_ns=now_ns, rows=rows)
         seq = state.index.last_seq
-        state.note_headers(seq, header, ts_ns=ts_ns)
+        state.note_content(seq, header, b"", ts_ns=ts_ns)
         place = (state.name, state.stream_id, seq, state.event_no, Kind.MESSAGE.value)
         rows.append(Row(*place, subject, ts_ns, None, first_seq, evicted, header, b"", 0))
 

@@ -68,7 +68,8 @@ def _apply_messages(streams: StreamDirectory, rows: RowColumns, part: slice, siz
             msg_ids=rows.msg_id[part],
             first_seqs=np.array(rows.first_seq[part], np.int64),
             evicts=np.array(rows.evicts[part], np.int64),
-            headers=rows.headers[part] if state.ttls is not None else (),
+            headers=rows.headers[part] if state.reads_content else (),
+            data=rows.data[part] if state.reads_content else (),
         )
     )
 

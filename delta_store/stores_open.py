@@ -1,7 +1,7 @@
 """The catalog rebuilt from the tables: ``messages`` up to its watermark, then the journal's rows above it.
 
 Nothing else is durable. Liveness is not decided here either: recorded effects are applied to whole columns, so that a
-stream of a million messages is back within seconds, and payloads are never read.
+stream of a million messages is back within seconds, and payloads are only read where decisions need them (counters).
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from delta_store.watermark import Watermark, Watermarks
 _COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
 _IDS: Final = ("stream_id", "kind", "seq", "ts_ns", "msg_id")
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "data")
-_HEADERS: Final = ("stream_id", "kind", "seq", "ts_ns", "headers")
+_CONTENT: Final = ("stream_id", "kind", "seq", "ts_ns", "headers", "data")
 _CHUNK_ROWS: Final = 16_384
 _TRIES: Final = 3
 
@@ -137,7 +137,7 @@ def _restore_stream(
     if live.any():
         sids = _interned(state, rows.subject[live], rows.subjects)
         state.index.append_run(rows.seq[live], sids=sids, ts_ns=rows.ts_ns[live], sizes=rows.size[live])
-    _restore_ttls(state, mark, settled, files)
+    _restore_content(state, mark, settled, files)
     ended = [read_removal(event.data)[1] for event in events if event.kind == Kind.REMOVE]
     last_ts = max([*ended, int(rows.ts_ns.max(initial=0))])
     state.index.restore_bounds(first_seq=mark.first_seq, last_seq=mark.seq, last_ts=last_ts)
@@ -145,17 +145,19 @@ def _restore_stream(
     _restore_ids(state, mark, settled, files, last_ts)
 
 
-def _restore_ttls(state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile]) -> None:
-    """What the headers of live messages say about when they expire; read only where the stream has TTLs."""
-    table = settled.columns(files, _HEADERS) if state.ttls is not None else None
+def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile]) -> None:
+    """What the content of live messages says; read only where the stream has TTLs or counters."""
+    columns = _CONTENT if state.counters is not None else _CONTENT[:-1]
+    table = settled.columns(files, columns) if state.reads_content else None
     if table is None:
         return
     chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
     table = table.filter(pc.and_(chosen, pc.is_valid(table["headers"])))
-    columns = (table[name].to_pylist() for name in ("seq", "ts_ns", "headers"))
-    for seq, ts_ns, headers in zip(*columns, strict=True):
+    seqs, times, headers, *data = (table[name].to_pylist() for name in columns[2:])
+    payloads = data[0] if data else [b""] * len(seqs)
+    for seq, ts_ns, header, payload in zip(seqs, times, headers, payloads, strict=True):
         if state.index.sid_of(seq) >= 0:
-            state.note_headers(seq, headers, ts_ns=ts_ns)
+            state.note_content(seq, header, payload, ts_ns=ts_ns)
 
 
 def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:

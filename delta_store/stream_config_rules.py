@@ -32,8 +32,6 @@ _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 
 _UNSUPPORTED = (
-    "allow_msg_counter",
-    "allow_atomic",
     "allow_msg_schedules",
     "allow_batched",
 )

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from delta_store import retention
+from delta_store.counters import Counters
 from delta_store.dedup_window import DedupWindow
 from delta_store.event_rows import read_removal
 from delta_store.msg_ttl import MsgTtls
+from delta_store.open_batches import OpenBatches
 from delta_store.records import Kind, Position, Row
 from delta_store.retention import Effects
 from delta_store.segments import Ints
@@ -36,7 +38,8 @@ class MessageColumns(NamedTuple):
     first_seqs: Ints
     evicts: Ints
     headers: Sequence[bytes | None] = ()
-    """Empty when the stream does not look at them."""
+    """Empty, like the payloads, when the stream does not look at them."""
+    data: Sequence[bytes] = ()
 
 
 class ConsumerRecord(NamedTuple):
@@ -52,9 +55,11 @@ class StreamState:
     """The state of one stream; changed only by one thread, in the order of its rows."""
 
     __slots__ = (
+        "batches",
         "clock_ns",
         "config",
         "consumers",
+        "counters",
         "created_ns",
         "dedup",
         "event_no",
@@ -81,6 +86,8 @@ class StreamState:
         self.clock_ns = 0
         """Time of the last row; the next one is later."""
         self.ttls = MsgTtls() if config.allow_msg_ttl else None
+        self.counters = Counters() if config.allow_msg_counter else None
+        self.batches = OpenBatches()
         self._take_over(config)
 
     @property
@@ -139,11 +146,20 @@ class StreamState:
         """Whether each message must be looked at by itself."""
         if config.allow_msg_ttl and self.ttls is None:
             self.ttls = MsgTtls()
+        if not config.allow_atomic:
+            self.batches.clear()
 
-    def note_headers(self, seq: int, headers: bytes | None, *, ts_ns: int) -> None:
-        """Remember what a stored message's headers say about its end."""
+    @property
+    def reads_content(self) -> bool:
+        """Whether something follows from the content of messages: TTLs in headers, totals in payloads."""
+        return self.ttls is not None or self.counters is not None
+
+    def note_content(self, seq: int, headers: bytes | None, data: bytes, *, ts_ns: int) -> None:
+        """Remember what a stored message says about its end, or about its counter."""
         if self.ttls is not None:
             self.ttls.note(seq, headers, ts_ns=ts_ns)
+        if self.counters is not None:
+            self.counters.note(seq, headers, data)
 
     def apply_messages(self, messages: MessageColumns) -> None:
         """Replay message rows; those that were applied before are passed over."""
@@ -158,9 +174,9 @@ class StreamState:
         sids = np.fromiter((ids(messages.subjects[place]) for place in chosen), np.int64, len(chosen))
         ts_ns = messages.ts_ns[new]
         index.append_run(seqs, sids=sids, ts_ns=ts_ns, sizes=messages.sizes[new])
-        if self.ttls is not None and messages.headers:
+        if messages.headers:
             for place, seq, ts in zip(chosen, seqs.tolist(), ts_ns.tolist(), strict=True):
-                self.ttls.note(seq, messages.headers[place], ts_ns=ts)
+                self.note_content(seq, messages.headers[place], messages.data[place], ts_ns=ts)
         for evicted in messages.evicts[new].tolist():
             if evicted:
                 index.remove(evicted)

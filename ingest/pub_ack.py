@@ -44,6 +44,15 @@ class PubAcks:
         """The message is there already, at ``seq``."""
         return _frame(reply, self._opening % () + b'%d,"duplicate": true}' % seq)
 
+    def committed(self, reply: bytes, seq: int, *, batch_id: str, count: int) -> bytes:
+        """A batch of so many messages was stored, the last one at ``seq``."""
+        ending = f',"batch":{_quoted(batch_id)},"count":{count}}}'.encode()
+        return _frame(reply, self._opening % () + b"%d" % seq + ending)
+
+    def counted(self, reply: bytes, seq: int, payload: bytes) -> bytes:
+        """A counter's message was stored, with this payload."""
+        return _frame(reply, self._opening % () + b"%d," % seq + payload[1:])
+
     def failed(self, reply: bytes, error: ApiError) -> bytes:
         """The message was refused."""
         return _frame(reply, b'{"error":' + _go_json(error) + self._failed)

@@ -16,23 +16,23 @@ import numpy as np
 from conf.limits import HEADER_BYTES_MAX, REPUBLISH_DEPTH_MAX
 from delta_store import retention
 from delta_store.api_errors import ApiError
-from delta_store.catalog import Catalog, NewMessage
-from delta_store.msg_ttl import ttl_seconds
-from delta_store.records import Kind, Row, stored_size
+from delta_store.catalog import Catalog
+from delta_store.open_batches import BatchMessage
+from delta_store.records import Kind, stored_size
 from delta_store.retention import Effects
 from delta_store.routes import Route
 from delta_store.segments import Ints
 from delta_store.stream_state import StreamState
-from ingest import publish_checks
+from ingest import batch_intake, publish_checks
+from ingest.batch_checks import BatchChecks
+from ingest.featured_store import BatchEnd, FeaturedStore, Single
 from ingest.group import Group
 from ingest.leaf_protocol import Message, encode_message
-from ingest.pub_ack import PubAcks, pub_acks
-from ingest.publish_headers import fields, plain_msg_id, stored, with_field, without
-from ingest.republish import republished
+from ingest.pub_ack import pub_acks
+from ingest.publish_headers import fields, plain_msg_id, stored
 
 _OVERHEAD = 30
 _HEADER_OVERHEAD = 4
-_SECOND = 1_000_000_000
 _MESSAGE = Kind.MESSAGE.value
 _SINGLY_MAX = 4
 """Runs up to this length are stored one by one: numpy pays off only for more."""
@@ -110,20 +110,18 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
     else:
         intake.sift(run)
     catalog.tidy(state)
-    return intake.again
+    return intake.featured.again
 
 
 class _Intake:
     """Takes messages into one stream."""
 
-    __slots__ = ("acks", "again", "catalog", "group", "now_ns", "state")
+    __slots__ = ("acks", "featured", "group", "now_ns", "state")
 
     def __init__(self, catalog: Catalog, state: StreamState, now_ns: int, group: Group) -> None:
-        self.catalog = catalog
         self.state = state
-        self.acks: PubAcks = pub_acks(state.name, catalog.domain)
-        self.again: list[Message] = []
-        """What is republished."""
+        self.featured = FeaturedStore(catalog, state, now_ns, group)
+        self.acks = self.featured.acks
         self.now_ns = now_ns
         self.group = group
 
@@ -188,58 +186,71 @@ class _Intake:
         state, raw, reply = self.state, run.headers[place], run.replies[place]
         subject, payload = run.subjects[place], run.payloads[place]
         found = fields(raw) if raw else {}
+        if state.config.allow_atomic and b"Nats-Batch-Id" in found:
+            self._decide_in_batch(run, place, found)
+            return
         header = stored(raw) if raw else None
         header_bytes = len(header or b"")
-        size = header_bytes + len(payload)
-        error = publish_checks.before_msg_id(state, subject, found, bytes_=size, reply=reply)
+        error = publish_checks.before_msg_id(state, subject, found, sizes=(header_bytes, len(payload)), reply=reply)
         msg_id = publish_checks.text(found.get(b"Nats-Msg-Id", b"")) or None
         original = state.dedup.find(msg_id) if msg_id and not error else 0
         if not error and not original:
-            size += _OVERHEAD + len(subject.encode()) + (_HEADER_OVERHEAD if header else 0)
+            size = stored_size(subject, header, payload)
             error = publish_checks.after_msg_id(state, found, header_bytes=header_bytes)
             error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
-        if error or original:
+        if error:
+            self._refuse(reply, error)
+            return
+        if original:
             if reply and not state.config.no_ack:
-                refused = self.acks.failed(reply, error) if error else self.acks.duplicate(reply, original)
-                self.group.replies.append(refused)
+                self.group.replies.append(self.acks.duplicate(reply, original))
+            return
+        if state.singly or b"Nats-Rollup" in found or b"Nats-TTL" in found:
+            self._store_featured(Single(subject, run.sids[place], reply, header, payload, found))
             return
         if msg_id:
             state.dedup.remember(msg_id, state.index.last_seq + 1, state.next_ts(self.now_ns))
-        if state.republishes is not None or b"Nats-Rollup" in found or b"Nats-TTL" in found or state.singly:
-            self._store_with_features(run, place, header=header, msg_id=msg_id, found=found)
-        else:
-            self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
+        self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
 
-    def _store_with_features(
-        self, run: _Run, place: int, *, header: bytes | None, msg_id: str | None, found: publish_checks.Fields
-    ) -> None:
-        """Store one message that others are removed for, that has a TTL, or that is republished."""
-        state, group = self.state, self.group
-        subject, sid, reply, payload = run.subjects[place], run.sids[place], run.replies[place], run.payloads[place]
-        header = _with_least_ttl(header, found, state)
-        last_seq = state.index.last_of_id(sid)
-        size = stored_size(subject, header, payload)
-        whole = {"sub": False, "all": True}.get(publish_checks.rollup(found))
-        if whole is not None:
-            message = NewMessage(sid, size, msg_id)
-            ts_ns, first_seq, evicted = self.catalog.roll_up(
-                state, message, whole=whole, now_ns=self.now_ns, rows=group.rows
-            )
+    def _store_featured(self, message: Single) -> None:
+        counted = self.featured.counted(message)
+        if not isinstance(counted, ApiError):
+            self.featured.store(counted)
         else:
-            ts_ns = state.tick(self.now_ns)
-            first_seq, evicted = state.store_one(sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
-        seq = state.index.last_seq
-        state.note_headers(seq, header, ts_ns=ts_ns)
-        key = (state.name, state.stream_id, seq, state.event_no, _MESSAGE)
-        group.rows.append(Row(*key, subject, ts_ns, msg_id, first_seq, evicted, header, payload, 0))
-        group.bytes += len(payload) + len(header or b"")
-        kept = Message(subject.encode(), b"", header or b"", payload)
-        again = republished(state, kept, seq=seq, ts_ns=ts_ns, last_seq=last_seq)
-        if again is not None:
-            self.again.append(again)
-            group.replies.append(encode_message(again.subject, again.payload, header=again.header))
-        if reply and not state.config.no_ack:
-            group.replies.append(self.acks.stored(reply, seq))
+            self._refuse(message.reply, counted)
+
+    def _decide_in_batch(self, run: _Run, place: int, found: publish_checks.Fields) -> None:
+        """Take one message of an atomic batch, and store the batch when it is whole."""
+        reply, header = run.replies[place], stored(run.headers[place])
+        message = BatchMessage(run.subjects[place], header or b"", run.payloads[place])
+        taken = batch_intake.take(self.state, message, found, self.now_ns)
+        if isinstance(taken, ApiError):
+            self._refuse(reply, taken)
+        elif isinstance(taken, batch_intake.Commit):
+            self._commit(taken, reply)
+        elif reply and not self.state.config.no_ack:
+            self.group.replies.append(encode_message(reply, b""))
+
+    def _commit(self, batch: batch_intake.Commit, reply: bytes) -> None:
+        """Store all messages of a batch, or none and say why."""
+        checks, ids = BatchChecks(self.state), self.state.index.table.intern
+        all_fields = [fields(message.header) for message in batch.messages]
+        for message, found in zip(batch.messages, all_fields, strict=True):
+            error = checks.refusal(message, found)
+            if error:
+                self._refuse(reply, error)
+                return
+        last = len(batch.messages) - 1
+        for place, (message, found) in enumerate(zip(batch.messages, all_fields, strict=True)):
+            subject, header, payload = message
+            answer, end = (reply, BatchEnd(batch.batch_id, last + 1)) if place == last else (b"", None)
+            counted = self.featured.counted(Single(subject, ids(subject), answer, header, payload, found))
+            assert not isinstance(counted, ApiError), "checked before"
+            self.featured.store(counted, end=end)
+
+    def _refuse(self, reply: bytes, error: ApiError) -> None:
+        if reply and not self.state.config.no_ack:
+            self.group.replies.append(self.acks.failed(reply, error))
 
     def store(self, accepted: _Accepted) -> None:
         """Store messages that nothing refuses: state, rows and acknowledgements."""
@@ -308,16 +319,6 @@ class _Intake:
         rows.evicts += repeat(0, number) if evicts is None else evicts.tolist()
         rows.headers += accepted.headers if accepted.headers is not None else repeat(None, number)
         rows.data += accepted.payloads
-
-
-def _with_least_ttl(header: bytes | None, found: publish_checks.Fields, state: StreamState) -> bytes | None:
-    """The header block with a TTL that is not below that of the stream's delete markers."""
-    config = state.config
-    least = config.subject_delete_marker_ttl // _SECOND
-    ttl = ttl_seconds(found.get(b"Nats-TTL", b"00")) or 0
-    if not header or not 0 < ttl < least or config.max_msgs_per_subject == 1:
-        return header
-    return with_field(without(header, b"Nats-TTL"), b"Nats-TTL", b"%d" % least)
 
 
 def _has_fast_batch(replies: Sequence[bytes]) -> bool:

@@ -20,20 +20,26 @@ Fields = Mapping[bytes, bytes]
 _LAST = b"Nats-Expected-Last-Sequence"
 _LAST_SUBJECT = b"Nats-Expected-Last-Subject-Sequence"
 _LAST_SUBJECT_OF = b"Nats-Expected-Last-Subject-Sequence-Subject"
+_NOT_FOR_COUNTERS = {b"Nats-Rollup", b"Nats-Expected-Stream", b"Nats-Expected-Last-Msg-Id", _LAST, _LAST_SUBJECT} | {
+    _LAST_SUBJECT_OF
+}
 FAST_BATCH_REPLY = b".$FI"
 """How the reply subject of a message of a fast batch ends."""
 
 
 def before_msg_id(
-    state: StreamState, subject: str, fields: Fields, *, bytes_: int, reply: bytes = b""
+    state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int], reply: bytes = b""
 ) -> ApiError | None:
-    """What is wrong with a message before its message id is looked at; ``bytes_`` is header block plus payload."""
+    """What is wrong with a message before its message id is looked at; ``sizes`` are header block and payload."""
     if state.config.sealed:
         return api_errors.SEALED_STREAM.error
-    if 0 < state.config.max_msg_size < bytes_:
+    if 0 < state.config.max_msg_size < sum(sizes):
         return api_errors.MESSAGE_TOO_LARGE.error
     return (
-        _features(state, fields, reply) or _expectations(state, subject, fields) or _schedules(subject, fields) or None
+        _features(state, fields, reply, sizes[1])
+        or _expectations(state, subject, fields)
+        or schedules(subject, fields)
+        or (api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None)
     )
 
 
@@ -42,11 +48,11 @@ def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int) -> Ap
     expected = fields.get(b"Nats-Expected-Last-Msg-Id")
     if expected is not None and text(expected) != state.last_msg_id:
         return api_errors.wrong_last_msg_id(state.last_msg_id)
-    wanted = rollup(fields)
-    if wanted and not state.config.allow_rollup_hdrs:
-        return api_errors.rollup_failed("rollup not permitted")
-    if wanted not in ("", "sub", "all"):
-        return api_errors.rollup_failed(f"rollup value invalid: {json.dumps(wanted, ensure_ascii=False)}")
+    error = rollup_error(state, fields)
+    if error:
+        return error
+    if state.config.allow_msg_counter and b"Nats-Incr" not in fields:
+        return api_errors.INCREMENT_MISSING.error
     if header_bytes > HEADER_BYTES_MAX:
         return api_errors.HEADER_TOO_LARGE.error
     ttl = fields.get(b"Nats-TTL")
@@ -70,7 +76,31 @@ def text(value: bytes) -> str:
     return value.decode(errors="backslashreplace")
 
 
-def _features(state: StreamState, fields: Fields, reply: bytes) -> ApiError | None:
+def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> ApiError | None:
+    """What is wrong with an increment, if there is one."""
+    increment = fields.get(b"Nats-Incr")
+    if increment is None:
+        return None
+    if not is_increment(increment):
+        return api_errors.INCREMENT_INVALID.error
+    if not state.config.allow_msg_counter:
+        return api_errors.COUNTERS_DISABLED.error
+    if payload_bytes:
+        return api_errors.INCREMENT_WITH_PAYLOAD.error
+    return api_errors.INCREMENT_INVALID.error if _NOT_FOR_COUNTERS & fields.keys() else None
+
+
+def rollup_error(state: StreamState, fields: Fields) -> ApiError | None:
+    """What is wrong with a rollup, if there is one."""
+    wanted = rollup(fields)
+    if wanted and not state.config.allow_rollup_hdrs:
+        return api_errors.rollup_failed("rollup not permitted")
+    if wanted not in ("", "sub", "all"):
+        return api_errors.rollup_failed(f"rollup value invalid: {json.dumps(wanted, ensure_ascii=False)}")
+    return None
+
+
+def _features(state: StreamState, fields: Fields, reply: bytes, payload_bytes: int) -> ApiError | None:
     """Headers of features that the stream does not have, and the expected stream among them."""
     if reply.endswith(FAST_BATCH_REPLY):
         return api_errors.BATCH_PUBLISH_DISABLED.error
@@ -78,10 +108,9 @@ def _features(state: StreamState, fields: Fields, reply: bytes) -> ApiError | No
         return None
     if b"Nats-Batch-Id" in fields:
         return api_errors.ATOMIC_PUBLISH_DISABLED.error
-    increment = fields.get(b"Nats-Incr")
-    if increment is not None:
-        invalid = ApiError(400, 10171, "message counter increment is invalid")
-        return api_errors.COUNTERS_DISABLED.error if is_increment(increment) else invalid
+    error = counter_error(state, fields, payload_bytes)
+    if error:
+        return error
     if fields.get(b"Nats-Expected-Stream", state.name.encode()) != state.name.encode():
         return api_errors.EXPECTED_STREAM_MISMATCH.error
     has_ttl = not state.config.allow_msg_ttl and ttl_seconds(fields.get(b"Nats-TTL", b"00"))
@@ -104,8 +133,8 @@ def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiError 
     return None
 
 
-def _schedules(subject: str, fields: Fields) -> ApiError | None:
-    """Headers of message schedules, and the one that only servers may set."""
+def schedules(subject: str, fields: Fields) -> ApiError | None:
+    """Headers of message schedules, which no stream has yet."""
     if b"Nats-Schedule" in fields or b"Nats-Schedule-Time-Zone" in fields:
         return api_errors.SCHEDULES_DISABLED.error
     scheduler, following = fields.get(b"Nats-Scheduler"), fields.get(b"Nats-Schedule-Next")
@@ -115,4 +144,4 @@ def _schedules(subject: str, fields: Fields) -> ApiError | None:
         return api_errors.SCHEDULES_DISABLED.error if sound else ApiError(
             400, 10212, "message schedules invalid scheduler"
         )  # fmt: skip
-    return api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None
+    return None

@@ -46,8 +46,6 @@ ALLOWED: tuple[Difference, ...] = (
         "missing",
         _COPIES,
     ),
-    _later("{'allow_msg_counter': True}"),
-    _later("{'allow_atomic': True}"),
     _later("{'allow_msg_schedules': True}"),
     _later("{'allow_batched': True}"),
     _names("create_bad_names", "no stream came of all this"),

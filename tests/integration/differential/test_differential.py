@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.differential import (
+    scenarios_batches,
     scenarios_direct,
     scenarios_features,
     scenarios_messages,
@@ -18,7 +19,14 @@ from tests.integration.differential.transcript import Transcript, differences
 from tests.servers import AGAINST, side_by_side
 from tests.wire import Wire
 
-SCENARIO_MODULES = (scenarios_streams, scenarios_publish, scenarios_messages, scenarios_direct, scenarios_features)
+SCENARIO_MODULES = (
+    scenarios_streams,
+    scenarios_publish,
+    scenarios_messages,
+    scenarios_direct,
+    scenarios_features,
+    scenarios_batches,
+)
 STEPS_LEAST = 150
 _steps_seen: dict[str, int] = {}
 
