@@ -83,6 +83,7 @@ class ConsumerDelivery:
         self._reads: asyncio.Queue[tuple[Consumer, list[int]]] = asyncio.Queue()
         """At most one read of each consumer waits."""
         self._ahead = ConsumerAhead()
+        self._going_on = False
 
     def flush(self) -> None:
         """Send, or put into the group, whatever the engine has said so far."""
@@ -114,8 +115,21 @@ class ConsumerDelivery:
             del ready[consumer]
             if not self._reading.get(consumer):
                 left -= self._serve(consumer) or 1
-        if ready or self.engine.next_wake_ns:
+        if ready and self._link.writable:
+            self._go_on()
+        elif ready or self.engine.next_wake_ns:
             self._kick.set()
+
+    def _go_on(self) -> None:
+        """Deliver more in the next turn of the event loop, when what was sent so far has left."""
+        if not self._going_on:
+            self._going_on = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._going_on = False
+        self.pump()
+        self.changed()
 
     def wanted(self) -> None:
         """Something may have become ready or due: look at it in the next turn."""
