@@ -3,13 +3,13 @@
 import json
 import random
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from delta_store.catalog import Catalog
+from delta_store.catalog import Catalog, NewMessage
 from delta_store.records import Kind, Row
 from delta_store.schemas import JOURNAL_DDL
 from delta_store.transforms.live_rows import END, dead_at, live_at
@@ -33,14 +33,17 @@ class Question(NamedTuple):
 
 
 def random_history(rng: random.Random, name: str) -> Publisher:
-    """A stream's life: publishes, limits, their changes, deletes, purges, messages growing too old."""
+    """A stream's life: publishes, rollups, limits, their changes, deletes, purges, messages growing too old."""
     publisher = Publisher()
-    publisher.create(name, **random_limits(rng))
+    features = random_features(rng)
+    publisher.create(name, **random_limits(rng), **features)
     for _ in range(STEPS):
-        match rng.choices(["publish", "delete", "purge", "limits", "expire"], [40, 4, 2, 2, 3])[0]:
+        match rng.choices(["publish", "roll up", "delete", "purge", "limits", "expire"], [40, 5, 4, 2, 2, 3])[0]:
             case "publish":
                 publisher.tick(rng.randrange(SECOND))
                 publisher.publish(name, f"k{rng.randrange(6)}", rng.randbytes(rng.randrange(40)))
+            case "roll up":
+                roll_up(publisher, name, f"k{rng.randrange(6)}", whole=rng.random() < 0.2)
             case "delete":
                 if live := publisher.live(name):
                     erase = rng.random() < 0.7
@@ -53,12 +56,31 @@ def random_history(rng: random.Random, name: str) -> Publisher:
                 )
                 publisher.catalog.purge(name, now_ns=publisher.tick(), rows=publisher.rows, **how)
             case "limits":
-                config = publisher.config(name, **random_limits(rng))
+                config = publisher.config(name, **random_limits(rng), **features)
                 publisher.catalog.update(config, now_ns=publisher.tick(), rows=publisher.rows)
             case "expire":
                 publisher.tick(10 * SECOND)
                 publisher.catalog.expire(now_ns=publisher.tick(), rows=publisher.rows)
     return publisher
+
+
+def random_features(rng: random.Random) -> dict[str, Any]:
+    """None, or TTLs, with markers or without, in a stream that does not begin with 1."""
+    if rng.random() < 0.4:
+        return {}
+    ttl = rng.choice([0, 40 * SECOND])
+    return {"first_seq": 900, "allow_msg_ttl": True, "allow_rollup_hdrs": True, "subject_delete_marker_ttl": ttl}
+
+
+def roll_up(publisher: Publisher, name: str, token: str, *, whole: bool) -> None:
+    """Store a message in the place of all others of its subject, or of the whole stream."""
+    state = publisher.catalog.streams[name]
+    message = NewMessage(state.index.table.intern(f"{name}.{token}"), 40, None)
+    ts_ns, first_seq, evicted = publisher.catalog.roll_up(
+        state, message, whole=whole, now_ns=publisher.tick(), rows=publisher.rows
+    )
+    place = (name, state.stream_id, state.index.last_seq, state.event_no, Kind.MESSAGE.value)
+    publisher.rows.append(Row(*place, f"{name}.{token}", ts_ns, None, first_seq, evicted, None, b"0123456789", 0))
 
 
 def random_limits(rng: random.Random) -> dict[str, int]:
@@ -89,8 +111,7 @@ def questions(rng: random.Random, publisher: Publisher, name: str) -> list[Quest
     """Some points of one history, now among them."""
     state = publisher.catalog.streams[name]
     rows = list(publisher.rows.rows())
-    last = state.index.last_seq
-    points = [rng.randrange(1, last + 1) for _ in range(3)]
+    points = [rng.choice([row.seq for row in rows if row.kind == Kind.MESSAGE]) for _ in range(3)]
     asked = [
         Question(f"{name}@{n}", state.stream_id, up_to, None, replayed(rows, up_to)) for n, up_to in enumerate(points)
     ]

@@ -37,7 +37,12 @@ class Store:
             max_msgs=self.dice.choice([-1, 40]),
             max_age=self.dice.choice([0, 400]),
             duplicate_window=self.dice.choice([1, 100, 10_000]),
+            allow_msg_ttl=self.dice.random() < 0.5,
+            allow_rollup_hdrs=True,
+            first_seq=self.dice.choice([0, 1, 70]),
         )
+        counting = StreamConfig(name="C", subjects=("c.*",), allow_msg_counter=True, max_msgs_per_subject=2)
+        self.catalog.create(counting, now_ns=self.now_ns, rows=self.group.rows)
         self.catalog.create(self.config, now_ns=self.now_ns, rows=self.group.rows)
         self.catalog.create(StreamConfig(name="T", subjects=("t",)), now_ns=self.now_ns, rows=self.group.rows)
 
@@ -65,9 +70,15 @@ class Store:
         messages = []
         for _ in range(count):
             chosen = self.dice.randrange(60)
-            header = f"NATS/1.0\r\nNats-Msg-Id: {chosen}\r\n\r\n".encode() if chosen < 20 else b""
+            fields = f"Nats-Msg-Id: {chosen}\r\n" if chosen < 20 else ""
+            fields += self.dice.choice(["", "", "", "Nats-TTL: 7s\r\n", "Nats-TTL: never\r\n", "Nats-Rollup: sub\r\n"])
+            fields += "Nats-Rollup: all\r\n" if chosen == 59 else ""
+            header = f"NATS/1.0\r\n{fields}\r\n".encode() if fields else b""
             subject = "t" if chosen % 7 == 0 else f"s.{chosen % 5}"
             messages.append(Message(subject.encode(), b"", header, bytes(chosen)))
+            if chosen % 6 == 0:
+                increment = f"NATS/1.0\r\nNats-Incr: {chosen - 30}\r\n\r\n".encode()
+                messages.append(Message(f"c.{chosen % 4}".encode(), b"", increment, b""))
         decide(self.catalog, messages, self.now_ns, self.group)
 
     def commit(self) -> None:
@@ -82,6 +93,13 @@ class Store:
             self.tables.apply_limits()
         if self.dice.random() < 0.3 and self.tables.marks:
             self.tables.truncate()
+
+
+def total(state: StreamState, subject: str) -> int:
+    """What a counter is at."""
+    if state.counters is None:
+        return 0
+    return state.counters.last(state.index, state.index.table.intern(subject)).value
 
 
 def shown(state: StreamState) -> dict[str, Any]:
@@ -99,6 +117,8 @@ def shown(state: StreamState) -> dict[str, Any]:
         "messages": [(seq, index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) for seq in live.tolist()],
         "lasts": [index.last_by_subject(f"s.{number}") for number in range(5)],
         "clock": state.clock_ns,
+        "expiry": state.ttls.next_ns(index, max_age=state.config.max_age) if state.ttls is not None else 0,
+        "totals": [total(state, f"c.{number}") for number in range(4)],
     }
 
 
