@@ -80,6 +80,10 @@ class AckDesk:
                 self._note_delivery()
         elif body.startswith(TERM):
             replies = self._ack(ack, sample=False)
+        if replies and ack.reply and ack.stream_seq:
+            self._effects.append(Reply(ack.reply))
+            self._replied = True
+        if body.startswith(TERM):
             self._effects.append(
                 advisories.terminated(
                     self._consumer.stream_name,
@@ -90,9 +94,6 @@ class AckDesk:
                     reason=term_reason(body),
                 )
             )
-        if replies and ack.reply and ack.stream_seq:
-            self._effects.append(Reply(ack.reply))
-            self._replied = True
 
     def _ack(self, ack: Ack, *, sample: bool) -> bool:
         """Ack one message; False when it has not been delivered yet, which gets no answer."""

@@ -100,7 +100,7 @@ class Consumer(ConsumerCore):
 
     def deliver(self, messages: Sequence[StoredMessage], missing: Collection[int], now_ns: int) -> list[Effect]:
         """Send messages that :meth:`upcoming` named; what no longer fits is passed over."""
-        effects = self._removed([seq for seq in missing if seq in self.pending.cseqs]) if missing else []
+        effects = self._removed([seq for seq in missing if seq in self.pending.cseqs], now_ns) if missing else []
         if not self._taken() or self._paused(now_ns):
             return self._settle(effects, now_ns)
         run = self._run(messages, missing)

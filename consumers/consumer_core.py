@@ -238,9 +238,16 @@ class ConsumerCore:
         for seq in [seq for seq in pending.counts if seq not in pending.cseqs and alive(seq) < 0]:
             del pending.counts[seq]
             self.dirty = True
-        return self._removed([seq for seq in pending.cseqs if alive(seq) < 0])
+        effects = self._removed([seq for seq in pending.cseqs if alive(seq) < 0], now_ns)
+        index = self._stream.index
+        if not index.msgs and self.retention == "limits" and index.last_seq > pending.delivered[1]:
+            reached = (pending.delivered[0], index.last_seq)
+            pending.advance(*reached, acked=True)
+            self._position.move(max(self.next_seq, index.last_seq + 1))
+            self.dirty, self.last_acked_ns = True, now_ns
+        return effects
 
-    def _removed(self, seqs: list[int]) -> list[Effect]:
+    def _removed(self, seqs: list[int], now_ns: int) -> list[Effect]:
         """These pending messages have left the stream: nobody can have them again."""
         pending = self.pending
         effects: list[Effect] = [
@@ -256,7 +263,7 @@ class ConsumerCore:
         ]
         if seqs:
             pending.ack_many(seqs)
-            self.dirty = True
+            self.dirty, self.last_acked_ns = True, now_ns
         return effects
 
     def _set_pause(self, until_ns: int, now_ns: int) -> list[Effect]:
@@ -323,6 +330,6 @@ class ConsumerCore:
         self._position.passed(fresh)
         self._offered = self._offered[len(fresh) :]
         if self._pace.limits:
-            self._pace.left(sum(map(run.size, range(taken))), run.messages[taken - 1].ts_ns, now_ns)
+            self._pace.left(sum(run.sizes[:taken]), run.messages[taken - 1].ts_ns, now_ns)
         self.dirty, self.last_delivered_ns = True, now_ns
         return [Done(fresh)] if none and fresh and self.retention != "limits" else []

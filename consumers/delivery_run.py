@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from consumers.effects import Deliver
+from delta_store.segments import Ints
 from delta_store.stored_message import MessageRun, StoredMessage
+
+_POWERS = np.array([10**exponent for exponent in range(1, 19)], np.int64)
 
 
 class DeliveryRun:
     """Messages in the order in which they are delivered; columns of equal length."""
 
-    __slots__ = ("_prefix", "again", "counts", "first_cseq", "messages", "pendings", "seqs")
+    __slots__ = ("_prefix", "_sizes", "again", "counts", "first_cseq", "messages", "pendings", "seqs")
 
     def __init__(
         self, messages: Sequence[StoredMessage], seqs: Sequence[int], *, counts: list[int], left: int, prefix: int
@@ -28,15 +33,25 @@ class DeliveryRun:
         self.pendings: Sequence[int] = [left] * self.again + [*behind] if counts else behind
         self.first_cseq = 0
         self._prefix = prefix
+        self._sizes: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self.seqs)
 
-    def size(self, place: int) -> int:
-        """What nats-server counts for a message: subject, ack subject, headers and payload."""
-        subject, seq, ts_ns, headers, data = self.messages[place]
-        tail = f"{self.counts[place]}.{seq}.{self.first_cseq + place}.{ts_ns}.{max(0, self.pendings[place])}"
-        return len(subject.encode()) + self._prefix + len(tail) + len(headers or b"") + len(data)
+    @property
+    def sizes(self) -> list[int]:
+        """What nats-server counts for each message: subject, ack subject, headers and payload."""
+        if self._sizes is None:
+            subjects, seqs, times, blocks, payloads = MessageRun.of(self.messages).columns
+            cseqs = range(self.first_cseq, self.first_cseq + len(seqs))
+            columns = (_digits(seqs), _digits(cseqs), _digits(times), _digits(self.pendings), _digits(self.counts))
+            tails = np.sum(columns, axis=0).tolist()
+            fixed = self._prefix + len("....")
+            self._sizes = [
+                fixed + tail + len(subject.encode()) + len(headers or b"") + len(data)
+                for tail, subject, headers, data in zip(tails, subjects, blocks, payloads, strict=True)
+            ]
+        return self._sizes
 
     def part(self, subject: bytes, places: range | list[int], *, queue: bytes = b"", pin_id: str = "") -> Deliver:
         """The effect that brings the messages at ascending places to one receiver."""
@@ -55,6 +70,12 @@ class DeliveryRun:
             counts, pendings = [counts[place] for place in places], [pendings[place] for place in places]
             cseqs = [self.first_cseq + place for place in places]
         return Deliver(subject, queue, messages, cseqs, counts, pendings, pin_id)
+
+
+def _digits(values: Sequence[int]) -> Ints:
+    """How many digits each value has; negative ones are shown as 0."""
+    counted: Ints = np.searchsorted(_POWERS, np.asarray(values, np.int64), side="right") + 1
+    return counted
 
 
 def sequences(messages: Sequence[StoredMessage]) -> Sequence[int]:

@@ -26,8 +26,8 @@ class Pending:
     """The pending deliveries of one consumer."""
 
     __slots__ = (
-        "_backoff", "_floor", "_holes", "_max_deliver", "_spent", "_wait_ns", "counts", "cseqs", "delivered", "due_ns",
-        "queue", "sent",
+        "_backoff", "_floor", "_holes", "_max_deliver", "_spent", "_stuck", "_wait_ns", "counts", "cseqs",
+        "delivered", "due_ns", "queue", "sent",
     )  # fmt: skip
 
     def __init__(self, config: ConsumerConfig) -> None:
@@ -45,6 +45,8 @@ class Pending:
         """When :meth:`expire` is due, 0 for never."""
         self._spent: dict[int, None] = {}
         self._floor = (0, 0)
+        self._stuck = False
+        """The message above the floor was given up without an ack: the floor stays until nothing is pending."""
         self._holes = 0
         self.configure(config)
 
@@ -58,7 +60,7 @@ class Pending:
         """Forget everything and begin behind these (consumer and stream sequence each)."""
         for held in (self.cseqs, self.sent, self.counts, self.queue, self._spent):
             held.clear()
-        self.delivered, self._floor, self.due_ns, self._holes = delivered, floor, 0, 0
+        self.delivered, self._floor, self._stuck, self.due_ns, self._holes = delivered, floor, False, 0, 0
 
     def restore(self, pending: Mapping[int, tuple[int, int]], counts: Mapping[int, int], now_ns: int) -> None:
         """Take over what a restart left: everything waits from now on, longer where a client asked for that."""
@@ -66,12 +68,13 @@ class Pending:
         for seq, (cseq, ts_ns) in sorted(pending.items()):
             self.cseqs[seq], self.sent[seq] = cseq, max(now_ns, ts_ns)
         if self.cseqs:
+            self._stuck = next(iter(self.cseqs.values())) != self._floor[0] + 1
             self._expect(now_ns + self.wait_of(0))
 
     @property
     def floor(self) -> tuple[int, int]:
         """Consumer and stream sequence up to which all is acked."""
-        if self.cseqs:
+        if self.cseqs and not self._stuck:
             seq = next(iter(self.cseqs))
             cseq = self.cseqs[seq]
             if cseq - 1 > self._floor[0]:
@@ -120,6 +123,8 @@ class Pending:
                 counts.pop(seq, 0)
                 self.dequeue(seq)
         self._shrunk(before - len(cseqs))
+        if before and not cseqs:
+            self._floor, self._stuck = max(self._floor, self.delivered), False
 
     def ack_through(self, cseq: int, seq: int) -> list[int]:
         """Everything up to a sequence is acked; returns what was pending of it."""
@@ -128,7 +133,7 @@ class Pending:
         self.ack_many(gone)
         for one in [one for one in self.counts if one <= seq]:
             del self.counts[one]
-        self._floor = floor
+        self._floor, self._stuck = floor, False
         return gone
 
     def touch(self, seq: int, sent_ns: int) -> None:
@@ -219,6 +224,8 @@ class Pending:
     def _drop(self, seqs: list[int]) -> None:
         """Pending no more, but still counted."""
         before = len(self.cseqs)
+        if seqs and not self._stuck and next(iter(self.cseqs), 0) in seqs:
+            self._floor, self._stuck = self.floor, True
         for seq in seqs:
             if self.cseqs.pop(seq, 0):
                 del self.sent[seq]
@@ -226,10 +233,6 @@ class Pending:
         self._shrunk(before - len(self.cseqs))
 
     def _shrunk(self, gone: int) -> None:
-        if not gone:
-            return
-        if not self.cseqs:
-            self._floor = max(self._floor, self.delivered)
         self._holes += gone
         if self._holes > len(self.cseqs) + _HOLES_MIN:
             self.cseqs, self.sent, self._holes = dict(self.cseqs), dict(self.sent), 0

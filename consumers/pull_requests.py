@@ -21,6 +21,17 @@ _GO_TYPES: Final = {
     "min_pending": "int64", "min_ack_pending": "int64",
 }  # fmt: skip
 
+_SYNTAX: Final = (
+    ("Expecting property name", "looking for beginning of object key string"),
+    ("Expecting ':'", "after object key"),
+    ("Expecting ','", "after object key:value pair"),
+    ("Expecting value", "looking for beginning of value"),
+    ("Extra data", "after top-level value"),
+    ("Invalid control character", "in string"),
+    ("Invalid \\", "in string escape code"),
+)
+"""How Python begins to say it, and how Go goes on."""
+
 
 class BadPull(Exception):
     """The request cannot be taken: the status to answer with."""
@@ -56,9 +67,11 @@ def parse_pull(body: bytes) -> PullSpec:
         number = int(text) if _NUMBER.fullmatch(text) else 1
         return PullSpec(batch=number if abs(number) <= _INT_MAX else 1, priority=PRIORITY_LAST)
     try:
-        shown = json.loads(text.decode(errors="replace"), parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise BadPull(400, f"Bad Request - {_syntax(text, error)}") from None
+        shown = json.loads(text.decode(errors="replace"), parse_float=_Fraction, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        raise BadPull(400, f"Bad Request - {_syntax(error)}") from None
+    except (ValueError, RecursionError):
+        raise BadPull(400, "Bad Request - invalid JSON") from None
     spec = PullSpec(batch=0, is_json=True)
     for key, value in shown.items():
         name = key.lower()
@@ -126,29 +139,35 @@ def _decimal(value: int, unit: int) -> str:
     return f"{whole}.{str(rest).zfill(len(str(unit)) - 1)}".rstrip("0") if rest else str(whole)
 
 
+class _Fraction(str):
+    """A number with a fraction or an exponent, as it was written."""
+
+    __slots__ = ()
+
+
 def _checked(name: str, value: Any) -> Any:
     kind = _KINDS[name]
     if type(value) is kind and (kind is not int or -_INT_MAX <= value <= _INT_MAX):
         return value
     if isinstance(value, bool):
         shown = "bool"
-    elif isinstance(value, int | float):
+    elif isinstance(value, int | _Fraction):
         shown = f"number {value}" if kind is int else "number"
     else:
         shown = {str: "string", list: "array", dict: "object"}[type(value)]
-    where = f"JSApiConsumerGetNextRequest.{name}"
     go_type = _GO_TYPES.get(name, "int")
-    raise BadPull(400, f"Bad Request - json: cannot unmarshal {shown} into Go struct field {where} of type {go_type}")
+    raise BadPull(400, f"Bad Request - json: cannot unmarshal {shown} into Go struct field .{name} of type {go_type}")
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(name)
+    raise json.JSONDecodeError("Expecting value", name, 0)
 
 
-def _syntax(text: bytes, error: Exception) -> str:
+def _syntax(error: json.JSONDecodeError) -> str:
     """What Go says about a broken text, near enough."""
-    at = error.pos if isinstance(error, json.JSONDecodeError) else 0
-    if at >= len(text.decode(errors="replace")) or isinstance(error, RecursionError):
+    rest = error.doc[error.pos :].lstrip(" \t\r\n")
+    where = next((go for python, go in _SYNTAX if error.msg.startswith(python)), "in JSON input")
+    if not rest or error.msg.startswith("Unterminated string"):
         return "unexpected end of JSON input"
-    char = text.decode(errors="replace")[at]
-    return f"invalid character '{char if char.isprintable() else '?'}' in JSON input"
+    char = rest[0] if rest[0].isprintable() else f"\\x{ord(rest[0]):02x}"
+    return f"invalid character '{char}' {where}"

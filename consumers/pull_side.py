@@ -92,7 +92,12 @@ class PullSide:
                     self._served(self.waiting.serve_head(rounds), now_ns)
                 place += rounds * count
                 continue
-            chosen = self._next(run, place, now_ns, ack_pending=ack_pending, out=ends)
+            fitting = self._fitting(requests[0], run, place) if len(requests) == 1 else 0
+            if fitting:
+                parts.setdefault(requests[0].reply, []).extend(range(place, place + fitting))
+                self._served(self.waiting.serve_head(fitting), now_ns)
+                place += fitting
+            chosen = self._next(run, place, now_ns, ack_pending=ack_pending, outs=(ends, effects))
             if chosen is not None:
                 parts.setdefault(chosen.reply, []).append(place)
                 self._served(chosen, now_ns)
@@ -160,10 +165,27 @@ class PullSide:
                 return 0
         return min(messages // len(requests), *(max(1, request.left) for request in requests))
 
+    def _fitting(self, request: WaitingRequest, run: DeliveryRun, place: int) -> int:
+        """How many messages the only request takes for sure before its last one; their bytes are counted."""
+        if self.config.priority_policy != "none" or not request.limited:
+            return 0
+        fitting, left = 0, request.bytes_left
+        for size in run.sizes[place : min(len(run) - 1, place + request.left - 1)]:
+            if size >= left:
+                break
+            left -= size
+            fitting += 1
+        request.bytes_left = left
+        return fitting
+
     def _next(
-        self, run: DeliveryRun, place: int, now_ns: int, *, ack_pending: int, out: list[Effect]
+        self, run: DeliveryRun, place: int, now_ns: int, *, ack_pending: int, outs: tuple[list[Effect], list[Effect]]
     ) -> WaitingRequest | None:
-        """The request that gets a message, which is counted for it; None when no request may have it."""
+        """The request that gets a message, which is counted for it; None when no request may have it.
+
+        ``outs`` take what is said behind the messages so far, and in front of them.
+        """
+        out, ahead = outs
         waiting, pin, policy = self.waiting, self.pin, self.config.priority_policy
         unpinned = policy == "pinned_client" and not pin.id
         cycled = 0
@@ -175,7 +197,7 @@ class PullSide:
                 continue
             blocked = bool(pin.id) and not request.id and not unpinned
             if unpinned:
-                out.extend(pin.assign(request, now_ns))
+                ahead.extend(pin.assign(request, now_ns))
             elif policy == "overflow":
                 fresh = max(0, place - run.again)
                 left = run.pendings[place] + 1
@@ -195,7 +217,7 @@ class PullSide:
         """Count a message's bytes for the head; False when it is too large, which ends the request."""
         if not request.limited:
             return True
-        size = run.size(place)
+        size = run.sizes[place]
         if size > request.bytes_left:
             out.append(Status(request.reply, 409, "Message Size Exceeds MaxBytes", request.remainder()))
             self.waiting.drop_head()

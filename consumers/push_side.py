@@ -46,7 +46,7 @@ class PushSide:
         by_acks, most = self.config.ack_policy == _EAGER, self.config.max_ack_pending
         while place < len(run) and self.window.open:
             held = ack_pending + max(0, place + 1 - run.again)
-            ask = self.window.add(run.size(place), eager=by_acks and 0 < most <= held)
+            ask = self.window.add(run.sizes[place], eager=by_acks and 0 < most <= held)
             place += 1
             if ask:
                 effects.append(run.part(self.subject, range(start, place), queue=self._queue))
