@@ -99,11 +99,16 @@ class ConsumerDelivery:
                 frames.append(consumer_frames.status(consumer, effect))
             elif isinstance(effect, Reply):
                 self.group().replies.append(consumer_frames.reply(effect))
-            elif isinstance(effect, Advisory) and self.engine.interested(effect.subject.encode()):
-                frame = consumer_frames.advisory(effect, id_=self.new_id(), now_ns=self._clock.now_ns())
-                self.group().replies.append(frame)
+            elif isinstance(effect, Advisory):
+                self.advise(effect)
         if frames:
             self._link.send(b"".join(frames))
+
+    def advise(self, effect: Advisory) -> None:
+        """Send an advisory, if anyone listens, when what it tells of is durable."""
+        if self.engine.interested(effect.subject.encode()):
+            frame = consumer_frames.advisory(effect, id_=self.new_id(), now_ns=self._clock.now_ns())
+            self.group().replies.append(frame)
 
     def pump(self) -> None:
         """Deliver what is in memory, within the bounds of one turn; the rest follows in :meth:`run`."""

@@ -21,7 +21,7 @@ from api.responses import ApiAccount
 from conf.clock import Clock
 from conf.limits import INTAKE_BYTES_MAX, INTAKE_MESSAGES_MAX
 from consumers.ack_subject import ACK_PREFIX, FLOW_PREFIX
-from consumers.effects import PullRequest
+from consumers.effects import Advisory, PullRequest
 from delta_store import api_errors
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
@@ -36,6 +36,11 @@ _NEXT: Final = b"CONSUMER.MSG.NEXT."
 EXPIRY_SECONDS: Final = 0.25
 """How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
 _ACK, _FLOW = ACK_PREFIX, FLOW_PREFIX
+_STREAM_ACTIONS: Final = {
+    b"STREAM.CREATE": ("create", "CREATED"),
+    b"STREAM.UPDATE": ("modify", "UPDATED"),
+    b"STREAM.DELETE": ("delete", "DELETED"),
+}
 _KEYED: Final = (b"$KV.", b"$OBJ.")
 """What a hub with a domain wraps into that domain's API subjects."""
 
@@ -220,10 +225,19 @@ class Gateway:
         if len(group.rows) > events:
             self.consumers.sync_streams(now_ns)
             self.follow_subjects()
+            self._tell_of_stream(path)
         if isinstance(answer, NeedMessage):
             self._answer(group, self._reads.stored(answer, message.reply))
         elif answer is not None and message.reply:
             group.replies.append(encode_message(message.reply, answer))
+
+    def _tell_of_stream(self, path: bytes) -> None:
+        """Advise of a stream that a request has just created, changed or deleted."""
+        verb = _STREAM_ACTIONS.get(path.rpartition(b".")[0])
+        if verb is not None:
+            name = path.rpartition(b".")[2].decode()
+            subject = f"$JS.EVENT.ADVISORY.STREAM.{verb[1]}.{name}"
+            self.delivery.advise(Advisory(subject, "stream_action", {"stream": name, "action": verb[0]}))
 
     def _pull(self, message: Message, path: bytes, now_ns: int) -> bool:
         """Give a consumer a request for messages; False when there is no such consumer."""
