@@ -139,7 +139,7 @@ def test_messages_expire_by_their_own_ttl_and_by_age(gate: Gate) -> None:
     assert gate.live("TTL") == [1, 5]
     assert gate.catalog.next_expiry_ns() == 0
     gate.publish("ttl.new")
-    assert gate.catalog.next_expiry_ns() == gate.now + 10 * SECOND
+    assert 0 <= gate.catalog.next_expiry_ns() - gate.now - 10 * SECOND < 10
     assert [read_removal(row.data)[0].reason for row in gate.rows(Kind.REMOVE)] == ["age", "age"]
 
 
