@@ -7,4 +7,5 @@ from api.responses import account_stats
 def info(call: ApiCall) -> Result:
     """Usage, limits and the API's counters before this request."""
     call.catalog.expire(now_ns=call.now_ns, rows=call.rows)
-    return account_stats(call.catalog, call.account)
+    consumers = sum(map(call.consumer_count, call.catalog.streams))
+    return account_stats(call.catalog, call.account, consumers=consumers)

@@ -2,12 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from api.json_syntax import JsonError
 from api.request_json import Decoded, Struct, decode, is_empty_request, is_object_or_array
 from api.responses import ApiAccount
 from conf.limits import API_LEVEL
+from consumers.consumer_directory import Consumers
 from delta_store import api_errors
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
@@ -41,8 +42,14 @@ class Uncounted(NamedTuple):
     error: api_errors.ApiError
 
 
-Result = dict[str, Any] | NeedMessage | Uncounted
-"""What a handler gives back: the fields of a success reply, or one of the two special answers."""
+class Silence(NamedTuple):
+    """No answer at all: the endpoint exists only for what the subject names, and that is not there."""
+
+
+SILENCE: Final = Silence()
+
+Result = dict[str, Any] | NeedMessage | Uncounted | Silence
+"""What a handler gives back: the fields of a success reply, or one of the special answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,23 @@ class ApiCall:
     now_ns: int
     rows: RowColumns
     """Takes the event rows of changes: the reply may only leave once they are durable."""
-    consumers: Any = None
+    consumers: Consumers | None = None
+    """None where there can be no consumers: only streams are asked about."""
 
     @property
     def stream_name(self) -> str:
         """The stream that the subject names."""
         return self.names[0]
+
+    @property
+    def directory(self) -> Consumers:
+        """The consumers; there must be some way to have any."""
+        assert self.consumers is not None
+        return self.consumers
+
+    def consumer_count(self, stream: str) -> int:
+        """How many consumers the stream has that its info counts: all but the direct ones."""
+        return self.consumers.count(stream) if self.consumers is not None else 0
 
     def body(self, shape: Struct) -> Decoded:
         """The body, which must be JSON of this shape (or nothing)."""

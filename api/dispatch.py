@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api import account_api, consumer_api, message_api, stream_api
-from api.api_call import ApiCall, ApiRequest, NeedMessage, Result, Uncounted
+from api.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
 from api.responses import ApiAccount, failure, success
+from consumers.consumer_directory import Consumers
 from delta_store.api_errors import ApiError
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
@@ -27,6 +28,8 @@ class Endpoint:
     beside_error: Mapping[str, Any] = field(default_factory=dict)
     level_first: bool = True
     """Whether the API level is looked at before anything else."""
+    counted: bool = True
+    """Whether requests count in the account's info."""
 
 
 _PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -57,7 +60,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.CANCEL_MOVE.*": _cluster("stream_cancel_move_response"),
     "CONSUMER.CREATE.*": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
     "CONSUMER.CREATE.*.>": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
-    "CONSUMER.DURABLE.CREATE.*.*": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
+    "CONSUMER.DURABLE.CREATE.*.*": Endpoint("consumer_create_response", consumer_api.create_durable, level_first=False),
     "CONSUMER.NAMES.*": Endpoint("consumer_names_response", consumer_api.names, _CONSUMERS),
     "CONSUMER.LIST.*": Endpoint("consumer_list_response", consumer_api.listing, _CONSUMERS),
     "CONSUMER.INFO.*.*": Endpoint("consumer_info_response", consumer_api.info, level_first=False),
@@ -67,6 +70,9 @@ ENDPOINTS: dict[str, Endpoint] = {
         consumer_api.pause,
         {"paused": False, "pause_until": "0001-01-01T00:00:00Z"},
         level_first=False,
+    ),
+    "CONSUMER.RESET.*.*": Endpoint(
+        "consumer_reset_response", consumer_api.reset, {"reset_seq": 0}, level_first=False, counted=False
     ),
     "CONSUMER.UNPIN.*.*": Endpoint("consumer_unpin_response", consumer_api.unpin),
     "CONSUMER.LEADER.STEPDOWN.*.*": _cluster("consumer_leader_stepdown_response"),
@@ -83,7 +89,7 @@ def dispatch(
     now_ns: int,
     rows: RowColumns,
     account: ApiAccount,
-    consumers: Any = None,
+    consumers: Consumers | None = None,
 ) -> bytes | NeedMessage | None:
     """Answer a request: the reply, the message that the reply must hold, or None for no answer at all.
 
@@ -100,12 +106,14 @@ def dispatch(
             call.require_level()
         result = endpoint.handler(call)
     except ApiError as error:
-        account.api_total += 1
-        account.api_errors += 1
+        account.api_total += endpoint.counted
+        account.api_errors += endpoint.counted
         return failure(endpoint.kind, error, endpoint.beside_error)
+    if isinstance(result, Silence):
+        return None
     if isinstance(result, NeedMessage):
         return result
-    account.api_total += 1
+    account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
     return success(endpoint.kind, result)

@@ -1,5 +1,10 @@
 """The shapes of the request bodies, field by field as nats-server 2.15 knows them."""
 
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from api.json_syntax import JsonError
 from api.request_json import (
     ANYTHING,
     DURATION,
@@ -14,6 +19,7 @@ from api.request_json import (
     UINT64,
     Choice,
     ListOf,
+    Place,
     Shape,
     Struct,
 )
@@ -23,6 +29,22 @@ def _words(*words: str) -> Choice:
     return Choice({word: word for word in words})
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word out of a few, whose refusal shows what stood there as it was written."""
+
+    words: tuple[str, ...]
+    refusal: str
+
+    def decode(self, value: Any, place: Place, before: Any) -> Any:  # noqa: ARG002 - an own Go decoder: no context
+        """The word; null is none of them."""
+        if type(value) is str and value in self.words:
+            return value
+        number = isinstance(value, str) and type(value) is not str
+        raise JsonError(f"{self.refusal}: {value if number else json.dumps(value, ensure_ascii=False)}")
+
+
+DELIVER_POLICIES = ("all", "last", "new", "by_start_sequence", "by_start_time", "last_per_subject")
 _TRANSFORM = {"src": TEXT, "dest": TEXT}
 
 _SOURCE: dict[str, Shape] = {
@@ -107,9 +129,57 @@ RESTORE_REQUEST = Struct(
     "JSApiStreamRestoreRequest",
     {"config": Struct("StreamConfig", STREAM_CONFIG), "state": ANYTHING},
 )
+
+CONSUMER_CONFIG: dict[str, Shape] = {
+    "durable_name": TEXT,
+    "name": TEXT,
+    "description": TEXT,
+    "deliver_policy": Choice(
+        {word: "all" if word == "undefined" else word for word in ("undefined", *DELIVER_POLICIES)}
+    ),
+    "opt_start_seq": UINT64,
+    "opt_start_time": TIME,
+    "ack_policy": _words("none", "all", "explicit", "flow_control"),
+    "ack_wait": DURATION,
+    "max_deliver": INT,
+    "backoff": ListOf(DURATION, "[]time.Duration"),
+    "filter_subject": TEXT,
+    "filter_subjects": TEXTS,
+    "replay_policy": _words("instant", "original"),
+    "rate_limit_bps": UINT64,
+    "sample_freq": TEXT,
+    "max_waiting": INT,
+    "max_ack_pending": INT,
+    "flow_control": FLAG,
+    "headers_only": FLAG,
+    "max_batch": INT,
+    "max_expires": DURATION,
+    "max_bytes": INT,
+    "deliver_subject": TEXT,
+    "deliver_group": TEXT,
+    "idle_heartbeat": DURATION,
+    "inactive_threshold": DURATION,
+    "num_replicas": INT,
+    "mem_storage": FLAG,
+    "direct": FLAG,
+    "sourcing": FLAG,
+    "metadata": TEXT_MAP,
+    "pause_until": TIME,
+    "priority_groups": TEXTS,
+    "priority_policy": _Word(("none", "overflow", "pinned_client", "prioritized"), "unknown priority policy"),
+    "priority_timeout": DURATION,
+}
+
 CONSUMER_CREATE_REQUEST = Struct(
-    "CreateConsumerRequest", {"stream_name": TEXT, "config": ANYTHING, "action": ANYTHING, "pedantic": FLAG}
+    "CreateConsumerRequest",
+    {
+        "stream_name": TEXT,
+        "config": Struct("ConsumerConfig", CONSUMER_CONFIG),
+        "action": _Word(("", "create", "update"), "unknown consumer action"),
+        "pedantic": FLAG,
+    },
 )
 CONSUMERS_REQUEST = Struct("JSApiConsumersRequest", {"offset": INT})
 CONSUMER_PAUSE_REQUEST = Struct("JSApiConsumerPauseRequest", {"pause_until": TIME})
+CONSUMER_RESET_REQUEST = Struct("JSApiConsumerResetRequest", {"seq": UINT64})
 CONSUMER_UNPIN_REQUEST = Struct("JSApiConsumerUnpinRequest", {"group": TEXT})

@@ -56,8 +56,14 @@ def with_dynamic_metadata(config: StreamConfig) -> Json:
     return shown | {"metadata": dict(sorted((config.metadata | dynamic).items()))}
 
 
-def state_json(state: StreamState, *, subjects: Mapping[str, int] | None = None, deleted_details: bool = False) -> Json:
-    """The ``state`` object of a stream; ``subjects`` are the counts asked for."""
+def state_json(
+    state: StreamState,
+    *,
+    consumers: int = 0,
+    subjects: Mapping[str, int] | None = None,
+    deleted_details: bool = False,
+) -> Json:
+    """The ``state`` object of a stream with so many consumers; ``subjects`` are the counts asked for."""
     index = state.index
     shown: Json = {
         "messages": index.msgs,
@@ -75,7 +81,7 @@ def state_json(state: StreamState, *, subjects: Mapping[str, int] | None = None,
         shown["num_deleted"] = index.num_deleted
         if deleted_details:
             shown["deleted"] = index.deleted(limit=DELETED_DETAILS_MAX)
-    return shown | {"consumer_count": 0}
+    return shown | {"consumer_count": consumers}
 
 
 def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: int, extra: Mapping[str, Any]) -> Json:
@@ -102,8 +108,8 @@ def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False) -> byt
     return success(kind, {"message": shown | {"time": format_time(message.ts_ns)}})
 
 
-def account_stats(catalog: Catalog, account: ApiAccount) -> Json:
-    """The account info object: what is stored and reserved, without limits, and the API's counters."""
+def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) -> Json:
+    """The account info object: what there is, is stored and reserved, without limits, and the API's counters."""
     used = {"memory": 0, "file": 0}
     reserved = {"memory": 0, "file": 0}
     for state in catalog.streams.values():
@@ -115,7 +121,7 @@ def account_stats(catalog: Catalog, account: ApiAccount) -> Json:
         "reserved_memory": reserved["memory"],
         "reserved_storage": reserved["file"],
         "streams": len(catalog.streams),
-        "consumers": 0,
+        "consumers": consumers,
         "limits": {
             "max_memory": -1,
             "max_storage": -1,

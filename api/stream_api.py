@@ -30,7 +30,7 @@ def create(call: ApiCall) -> Result:
         state = call.catalog.create(config, now_ns=call.now_ns, rows=call.rows)
     elif not stream_config_rules.same_config(config, state.config):
         raise api_errors.STREAM_NAME_EXISTS.error
-    shown = stream_info(with_dynamic_metadata(state.config), state, state_json(state), now_ns=call.now_ns, extra={})
+    shown = stream_info(with_dynamic_metadata(state.config), state, _state(call, state), now_ns=call.now_ns, extra={})
     return shown | {"did_create": True}
 
 
@@ -47,7 +47,7 @@ def update(call: ApiCall) -> Result:
     if violation is not None:
         raise violation
     state = call.catalog.update(config, now_ns=call.now_ns, rows=call.rows)
-    return _info(call, state, state_json(state))
+    return _info(call, state, _state(call, state))
 
 
 def delete(call: ApiCall) -> Result:
@@ -86,7 +86,7 @@ def listing(call: ApiCall) -> Result:
     """A page of the streams with their configuration and state."""
     found, offset = _page(call, call.optional_body(request_shapes.STREAM_LIST_REQUEST) or {})
     page = [
-        stream_info(state.config.as_json(), state, state_json(state), now_ns=call.now_ns, extra=_domain(call))
+        stream_info(state.config.as_json(), state, _state(call, state), now_ns=call.now_ns, extra=_domain(call))
         for state in found[offset : offset + LIST_PAGE]
     ]
     return {"total": len(found), "offset": offset, "limit": LIST_PAGE, "streams": page}
@@ -106,7 +106,7 @@ def info(call: ApiCall) -> Result:
         paged = {"total": len(counts), "offset": offset, "limit": SUBJECT_DETAILS_PAGE}
         if offset or len(counts) > SUBJECT_DETAILS_PAGE:
             counts = dict(sorted(counts.items())[offset : offset + SUBJECT_DETAILS_PAGE])
-    shown = state_json(state, subjects=counts, deleted_details=request.get("deleted_details", False))
+    shown = _state(call, state, subjects=counts, deleted_details=request.get("deleted_details", False))
     return paged | _info(call, state, shown, cluster={"leader": call.account.server_name})
 
 
@@ -164,6 +164,11 @@ def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], in
         if not wanted or stream_config_rules.overlapping((wanted,), state.config.subjects)
     ]
     return found, min(max(request.get("offset", 0), 0), len(found))
+
+
+def _state(call: ApiCall, state: StreamState, **details: Any) -> dict[str, Any]:
+    """The state of a stream with the details asked for."""
+    return state_json(state, consumers=call.consumer_count(state.name), **details)
 
 
 def _domain(call: ApiCall) -> dict[str, Any]:

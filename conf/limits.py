@@ -137,3 +137,10 @@ CONSUMER_RETRY_SECONDS = 0.5
 """Pause before a read that failed is tried again."""
 CONSUMER_STATE_SECONDS = 0.25
 """Longest time between an ack that nobody waits for and the journal's record of it."""
+
+# --- consumer configurations: nats-server's own (server/jetstream.go, jetstream_api.go, consumer.go) ---
+CONSUMER_NAME_CHARS_MAX = 255
+CONSUMER_DESCRIPTION_BYTES_MAX = 4 * KIB
+CONSUMER_METADATA_BYTES_MAX = 128 * KIB
+CONSUMER_WAITING_DEFAULT = 512
+CONSUMER_ACK_PENDING_DEFAULT = 1_000

@@ -219,3 +219,111 @@ def transform_invalid(reason: str) -> ApiError:
 def pedantic(reason: str) -> ApiError:
     """A pedantic request would have been changed by a default."""
     return ApiError(400, 10157, f"pedantic mode: {reason}")
+
+
+# --- consumers ---
+CONSUMER_NAME_EXISTS = Fixed(400, 10013, "consumer name already in use")
+CONSUMER_DURABLE_NAME_MISMATCH = Fixed(400, 10017, "consumer name in subject does not match durable name in request")
+CONSUMER_DURABLE_NAME_NOT_SET = Fixed(400, 10018, "consumer expected to be durable but a durable name was not set")
+CONSUMER_EPHEMERAL_WITH_DURABLE_NAME = Fixed(
+    400, 10020, "consumer expected to be ephemeral but a durable name was set in request"
+)
+CONSUMERS_MAX = Fixed(400, 10026, "maximum consumers limit reached")
+CONSUMER_DELIVER_TO_WILDCARDS = Fixed(400, 10079, "consumer deliver subject has wildcards")
+CONSUMER_PUSH_MAX_WAITING = Fixed(400, 10080, "consumer in push mode can not set max waiting")
+CONSUMER_DELIVER_CYCLE = Fixed(400, 10081, "consumer deliver subject forms a cycle")
+CONSUMER_MAX_PENDING_NEEDS_ACKS = Fixed(400, 10082, "consumer requires ack policy for max ack pending")
+CONSUMER_SMALL_HEARTBEAT = Fixed(400, 10083, "consumer idle heartbeat needs to be >= 100ms")
+CONSUMER_PULL_REQUIRES_ACK = Fixed(400, 10084, "consumer in pull mode requires explicit ack policy on workqueue stream")
+CONSUMER_PULL_WITH_RATE_LIMIT = Fixed(400, 10086, "consumer in pull mode can not have rate limit set")
+CONSUMER_HEARTBEAT_REQUIRES_PUSH = Fixed(400, 10088, "consumer idle heartbeat requires a push based consumer")
+CONSUMER_FLOW_CONTROL_REQUIRES_PUSH = Fixed(400, 10089, "consumer flow control requires a push based consumer")
+CONSUMER_DIRECT_REQUIRES_PUSH = Fixed(400, 10090, "consumer direct requires a push based consumer")
+CONSUMER_DIRECT_REQUIRES_EPHEMERAL = Fixed(400, 10091, "consumer direct requires an ephemeral consumer")
+WORKQUEUE_REQUIRES_EXPLICIT_ACK = Fixed(400, 10098, "workqueue stream requires explicit ack")
+WORKQUEUE_MULTIPLE_UNFILTERED = Fixed(400, 10099, "multiple non-filtered consumers not allowed on workqueue stream")
+WORKQUEUE_CONSUMER_NOT_UNIQUE = Fixed(400, 10100, "filtered consumer not unique on workqueue stream")
+WORKQUEUE_REQUIRES_DELIVER_ALL = Fixed(400, 10101, "consumer must be deliver all on workqueue stream")
+CONSUMER_FLOW_CONTROL_NEEDS_HEARTBEATS = Fixed(400, 10108, "consumer with flow control also needs heartbeats")
+CONSUMER_DELIVER_SUBJECT_INVALID = Fixed(400, 10112, "invalid push consumer deliver subject")
+CONSUMER_MAX_EXPIRES_TOO_SMALL = Fixed(400, 10115, "consumer max request expires needs to be >= 1ms")
+CONSUMER_MAX_DELIVER_BACKOFF = Fixed(400, 10116, "max deliver is required to be > length of backoff values")
+CONSUMER_REPLICAS_EXCEED_STREAM = Fixed(400, 10126, "consumer config replica count exceeds parent stream")
+CONSUMER_NAME_WITH_PATH_SEPARATORS = Fixed(400, 10127, "Consumer name can not contain path separators")
+CONSUMER_FILTER_MISMATCH = Fixed(
+    400, 10131, "Consumer create request did not match filtered subject from create subject"
+)
+CONSUMER_DURABLE_AND_NAME_MISMATCH = Fixed(
+    400, 10132, "Consumer Durable and Name have to be equal if both are provided"
+)
+CONSUMER_REPLICAS_SHOULD_MATCH = Fixed(
+    400, 10134, "consumer config replicas must match interest retention stream's replicas"
+)
+CONSUMER_DUPLICATE_FILTERS = Fixed(400, 10136, "consumer cannot have both FilterSubject and FilterSubjects specified")
+CONSUMER_MULTIPLE_FILTERS_IN_SUBJECT = Fixed(
+    400, 10137, "consumer with multiple subject filters cannot use subject based API"
+)
+CONSUMER_OVERLAPPING_FILTERS = Fixed(400, 10138, "consumer subject filters cannot overlap")
+CONSUMER_EMPTY_FILTER = Fixed(400, 10139, "consumer filter in FilterSubjects cannot be empty")
+CONSUMER_ALREADY_EXISTS = Fixed(400, 10148, "consumer already exists")
+CONSUMER_DOES_NOT_EXIST = Fixed(400, 10149, "consumer does not exist")
+CONSUMER_POLICY_WITHOUT_GROUP = Fixed(
+    400, 10159, "Setting PriorityPolicy requires at least one PriorityGroup to be set"
+)
+CONSUMER_GROUP_UNKNOWN = Fixed(400, 10160, "Provided priority group does not exist for this consumer")
+CONSUMER_GROUP_EMPTY = Fixed(400, 10161, "Group name cannot be an empty string")
+CONSUMER_PUSH_WITH_GROUPS = Fixed(400, 10178, "priority groups can not be used with push consumers")
+CONSUMER_ACK_WAIT_NEGATIVE = Fixed(400, 10183, "consumer ack wait needs to be positive")
+CONSUMER_BACKOFF_NEGATIVE = Fixed(400, 10184, "consumer backoff needs to be positive")
+CONSUMER_GROUPS_WITHOUT_POLICY = Fixed(400, 10196, "consumer can not have priority groups when policy is none")
+CONSUMER_PIN_TTL_WITHOUT_POLICY = Fixed(400, 10197, "PinnedTTL cannot be set when PriorityPolicy is none")
+CONSUMER_FLOW_ACK_REQUIRES_PUSH = Fixed(400, 10218, "flow control ack policy requires a push based consumer")
+CONSUMER_FLOW_ACK_REQUIRES_FLOW_CONTROL = Fixed(400, 10219, "flow control ack policy requires flow control")
+CONSUMER_FLOW_ACK_REQUIRES_MAX_ACK_PENDING = Fixed(400, 10220, "flow control ack policy requires max ack pending")
+CONSUMER_FLOW_ACK_REQUIRES_NO_ACK_WAIT = Fixed(400, 10221, "flow control ack policy requires unset ack wait")
+CONSUMER_FLOW_ACK_REQUIRES_NO_MAX_DELIVER = Fixed(400, 10222, "flow control ack policy requires unset max deliver")
+
+
+def consumer_create_failed(reason: str) -> ApiError:
+    """A consumer was not created or changed."""
+    return ApiError(500, 10012, reason)
+
+
+def consumer_invalid_policy(reason: str) -> ApiError:
+    """The deliver policy and where to start do not go together."""
+    return ApiError(400, 10094, reason)
+
+
+def consumer_invalid_sampling(reason: str) -> ApiError:
+    """The sampling frequency is no percentage."""
+    return ApiError(400, 10095, f"failed to parse consumer sampling configuration: {reason}")
+
+
+def consumer_name_too_long(limit: int) -> ApiError:
+    """A durable consumer's name has more bytes than it may."""
+    return ApiError(400, 10102, f"consumer name is too long, maximum allowed is {limit}")
+
+
+def consumer_description_too_long(limit: int) -> ApiError:
+    """A consumer's description has more bytes than it may."""
+    return ApiError(400, 10107, f"consumer description is too long, maximum allowed is {limit}")
+
+
+def consumer_max_ack_pending_exceeds(limit: int) -> ApiError:
+    """More messages may be pending than the stream allows its consumers."""
+    return ApiError(400, 10121, f"consumer max ack pending exceeds system limit of {limit}")
+
+
+def consumer_metadata_too_long(limit: int) -> ApiError:
+    """A consumer's metadata has more bytes than it may."""
+    return ApiError(400, 10135, f"consumer metadata exceeds maximum size of {limit // 1024}KB")
+
+
+def consumer_inactive_threshold_exceeds(limit: str) -> ApiError:
+    """The consumer would stay unused for longer than the stream allows (a duration as Go writes it)."""
+    return ApiError(400, 10153, f"consumer inactive threshold exceeds system limit of {limit}")
+
+
+def consumer_invalid_reset(reason: str) -> ApiError:
+    """The consumer may not start over there."""
+    return ApiError(400, 10204, f"invalid reset: {reason}")

@@ -8,6 +8,7 @@ import pytest
 from api.api_call import ApiRequest, NeedMessage
 from api.dispatch import dispatch
 from api.responses import ApiAccount, msg_get_reply
+from consumers.engine import ConsumerEngine
 from delta_store.catalog import Catalog
 from delta_store.records import Kind, Row, RowColumns, checksum
 from delta_store.stored_message import StoredMessage
@@ -23,13 +24,29 @@ class Api:
         self.account = ApiAccount()
         self.rows = RowColumns()
         self.now_ns = NOW_NS
+        self.listened: set[bytes] = set()
+        """Subjects that somebody listens to."""
+        self.consumers = ConsumerEngine(
+            self.catalog,
+            interested=self.listened.__contains__,
+            queue_interested=lambda subject, _queue: subject in self.listened,
+            new_id=lambda: "pin",
+            rows=lambda: self.rows,
+        )
         self.messages: dict[tuple[str, int], StoredMessage] = {}
 
     def reply(self, endpoint: str, body: Any = "", *, header: bytes = b"", prefix: str = "$JS.API.") -> bytes | None:
         """The bytes of the reply; ``body`` is text or an object."""
         payload = body if isinstance(body, str) else json.dumps(body)
         request = ApiRequest(f"{prefix}{endpoint}".encode(), b"_INBOX.x", header, payload.encode())
-        reply = dispatch(self.catalog, request, now_ns=self.now_ns, rows=self.rows, account=self.account)
+        reply = dispatch(
+            self.catalog,
+            request,
+            now_ns=self.now_ns,
+            rows=self.rows,
+            account=self.account,
+            consumers=self.consumers,
+        )
         if isinstance(reply, NeedMessage):
             return msg_get_reply(self.messages.get((reply.stream, reply.seq)), no_hdr=reply.no_hdr)
         return reply

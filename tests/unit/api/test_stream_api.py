@@ -164,13 +164,3 @@ def test_snapshot_and_restore_are_refused_honestly(filled: Any) -> None:
     code, err_code, text = filled.error("STREAM.RESTORE.R", {"config": {"name": "R"}})
     assert (code, err_code) == (500, 10062)
     assert "not supported by Silt yet" in text
-
-
-def test_consumers_are_refused_honestly(filled: Any) -> None:
-    """There are no consumers yet: none is listed, and creating one says so."""
-    assert filled.ask("CONSUMER.NAMES.S")["consumers"] == []
-    assert filled.ask("CONSUMER.LIST.S")["consumers"] == []
-    assert filled.error("CONSUMER.INFO.S.c")[1] == 10014
-    code, err_code, text = filled.error("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": {"name": "c"}})
-    assert (code, err_code) == (400, 10003)
-    assert "not supported by Silt yet" in text

@@ -1,0 +1,61 @@
+"""What the API needs of all consumers; :class:`consumers.engine.ConsumerEngine` is it."""
+
+from typing import Protocol
+
+from consumers.consumer import Consumer
+from consumers.consumer_config import ConsumerConfig
+from delta_store.records import RowColumns
+from delta_store.stream_state import StreamState
+
+
+class Consumers(Protocol):
+    """The consumers by stream and name. Changes are made at once and appended to ``rows``."""
+
+    def names(self, stream: str) -> list[str]:
+        """Names of a stream's consumers, sorted; none for a stream that is not there."""
+        ...
+
+    def get(self, stream: str, name: str) -> Consumer | None:
+        """A consumer, None when there is none of that name."""
+        ...
+
+    def count(self, stream: str) -> int:
+        """How many consumers a stream has."""
+        ...
+
+    def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:
+        """Add a consumer whose configuration has been checked and whose name is free."""
+        ...
+
+    def update(
+        self, state: StreamState, name: str, config: ConsumerConfig, *, now_ns: int, rows: RowColumns
+    ) -> Consumer:
+        """Give a consumer another configuration, which has been checked."""
+        ...
+
+    def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
+        """Take a consumer away."""
+        ...
+
+    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> Consumer:
+        """Let a consumer deliver nothing until then; 0 or a time that is past resumes."""
+        ...
+
+    def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
+        """Start over at a sequence, or behind the ack floor; returns where.
+
+        Raises :class:`consumers.consumer.InvalidReset`.
+        """
+        ...
+
+    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int, rows: RowColumns) -> None:
+        """Let another client of a priority group be pinned."""
+        ...
+
+    def show(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
+        """Make what an info is about to say of a consumer durable before the info leaves."""
+        ...
+
+    def interested(self, subject: bytes) -> bool:
+        """Whether somebody listens to a subject right now."""
+        ...
