@@ -58,8 +58,8 @@ class AckDesk:
     def through(self, cseq: int, seq: int) -> None:
         """Ack everything up to a message."""
         consumer = self._consumer
-        floor = consumer.pending.floor
-        if cseq <= floor[0] or seq <= floor[1]:
+        reached = consumer.pending.reached
+        if cseq <= reached[0] or seq <= reached[1]:
             return
         gone = consumer.pending.ack_through(cseq, seq)
         consumer.dirty, consumer.last_acked_ns = True, self._now_ns
@@ -112,7 +112,8 @@ class AckDesk:
     def _nak(self, ack: Ack) -> None:
         self._book()
         consumer, seq, pending = self._consumer, ack.stream_seq, self._consumer.pending
-        if not pending.floor[0] < ack.consumer_seq <= pending.delivered[0] + 1 or seq not in pending.cseqs:
+        done = max(pending.floor[0], pending.reached[0])
+        if not done < ack.consumer_seq <= pending.delivered[0] + 1 or seq not in pending.cseqs:
             return
         self._effects.append(
             advisories.naked(

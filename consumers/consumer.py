@@ -157,7 +157,7 @@ class Consumer(ConsumerCore):
         """Start over at a sequence, or behind the ack floor; returns where. Raises :class:`InvalidReset`."""
         config = self.config
         if not seq:
-            seq = self.ack_floor[1] + 1
+            seq = max(self.ack_floor[1], self.pending.reached[1]) + 1
         elif config.deliver_policy == "by_start_sequence" and seq < config.opt_start_seq:
             raise InvalidReset("below start seq")
         elif config.deliver_policy == "by_start_time" and seq < self._stream.index.seq_at_time(config.opt_start_time):

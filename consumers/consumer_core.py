@@ -233,14 +233,16 @@ class ConsumerCore:
             self._search_due = self._searched_ns + _SEARCH_NS
             self._removals = removals
             return []
-        self._removals, self._searched_ns, self._search_due = removals, now_ns, 0
+        at_once, self._removals = removals - self._removals, removals
+        self._searched_ns, self._search_due = now_ns, 0
         alive = self._stream.index.sid_of
         for seq in [seq for seq in pending.counts if seq not in pending.cseqs and alive(seq) < 0]:
             del pending.counts[seq]
             self.dirty = True
         effects = self._removed([seq for seq in pending.cseqs if alive(seq) < 0], now_ns)
         index = self._stream.index
-        if not index.msgs and self.retention == "limits" and index.last_seq > pending.delivered[1]:
+        purged = not index.msgs and at_once > 1 and self.retention == "limits"
+        if purged and index.last_seq > pending.delivered[1]:
             reached = (pending.delivered[0], index.last_seq)
             pending.advance(*reached, acked=True)
             self._position.move(max(self.next_seq, index.last_seq + 1))

@@ -27,7 +27,7 @@ class Pending:
 
     __slots__ = (
         "_backoff", "_floor", "_holes", "_max_deliver", "_spent", "_stuck", "_wait_ns", "counts", "cseqs",
-        "delivered", "due_ns", "queue", "sent",
+        "delivered", "due_ns", "queue", "reached", "sent",
     )  # fmt: skip
 
     def __init__(self, config: ConsumerConfig) -> None:
@@ -45,6 +45,8 @@ class Pending:
         """When :meth:`expire` is due, 0 for never."""
         self._spent: dict[int, None] = {}
         self._floor = (0, 0)
+        self.reached = (0, 0)
+        """What :meth:`ack_through` was last told."""
         self._stuck = False
         """The message above the floor was given up without an ack: the floor stays until nothing is pending."""
         self._holes = 0
@@ -61,6 +63,7 @@ class Pending:
         for held in (self.cseqs, self.sent, self.counts, self.queue, self._spent):
             held.clear()
         self.delivered, self._floor, self._stuck, self.due_ns, self._holes = delivered, floor, False, 0, 0
+        self.reached = floor
 
     def restore(self, pending: Mapping[int, tuple[int, int]], counts: Mapping[int, int], now_ns: int) -> None:
         """Take over what a restart left: everything waits from now on, longer where a client asked for that."""
@@ -127,13 +130,17 @@ class Pending:
             self._floor, self._stuck = max(self._floor, self.delivered), False
 
     def ack_through(self, cseq: int, seq: int) -> list[int]:
-        """Everything up to a sequence is acked; returns what was pending of it."""
-        floor = max(self._floor, (min(cseq, self.delivered[0]), min(seq, self.delivered[1])))
+        """Everything up to a sequence is acked; returns what was pending of it.
+
+        The floor that is shown and kept moves only if the sequence itself was pending.
+        """
+        self.reached = (min(cseq, self.delivered[0]), seq)
+        floor = self.reached if seq in self.cseqs else self.floor
         gone = list(takewhile(lambda one: one <= seq, self.cseqs))
         self.ack_many(gone)
         for one in [one for one in self.counts if one <= seq]:
             del self.counts[one]
-        self._floor, self._stuck = floor, False
+        self._floor, self._stuck = floor, True
         return gone
 
     def touch(self, seq: int, sent_ns: int) -> None:

@@ -98,17 +98,18 @@ class PullSide:
                 self._served(self.waiting.serve_head(fitting), now_ns)
                 place += fitting
             chosen = self._next(run, place, now_ns, ack_pending=ack_pending, outs=(ends, effects))
-            if chosen is not None:
-                parts.setdefault(chosen.reply, []).append(place)
-                self._served(chosen, now_ns)
-                if chosen.left <= 0 and chosen.bytes_left > 0:
-                    ends.append(Status(chosen.reply, 409, "Batch Completed", chosen.remainder()))
-                place += 1
             if ends:
                 effects += chain(self._parts(run, parts), ends)
                 parts, ends = {}, []
             if chosen is None:
                 break
+            parts.setdefault(chosen.reply, []).append(place)
+            self._served(chosen, now_ns)
+            place += 1
+            if chosen.left <= 0 and chosen.bytes_left > 0:
+                done = Status(chosen.reply, 409, "Batch Completed", chosen.remainder())
+                effects += [*self._parts(run, parts), done]
+                parts = {}
         effects += self._parts(run, parts)
         if place:
             self.used_ns = now_ns

@@ -28,7 +28,8 @@ def start_position(config: ConsumerConfig, stream: StreamView) -> tuple[int, lis
         return 1, []
     chosen = chosen_subjects(config)
     if policy == "last_per_subject":
-        return last + 1, index.last_per_subject(chosen or SubjectFilter.everything())
+        firsts = index.last_per_subject(chosen or SubjectFilter.everything())
+        return last + 1 if firsts else max(last, first), firsts
     if policy == "last":
         start = last if chosen is None else max(index.last_per_subject(chosen), default=0)
     elif policy == "by_start_time":

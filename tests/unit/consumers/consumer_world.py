@@ -47,9 +47,11 @@ class Stream:
 class World:
     """One consumer of one stream, and what it said."""
 
-    def __init__(self, stream: Stream | None = None, state: ConsumerState | None = None, **config: Any) -> None:
+    def __init__(
+        self, stream: Stream | None = None, state: ConsumerState | None = None, now: int = START, **config: Any
+    ) -> None:
         self.stream = stream or Stream()
-        self.now = START
+        self.now = now
         self.deaf: set[bytes] = set()
         self.ids = 0
         policy = {} if config.get("ack_policy") else EXPLICIT
