@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from delta_store.log_follower import LogFollower
 from delta_store.read_errors import FileGone
-from delta_store.records import Kind, Position
+from delta_store.records import CONSUMER_KINDS, Kind, Position
 from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile, Snapshot
 from delta_store.stored_message import StoredMessage
@@ -23,6 +23,8 @@ from delta_store.stored_message import StoredMessage
 CACHE_BYTES: Final = 32 * 1024 * 1024
 METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
 EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data")
+_NO_EVENT: Final = (Kind.MESSAGE.value, *sorted(kind.value for kind in CONSUMER_KINDS))
+"""Rows that say nothing of which messages are live beyond their ``first_seq``; consumers' states are large."""
 _KEPT_ROWS_MAX: Final = 1_000_000
 """Rows of journal files whose metadata stays in memory: the files never change, and many reads ask for them."""
 
@@ -64,7 +66,7 @@ class JournalTail:
         return pa.concat_tables(tables).unify_dictionaries() if tables else None
 
     def events_of(self, snapshot: Snapshot, stream: str) -> list[Any]:
-        """The stream's event rows with their data, as Arrow tables in no particular order."""
+        """The stream's event rows with their data, consumers' left out, as Arrow tables in no particular order."""
         tables = [self._metadata(file).events for file in snapshot.of_stream(stream)]
         return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
 
@@ -92,7 +94,7 @@ class JournalTail:
                 self._kept.move_to_end(path)
                 return kept
         rows = self.files.columns(path, METADATA)
-        is_event = pc.not_equal(rows["kind"], Kind.MESSAGE.value)
+        is_event = pc.invert(pc.is_in(rows["kind"], pa.array(_NO_EVENT)))
         events = None
         if pc.any(is_event).as_py():
             events = self.files.columns(path, EVENT).filter(is_event)

@@ -16,6 +16,7 @@ import structlog
 from conf.clock import Clock
 from delta_store.messages_table import FolderFiles, MessagesTable
 from delta_store.settle_batch import Progress, SettleBatch
+from delta_store.transforms.consumer_rows import dead_consumer_rows
 from delta_store.transforms.live_rows import dead_at
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, live_bounds, superseded_events
 from delta_store.watermark import CommitNote, Op
@@ -58,6 +59,8 @@ class Maintenance:
                 self.drop_dead_files(progress)
             if progress.debt.scattered_pays or (round_due and progress.debt.scattered):
                 self.delete_dead_rows(progress)
+            if progress.debt.consumers_pay or (round_due and progress.debt.consumer_rows):
+                self.delete_consumer_rows(progress)
             if round_due:
                 self.compact(progress)
                 self._round_at = self._clock.monotonic()
@@ -91,6 +94,13 @@ class Maintenance:
         self._table.delete_rows(dead, self._note(progress, Op.LIMITS))
         progress.debt.note_rewritten(sum(folder.rows for folder in self._table.folders()))
         _log.info("dead rows deleted", rows_left=progress.debt.rows)
+
+    def delete_consumer_rows(self, progress: Progress) -> None:
+        """Delete the rows about consumers that later ones supersede, reading no other files."""
+        dead = self._table.consumer_rows().transform(dead_consumer_rows(self._table.event_rows()))
+        self._table.delete_rows(dead, self._note(progress, Op.LIMITS), of_consumers=True)
+        progress.debt.note_consumers_rewritten()
+        _log.info("superseded consumer rows deleted")
 
     def compact(self, progress: Progress) -> int:
         """Merge the small files of folders that have many; returns how many folders."""

@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_store.schemas import EVENTS_PARTITION, MESSAGES_COLUMNS, MESSAGES_PARTITION_COLUMNS
+from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, MESSAGES_COLUMNS, MESSAGES_PARTITION_COLUMNS
 from delta_store.settled_log import read_note
 from delta_store.transforms.row_order import ROW_KEY
 from delta_store.watermark import CommitNote, Op
@@ -98,6 +98,10 @@ class MessagesTable:
         """The event rows of the newest version."""
         return self.rows().where(sf.col("subject_partition") == EVENTS_PARTITION)
 
+    def consumer_rows(self) -> DataFrame:
+        """The rows about consumers of the newest version."""
+        return self.rows().where(sf.col("subject_partition") == CONSUMERS_PARTITION)
+
     def folders(self, small_file_bytes: int = 0) -> list[FolderFiles]:
         """Each folder's files and rows, from the log alone."""
         grouped = self._files().groupBy(*MESSAGES_PARTITION_COLUMNS)
@@ -121,23 +125,29 @@ class MessagesTable:
         if self.version() != before + 1:
             raise PositionLost(f"version {before + 1} of {self.path} is not the append of batch {note.batch}")
 
-    def delete_rows(self, keys: DataFrame, note: CommitNote) -> None:
-        """Delete the rows with these (stream, stream_id, seq, event_no) in one commit, rewriting their files."""
+    def delete_rows(self, keys: DataFrame, note: CommitNote, *, of_consumers: bool = False) -> None:
+        """Delete the rows with these (stream, stream_id, seq, event_no) in one commit, rewriting their files.
+
+        All are ``of_consumers``, or none is: the others' files are not looked at.
+        """
         same = " AND ".join(f"row.{name} = dead.{name}" for name in ROW_KEY)
+        same += f" AND row.subject_partition {'=' if of_consumers else '<>'} '{CONSUMERS_PARTITION}'"
         with self._noted(note):
             self._delta().alias("row").merge(keys.alias("dead"), same).whenMatchedDelete().execute()
 
     def drop_message_files(self, fronts: Mapping[str, tuple[int, int]], note: CommitNote) -> int:
-        """Take whole message files out of the table without reading them; returns how many rows they held.
+        """Take whole files out of the table without reading them; returns how many rows they held.
 
-        ``fronts``: stream to (stream_id, first_seq); files of older incarnations and files below first_seq are dead.
+        ``fronts``: stream to (stream_id, first_seq); files of older incarnations are dead, unless they hold events, and
+        so are files of messages below first_seq.
         """
         if not fronts:
             return 0
         values = {stream: {"id": front[0], "first": front[1]} for stream, front in fronts.items()}
         kind = "map<string, struct<id: bigint, first: bigint>>"
         front = sf.from_json(sf.lit(json.dumps(values)), kind)[sf.col("stream")]
-        dead = (sf.col("stream_id_max") < front["id"]) | (sf.col("seq_max") < front["first"])
+        has_messages = sf.col("subject_partition") != CONSUMERS_PARTITION
+        dead = (sf.col("stream_id_max") < front["id"]) | ((sf.col("seq_max") < front["first"]) & has_messages)
         named = self._files().where((sf.col("subject_partition") != EVENTS_PARTITION) & dead)
         found = {row["path"]: row["rows"] for row in named.select("path", "rows").collect()}
         if not found:

@@ -153,7 +153,7 @@ class PointInTime:
             raise PastHorizon(view.stream, point) from error
 
     def _settled_rows(self, base: Snapshot, view: View, subjects: SubjectFilter, point: int) -> Any:
-        files = [file for file in base.of_stream(view.stream) if not file.events_only and file.seq[0] <= point]
+        files = [file for file in base.of_stream(view.stream) if file.has_messages and file.seq[0] <= point]
         if subjects.is_literal:
             wanted = sorted(subjects.literals)
             files = [file for file in files if may_hold_subjects(file, wanted)]
@@ -166,7 +166,8 @@ class PointInTime:
         if view.settled_seq and point > view.settled_seq:
             recorded = mark.first_seq if mark is not None else 1
         elif view.settled_seq:
-            files = [file for file in base.of_stream(view.stream) if file.seq[0] <= point <= file.seq[1]]
+            files = base.of_stream(view.stream)
+            files = [one for one in files if not one.consumers_only and one.seq[0] <= point <= one.seq[1]]
             table = self._past_columns(base, view, files, ("stream_id", "seq", "kind", "first_seq"))
             recorded = _greatest_first_seq(table, view.stream_id, point)
         else:
@@ -221,7 +222,7 @@ class PointInTime:
             files = [
                 file
                 for file in self._settled.log.entry(version).added
-                if file.stream == view.stream and not file.events_only
+                if file.stream == view.stream and file.has_messages
             ]
             if ts_ns <= min(file.ts_ns[0] for file in files):
                 high = min(file.seq[0] for file in files) - 1

@@ -3,7 +3,8 @@
 ``journal/``   what happened, in commit order: one Parquet file a commit, append only, no partitions. A row is a
                message or an event (:mod:`delta_store.records`). Rows leave once they are settled.
 ``messages/``  what is settled, partitioned by ``(stream, subject_partition)``; events are kept beside the messages
-               under ``subject_partition = "$events"``.
+               under ``subject_partition = "$events"``, those of consumers under ``"$consumers"``: their states are
+               many and large, and who reads a stream's events or messages never opens their files.
 
 Both tables stay at Delta reader 1 / writer 2: no table feature, no deletion vector, so that delta-rs and Delta for
 Spark can always read them. All columns are nullable to Delta, as engines differ in what they do to a table with
@@ -20,6 +21,8 @@ MESSAGES_FOLDER: Final = "messages"
 MESSAGES_PARTITION_COLUMNS: Final = ("stream", "subject_partition")
 EVENTS_PARTITION: Final = "$events"
 """``subject_partition`` of the event rows of ``messages``."""
+CONSUMERS_PARTITION: Final = "$consumers"
+"""``subject_partition`` of the rows that are about consumers."""
 MIN_READER_VERSION: Final = 1
 MIN_WRITER_VERSION: Final = 2
 
@@ -46,8 +49,8 @@ JOURNAL_COLUMNS: Final = (
     Column("stream_id", "long", False, "Creation time of the stream, ns since 1970: one incarnation of a name"),
     Column("seq", "long", False, "Sequence of the message; of an event, the last sequence before it"),
     Column("event_no", "long", False, "Number of events of the stream so far; orders events of one seq"),
-    Column("kind", "string", False, "message, or the event: remove, stream, stream_delete"),
-    Column("subject", "string", False, "Subject of the message; empty for an event"),
+    Column("kind", "string", False, "message, or the event: remove, stream[_delete], consumer[_delete|_state]"),
+    Column("subject", "string", False, "Subject of the message; of a consumer's event, its name; else empty"),
     Column("ts_ns", "long", False, "When the row was decided, ns since 1970, increasing along a stream"),
     Column("msg_id", "string", True, "Nats-Msg-Id of the message"),
     Column("first_seq", "long", False, "First sequence of the stream once this row is applied"),
@@ -59,7 +62,7 @@ JOURNAL_COLUMNS: Final = (
 MESSAGES_COLUMNS: Final = (
     *JOURNAL_COLUMNS,
     Column("size", "long", False, "Bytes the message counts for in max_bytes"),
-    Column("subject_partition", "string", False, "Layout: the subject, a bucket b00…b15, or $events"),
+    Column("subject_partition", "string", False, "Layout: the subject, a bucket b00…b15, $events or $consumers"),
 )
 
 

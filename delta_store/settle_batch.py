@@ -21,8 +21,10 @@ from delta_store.folder_layout import FolderLayout
 from delta_store.messages_table import MessagesTable
 from delta_store.msg_id_guard import Int64s, MsgIdGuard, as_int64s
 from delta_store.records import Kind
+from delta_store.schemas import CONSUMERS_PARTITION
 from delta_store.settle_debt import Debt
 from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
+from delta_store.transforms.consumer_rows import newest_of_consumers
 from delta_store.transforms.msg_id_window import dedup_window
 from delta_store.transforms.row_order import is_kind, position
 from delta_store.transforms.settled_rows import laid_out, settled_columns
@@ -64,7 +66,15 @@ class BatchRun:
     removals: int
     ids: int
     damaged: int
+    consumer_rows: int
+    consumer_keys: int
+    consumer_bytes: int
     subjects: tuple[int, ...]
+
+    @property
+    def superseded(self) -> int:
+        """Rows about consumers that later ones of the batch supersede, about."""
+        return self.consumer_rows - self.consumer_keys
 
 
 class SettleBatch:
@@ -128,6 +138,8 @@ class SettleBatch:
             progress.windows_ns |= _windows(rows)
         marks = advance(progress.watermarks, (one.run for one in runs))
         kept = self._without_repeats(rows, runs, progress)
+        if any(one.superseded for one in runs):
+            kept = kept.transform(newest_of_consumers)
         note = CommitNote(Op.APPEND, marks, progress.note.batch + 1)
         self._append(kept, runs, note, progress)
 
@@ -136,7 +148,7 @@ class SettleBatch:
             progress.layout.admit(one.run.stream, one.subjects)
             if len(one.run.stream.encode()) * 3 > FOLDER_BYTES_MAX:
                 self._table.allow_long_folders()
-        number = sum(one.run.messages + one.events for one in runs)
+        number = sum(one.run.messages + one.events - one.superseded for one in runs)
         tasks = -(-number // SETTLE_ROWS_PER_TASK)
         exact = progress.layout.exact(one.run.stream for one in runs)
         self._table.append(rows.transform(settled_columns(exact)).transform(laid_out(tasks)), note)
@@ -144,6 +156,9 @@ class SettleBatch:
         self.batches += 1
         scattered = sum(one.evictions + one.removals for one in runs)
         progress.debt.note_batch(number, scattered=scattered, watermarks=note.watermarks)
+        for one in runs:
+            weight = one.consumer_bytes * one.consumer_keys // max(1, one.consumer_rows)
+            progress.debt.note_consumers(one.consumer_keys, weight)
 
     def _sift(self, rows: DataFrame, progress: Progress) -> tuple[DataFrame, list[BatchRun]]:
         """The batch's rows that are new, each once, and their runs; nothing may be missing before them."""
@@ -181,6 +196,7 @@ class SettleBatch:
             partitions.setdefault(folder.stream, []).append(folder.subject_partition)
         debt = Debt(sum(folder.rows for folder in folders))
         debt.note_batch(0, scattered=0, watermarks=note.watermarks)
+        debt.note_consumers(sum(one.rows for one in folders if one.subject_partition == CONSUMERS_PARTITION), 0)
         progress = Progress(note, FolderLayout(partitions), debt, _windows(table.event_rows()))
         longest = max(progress.windows_ns.values(), default=0)
         newest = max((folder.newest_ns for folder in folders), default=0)
@@ -207,6 +223,9 @@ def _summary(rows: DataFrame) -> list[BatchRun]:
             row.removals,
             row.ids,
             row.damaged,
+            row.consumer_rows,
+            row.consumer_keys,
+            row.consumer_bytes,
             tuple(row.subjects),
         )
         for row in rows.transform(summarise_runs).collect()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delta_store.read_errors import DamagedData
-from delta_store.schemas import EVENTS_PARTITION
+from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION
 from delta_store.watermark import CommitNote, Watermarks
 
 Int64s = npt.NDArray[np.int64]
@@ -47,6 +47,16 @@ class DataFile(NamedTuple):
     def events_only(self) -> bool:
         """Whether this is a settled file of event rows."""
         return self.subject_partition == EVENTS_PARTITION
+
+    @property
+    def consumers_only(self) -> bool:
+        """Whether this is a settled file of consumers' rows."""
+        return self.subject_partition == CONSUMERS_PARTITION
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether messages may be in it."""
+        return not self.events_only and not self.consumers_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ class Snapshot:
             return []
         first = np.searchsorted(seqs, group.low)
         found = (first < len(seqs)) & (seqs[np.minimum(first, len(seqs) - 1)] <= group.high)
-        files = [group.files[place] for place in np.flatnonzero(found) if not group.files[place].events_only]
+        files = [group.files[place] for place in np.flatnonzero(found) if group.files[place].has_messages]
         if subjects is None:
             return files
         wanted = sorted(subjects)

@@ -1,4 +1,4 @@
-"""SQL over the streams: a view of each stream's live messages, ``silt_streams``, and ``multi_last`` at a point.
+"""SQL over the streams: a view of each stream's live messages, ``silt_streams``, ``silt_consumers``, ``multi_last``.
 
 A view shows what JetStream would show, settled or not: the journal's version is pinned first, then that of
 ``messages``, and rows of the journal count where they lie above the watermark, so no row is seen twice or missed.
@@ -18,16 +18,18 @@ from pyspark.sql.functions import udtf
 
 from delta_store.messages_table import MessagesTable
 from delta_store.records import stored_size
-from delta_store.schemas import EVENTS_PARTITION, JOURNAL_FOLDER, MESSAGES_DDL, MESSAGES_FOLDER
+from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_FOLDER, MESSAGES_DDL, MESSAGES_FOLDER
 from delta_store.spark_session import open_session
 from delta_store.transforms.batch_rows import above
+from delta_store.transforms.consumer_rows import existing_consumers
 from delta_store.transforms.live_rows import END, live_at
 from delta_store.transforms.settled_rows import settled_columns
 from delta_store.transforms.stream_heads import existing_streams
-from delta_store.transforms.stream_view import as_messages, stream_report
+from delta_store.transforms.stream_view import as_consumers, as_messages, stream_report
 from delta_store.watermark import Watermarks
 
 STREAMS_VIEW = "silt_streams"
+CONSUMERS_VIEW = "silt_consumers"
 TABLE_FUNCTION = "multi_last"
 FUNCTION_COLUMNS = (
     "subject STRING, seq BIGINT, time TIMESTAMP, ts_ns BIGINT, headers BINARY, data BINARY, text STRING, size BIGINT"
@@ -67,21 +69,25 @@ def query(spark: SparkSession, data_dir: str | Path, statement: str) -> DataFram
 
 
 def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = None) -> list[str]:
-    """Make (or renew) a temporary view of each stream, ``silt_streams`` and ``multi_last``; returns the streams.
+    """Make (or renew) a temporary view of each stream, those of what there is, and ``multi_last``; returns the streams.
 
     With ``asked``, a statement, only what it can name is made: thousands of views take a while. A stream that is
-    called ``silt_streams`` has no view of its own.
+    called ``silt_streams`` or ``silt_consumers`` has no view of its own.
     """
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
     spark.udtf.register(TABLE_FUNCTION, _table_function(str(data_dir)))
     pinned = pin(spark, str(data_dir))
     heads = pinned.rows.where(sf.col("subject_partition") == EVENTS_PARTITION).transform(existing_streams).collect()
     for head in heads:
-        if head["stream"] != STREAMS_VIEW and (asked is None or head["stream"] in asked):
+        if head["stream"] not in (STREAMS_VIEW, CONSUMERS_VIEW) and (asked is None or head["stream"] in asked):
             _stream_rows(pinned.rows, [head]).transform(as_messages).createOrReplaceTempView(_quoted(head["stream"]))
     if asked is None or STREAMS_VIEW in asked:
         settled = {name: mark.seq for name, mark in pinned.watermarks.items()}
         _streams(pinned, heads, settled).createOrReplaceTempView(STREAMS_VIEW)
+    if asked is None or CONSUMERS_VIEW in asked:
+        consumers = pinned.rows.where(sf.col("subject_partition") == CONSUMERS_PARTITION).transform(existing_consumers)
+        streams = spark.createDataFrame([head[:2] for head in heads], "stream STRING, stream_id BIGINT")
+        consumers.transform(as_consumers(streams)).createOrReplaceTempView(CONSUMERS_VIEW)
     return sorted(head["stream"] for head in heads)
 
 

@@ -68,14 +68,14 @@ def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> 
     """Put the state at the watermarks into an empty catalog."""
     for name, mark in base.watermarks.items():
         files = base.of_stream(name)
-        events = _events(settled, name, [file for file in files if file.events_only])
+        events = _events(settled, name, files)
         for event in events:
             if event.kind != Kind.REMOVE:
                 catalog.apply(event)
         state = catalog.streams.get(name)
         if state is not None and state.stream_id == mark.stream_id:
             mine = [event for event in events if event.stream_id == mark.stream_id]
-            _restore_stream(state, mark, mine, settled, [file for file in files if not file.events_only])
+            _restore_stream(state, mark, mine, settled, [file for file in files if file.has_messages])
     catalog.apply_watermarks(base.watermarks)
 
 
@@ -115,16 +115,33 @@ def row_columns(table: Any) -> RowColumns:
 
 
 def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row]:
-    """All event rows of a name, over all its incarnations, in order."""
-    table = settled.columns(files, _EVENT)
-    if table is None:
+    """All event rows of a name, over all its incarnations, in order; of consumers' states the newest alone."""
+    events = settled.columns([file for file in files if file.events_only], _EVENT)
+    consumers = settled.columns([file for file in files if file.consumers_only], _EVENT)
+    tables = [events, None if consumers is None else _newest_states(consumers)]
+    tables = [table for table in tables if table is not None]
+    if not tables:
         return []
+    table = pa.concat_tables(tables).unify_dictionaries()
     columns = [table[column].to_pylist() for column in _EVENT]
     rows = [
         Row(name, stream_id, seq, event_no, kind, subject, ts_ns, None, first_seq, 0, None, data, 0)
         for stream_id, seq, event_no, kind, subject, ts_ns, first_seq, data in zip(*columns, strict=True)
     ]
     return sorted(rows, key=lambda row: row.position)
+
+
+def _newest_states(table: Any) -> Any:
+    """Rows about consumers, without the states that later ones of the same consumer supersede."""
+    newest: dict[tuple[int, str], tuple[int, int, int]] = {}
+    others: list[int] = []
+    columns = (table[name].to_pylist() for name in ("stream_id", "subject", "kind", "seq", "event_no"))
+    for place, (stream_id, name, kind, seq, event_no) in enumerate(zip(*columns, strict=True)):
+        if kind == Kind.CONSUMER_STATE:
+            newest[stream_id, name] = max(newest.get((stream_id, name), (0, 0, 0)), (seq, event_no, place))
+        else:
+            others.append(place)
+    return table.take(pa.array(sorted([*others, *(place for _, _, place in newest.values())]), pa.int64()))
 
 
 def _restore_stream(

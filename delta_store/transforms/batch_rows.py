@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from delta_store.folder_layout import SUBJECT_HASHES
 from delta_store.records import Kind
-from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_kind, position
+from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
 from delta_store.watermark import Watermarks
 
 _MARKS = "map<string, struct<id: bigint, seq: bigint, event: bigint>>"
@@ -23,8 +23,10 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
 
     ``first`` and ``last`` are (seq, event_no); ``subjects`` are the hashes of the message subjects; ``evictions``,
     ``removals``, ``ids`` and ``damaged`` count the rows that evict, remove, carry an id, and fail their checksum.
+    ``consumer_rows`` count those about consumers, ``consumer_keys`` how many kinds of them there are of how many
+    consumers, about, and ``consumer_bytes`` is what they weigh.
     """
-    message = is_kind(Kind.MESSAGE)
+    message, consumer = is_kind(Kind.MESSAGE), is_consumers()
     return (
         rows.groupBy(*INCARNATION)
         .agg(
@@ -38,6 +40,9 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
             sf.count_if(is_kind(Kind.REMOVE)).alias("removals"),
             sf.count("msg_id").alias("ids"),
             sf.count_if(~is_whole()).alias("damaged"),
+            sf.count_if(consumer).alias("consumer_rows"),
+            sf.size(sf.collect_set(sf.when(consumer, sf.hash("kind", "subject")))).alias("consumer_keys"),
+            sf.coalesce(sf.sum(sf.when(consumer, sf.octet_length("data"))), sf.lit(0)).alias("consumer_bytes"),
             sf.collect_set(sf.when(message, subject_hash())).alias("subjects"),
         )
         .select(
@@ -53,6 +58,9 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
             "removals",
             "ids",
             "damaged",
+            "consumer_rows",
+            "consumer_keys",
+            "consumer_bytes",
             "subjects",
         )
     )

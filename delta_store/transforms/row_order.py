@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from delta_store.records import Kind
+from delta_store.records import CONSUMER_KINDS, Kind
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -17,6 +17,11 @@ ROW_KEY = ("stream", "stream_id", "seq", "event_no")
 def is_kind(kind: Kind) -> Column:
     """Whether the row is of this kind."""
     return sf.col("kind") == sf.lit(kind.value)
+
+
+def is_consumers() -> Column:
+    """Whether the row is about a consumer: it changes no message."""
+    return sf.col("kind").isin(*sorted(kind.value for kind in CONSUMER_KINDS))
 
 
 def position() -> Column:

@@ -7,8 +7,8 @@ from pyspark.sql import functions as sf
 
 from conf.limits import SUBJECT_BUCKETS
 from delta_store.records import Kind
-from delta_store.schemas import EVENTS_PARTITION, JOURNAL_COLUMNS
-from delta_store.transforms.row_order import Transform, is_kind
+from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS
+from delta_store.transforms.row_order import Transform, is_consumers, is_kind
 
 FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
 """Subjects that may name a folder as they are; others share the buckets."""
@@ -23,13 +23,14 @@ def stored_size() -> Column:
 
 
 def subject_partition(exact: Collection[str]) -> Column:
-    """The row's folder: the subject itself in ``exact`` streams, else one of the buckets; events have their own."""
+    """The row's folder: the subject in ``exact`` streams, else a bucket; events and consumers have their own."""
     subject = sf.col("subject")
     bucket = sf.pmod(sf.crc32(subject.cast("binary")), sf.lit(SUBJECT_BUCKETS))
-    itself = subject.rlike(FOLDER_SAFE_SUBJECT) & (subject != sf.lit(EVENTS_PARTITION))
+    itself = subject.rlike(FOLDER_SAFE_SUBJECT) & ~subject.isin(EVENTS_PARTITION, CONSUMERS_PARTITION)
     itself &= sf.col("stream").isin(sorted(exact)) if exact else sf.lit(False)
     return (
-        sf.when(~is_kind(Kind.MESSAGE), sf.lit(EVENTS_PARTITION))
+        sf.when(is_consumers(), sf.lit(CONSUMERS_PARTITION))
+        .when(~is_kind(Kind.MESSAGE), sf.lit(EVENTS_PARTITION))
         .when(itself, subject)
         .otherwise(sf.format_string("b%02d", bucket))
     )

@@ -5,7 +5,7 @@ from pyspark.sql import functions as sf
 
 from delta_store.records import Kind
 from delta_store.transforms.live_rows import END
-from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_kind, position
+from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
 
 CONFIG = (
     "config struct<subjects: array<string>, max_age: bigint, max_msgs: bigint, max_bytes: bigint,"
@@ -78,7 +78,7 @@ def superseded_events(before_ns: int) -> Transform:
             rows.where(~is_kind(Kind.MESSAGE))
             .withColumn("place", sf.row_number().over(newest))
             .join(ended, on=list(INCARNATION), how="left")
-            .where((sf.col("ts_ns") < before_ns) & ((sf.col("place") > 1) | sf.col("ended")))
+            .where((sf.col("ts_ns") < before_ns) & (((sf.col("place") > 1) & ~is_consumers()) | sf.col("ended")))
             .select(*ROW_KEY)
         )
 

@@ -21,6 +21,16 @@ def as_messages(rows: DataFrame) -> DataFrame:
     )
 
 
+def as_consumers(streams: DataFrame) -> Transform:
+    """Consumers of the given streams (stream, stream_id) in the columns of their view."""
+
+    def of_streams(consumers: DataFrame) -> DataFrame:
+        living = consumers.join(sf.broadcast(streams), on=list(INCARNATION), how="left_semi")
+        return living.select("stream", sf.col("consumer").alias("name"), _time("created_ns").alias("created"), "config")
+
+    return of_streams
+
+
 def stream_report(rows: DataFrame, live: DataFrame) -> Transform:
     """Streams with their state as stream info has it; ``rows`` are all rows, ``live`` the live ones of all streams.
 

@@ -1,0 +1,81 @@
+"""Which rows about consumers still count.
+
+A consumer's state is written whole, again and again, so nearly all of its rows are superseded. What replay needs of a
+consumer is its newest state with the configuration that stood then, its newest configuration, and, while older rows
+may lie before it, its last deletion; it must stay in this order.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from delta_store.records import Kind
+from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
+from delta_store.transforms.stream_heads import ended_incarnations
+
+CONSUMER_KEY = (*INCARNATION, "subject")
+
+
+def newest_of_consumers(rows: DataFrame) -> DataFrame:
+    """Take out the rows about consumers that a later one among the rows supersedes."""
+    superseded = rows.transform(superseded_consumer_rows)
+    return rows.join(superseded, on=list(ROW_KEY), how="left_anti").select(*rows.columns)
+
+
+def superseded_consumer_rows(rows: DataFrame) -> DataFrame:
+    """The keys of the rows about consumers that a later one supersedes."""
+    return _judged(rows).where(~_counts()).select(*ROW_KEY)
+
+
+def dead_consumer_rows(events: DataFrame) -> Transform:
+    """The keys of settled rows about consumers that nothing needs; ``events`` are the events of all streams.
+
+    A deletion is not needed either once all that came before it leaves with it.
+    """
+
+    def dead(rows: DataFrame) -> DataFrame:
+        ended = events.transform(ended_incarnations).withColumn("ended", sf.lit(True))
+        judged = _judged(rows).join(sf.broadcast(ended), on=list(INCARNATION), how="left")
+        return judged.where(~_counts() | is_kind(Kind.CONSUMER_DELETE) | sf.col("ended")).select(*ROW_KEY)
+
+    return dead
+
+
+def existing_consumers(rows: DataFrame) -> DataFrame:
+    """The consumers that are not deleted, of all incarnations: stream, stream_id, consumer, created_ns, config."""
+    newest = Window.partitionBy(*CONSUMER_KEY).orderBy(position().desc())
+    said = sf.col("data").cast("string")
+    return (
+        rows.where(is_kind(Kind.CONSUMER) | is_kind(Kind.CONSUMER_DELETE))
+        .withColumn("place", sf.row_number().over(newest))
+        .where((sf.col("place") == 1) & is_kind(Kind.CONSUMER))
+        .select(
+            *INCARNATION,
+            sf.col("subject").alias("consumer"),
+            sf.get_json_object(said, "$.created_ns").cast("bigint").alias("created_ns"),
+            sf.get_json_object(said, "$.config").alias("config"),
+        )
+    )
+
+
+def _judged(rows: DataFrame) -> DataFrame:
+    """Rows about consumers without their data, each with the places of what still counts of its consumer."""
+    same = Window.partitionBy(*CONSUMER_KEY)
+
+    def last(chosen: Column) -> Column:
+        return sf.max(sf.when(chosen, sf.col("place"))).over(same)
+
+    behind = sf.col("deleted").isNull() | (sf.col("place") > sf.col("deleted"))
+    config = is_kind(Kind.CONSUMER) & behind
+    return (
+        rows.where(is_consumers())
+        .select(*ROW_KEY, "kind", "subject", sf.struct("seq", "event_no").alias("place"))
+        .withColumn("deleted", last(is_kind(Kind.CONSUMER_DELETE)))
+        .withColumn("state", last(is_kind(Kind.CONSUMER_STATE) & behind))
+        .withColumn("config", last(config))
+        .withColumn("config_then", last(config & (sf.col("place") < sf.col("state"))))
+    )
+
+
+def _counts() -> Column:
+    places = ("deleted", "state", "config", "config_then")
+    return sf.coalesce(*(sf.nullif(sf.col("place") == sf.col(name), sf.lit(False)) for name in places), sf.lit(False))
