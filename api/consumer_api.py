@@ -163,12 +163,14 @@ def _create_new(call: ApiCall, state: StreamState, config: ConsumerConfig) -> di
     others = _configs(call, state) if state.config.retention == "workqueue" else {}
     count = call.directory.count(state.name)
     consumer_create_rules.check_new(config, state.config, count=count, others=others)
+    newest = call.directory.newest(state.name)
+    created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
     if not config.name:
-        seed = name_seed(state.name, call.now_ns)
+        seed = name_seed(state.name, created_ns)
         taken = consumer_create_rules.generated_name(seed, lambda one: call.directory.get(state.name, one) is not None)
         config = replace(config, name=taken)
     config = consumer_create_rules.with_inactivity(config, durable=config.is_durable)
-    consumer = call.directory.create(state, config, now_ns=call.now_ns, rows=call.rows)
+    consumer = call.directory.create(state, config, now_ns=created_ns, rows=call.rows)
     bound = config.is_push and call.directory.interested(config.deliver_subject.encode())
     return consumer_info(consumer, now_ns=call.now_ns, push_bound=bound)
 

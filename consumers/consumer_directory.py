@@ -19,6 +19,10 @@ class Consumers(Protocol):
         """A consumer, None when there is none of that name."""
         ...
 
+    def newest(self, stream: str) -> Consumer | None:
+        """The consumer that was created last, None when there is none."""
+        ...
+
     def count(self, stream: str) -> int:
         """How many consumers a stream has."""
         ...

@@ -69,6 +69,11 @@ class ConsumerEngine:
         home = self.streams.get(stream)
         return home.by_name.get(name) if home is not None else None
 
+    def newest(self, stream: str) -> Consumer | None:
+        """The consumer that was created last, None when there is none."""
+        home = self.streams.get(stream)
+        return next(reversed(home.by_name.values()), None) if home is not None else None
+
     def count(self, stream: str) -> int:
         """How many consumers a stream has."""
         home = self.streams.get(stream)

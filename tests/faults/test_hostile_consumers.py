@@ -16,7 +16,7 @@ import nats
 import pytest
 
 from tests.servers import Gateway, silt_server
-from tests.wire import Wire
+from tests.wire import Delivered, Wire
 
 STREAM = "HOSTILE"
 MESSAGES = 20_000
@@ -98,6 +98,18 @@ def push(name: str, deliver: str, **fields: Any) -> bytes:
     return request(f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}", body, reply="hostile_reply")
 
 
+async def pulled(wire: Wire, consumer: str, number: int) -> list[Delivered]:
+    """So many messages, asked for by one request and never acknowledged."""
+    taken: asyncio.Queue[Delivered] = asyncio.Queue(maxsize=number)
+    sid = wire.listen("_INBOX.pulled", taken.put_nowait)
+    body = json.dumps({"batch": number, "expires": 5_000_000_000}).encode()
+    wire.publish(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}", body, reply="_INBOX.pulled")
+    async with asyncio.timeout(10):
+        messages = [await taken.get() for _ in range(number)]
+    wire.unlisten(sid)
+    return messages
+
+
 def test_a_client_that_never_reads(silt: Gateway) -> None:
     """A deaf push subscriber and a deaf puller with a huge request leave everybody else alone."""
     pull = {"batch": 1_000_000, "expires": 60_000_000_000}
@@ -121,8 +133,7 @@ def test_acks_of_garbage(silt: Gateway) -> None:
             body = {"stream_name": STREAM, "config": {"durable_name": "garbage", "ack_policy": "explicit"}}
             created = await wire.ask(f"$JS.API.CONSUMER.CREATE.{STREAM}.garbage", json.dumps(body).encode())
             assert created is not None and b'"error"' not in created.payload
-            inbox = wire.send(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.garbage", b"5")
-            assert await wire.receive(inbox) is not None
+            assert len(await pulled(wire, "garbage", 5)) == 5
             for body_ in _GARBAGE:
                 for tail in (
                     "1.1.1.1.0",
@@ -181,9 +192,7 @@ def test_a_client_that_vanishes(silt: Gateway) -> None:
             created = await wire.ask(f"$JS.API.CONSUMER.CREATE.{STREAM}.vanish", body)
             assert created is not None and b'"error"' not in created.payload
             async with Wire.open(silt.hub.url, inbox="_INBOX.gone") as other:
-                inbox = other.send(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.vanish", b'{"batch":10,"expires":5000000000}')
-                for _ in range(10):
-                    assert await other.receive(inbox) is not None
+                assert len(await pulled(other, "vanish", 10)) == 10
                 other.send(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.vanish", b'{"batch":1000,"expires":60000000000}')
             seen: list[int] = []
             wire.listen("_INBOX.mine", lambda message: seen.append(int((message.reply.split(".") + ["0"] * 6)[5])))
