@@ -15,7 +15,7 @@ from nats.aio.client import Client
 
 from consumers.client import JetStreamContext
 from tests.hubs import free_port
-from tests.servers import Child, answers_api, nats_server_binary, wait_until
+from tests.servers import Child, answers_api, nats_server_binary, silt_server, wait_until
 
 TEST_SECONDS = 60.0
 
@@ -58,8 +58,40 @@ def plain_nats_server(folder: Path) -> Iterator[Server]:
         child.stop()
 
 
+@contextmanager
+def silt(folder: Path) -> Iterator[Server]:
+    """Silt's gateway and the nats-server that clients connect to; both end and start together, on the same ports."""
+    with silt_server(folder) as gateway:
+        hub = gateway.hub
+        assert hub.leaf_url is not None
+        _fix_ports(folder / "hub" / "nats.conf", hub.url, hub.leaf_url)
+
+        def start() -> None:
+            hub.child.start()
+            gateway.start()
+
+        def stop() -> None:
+            gateway.child.kill()
+            hub.child.kill()
+
+        def restart() -> None:
+            stop()
+            start()
+
+        yield Server(hub.url, restart, stop, start)
+
+
+def _fix_ports(config: Path, url: str, leaf_url: str) -> None:
+    """Let a hub that listens on ports of the kernel's choice take the same ones when it starts again."""
+    port, leaf_port = (address.rsplit(":", 1)[1] for address in (url, leaf_url))
+    client_line, rest = config.read_text().split("\n", 1)
+    client_line = client_line.replace(":-1", f":{port}")
+    config.write_text("\n".join([client_line, rest.replace("127.0.0.1:-1", f"127.0.0.1:{leaf_port}")]))
+
+
 SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {
     "nats-server": plain_nats_server,
+    "silt": silt,
 }
 
 
