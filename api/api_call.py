@@ -80,7 +80,7 @@ class ApiCall:
         return self.consumers
 
     def consumer_count(self, stream: str) -> int:
-        """How many consumers the stream has that its info counts: all but the direct ones."""
+        """How many consumers the stream has."""
         return self.consumers.count(stream) if self.consumers is not None else 0
 
     def body(self, shape: Struct) -> Decoded:

@@ -160,9 +160,8 @@ def _update(
 
 
 def _create_new(call: ApiCall, state: StreamState, config: ConsumerConfig) -> dict[str, Any]:
-    others = _configs(call, state) if state.config.retention == "workqueue" else {}
-    count = call.directory.count(state.name)
-    consumer_create_rules.check_new(config, state.config, count=count, others=others)
+    others = _configs(call, state) if consumer_create_rules.looks_at_others(state.config) else {}
+    consumer_create_rules.check_new(config, state.config, others=others)
     newest = call.directory.newest(state.name)
     created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
     if not config.name:

@@ -40,8 +40,17 @@ class _Word:
         """The word; null is none of them."""
         if type(value) is str and value in self.words:
             return value
-        number = isinstance(value, str) and type(value) is not str
-        raise JsonError(f"{self.refusal}: {value if number else json.dumps(value, ensure_ascii=False)}")
+        raise JsonError(f"{self.refusal}: {_written(value)}")
+
+
+def _written(value: Any) -> str:
+    """The text of a parsed value: numbers are parsed to texts of their own kind, objects to lists of their members."""
+    if isinstance(value, list):
+        if type(value) is list:
+            return f"[{','.join(map(_written, value))}]"
+        return "{" + ",".join(f"{_written(key)}:{_written(member)}" for key, member in value) + "}"
+    is_number = isinstance(value, str) and type(value) is not str
+    return str(value) if is_number else json.dumps(value, ensure_ascii=False)
 
 
 DELIVER_POLICIES = ("all", "last", "new", "by_start_sequence", "by_start_time", "last_per_subject")

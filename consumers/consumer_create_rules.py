@@ -79,8 +79,14 @@ def _names_of(seed: str) -> list[str]:
     return ["".join(_DIGITS[byte % len(_DIGITS)] for byte in digest[:_NAME_CHARS]) for digest in digests]
 
 
-def check_new(config: ConsumerConfig, stream: StreamConfig, *, count: int, others: Configs) -> None:
-    """Whether the stream takes another consumer; ``others`` are its consumers (asked for with ``workqueue``)."""
+def looks_at_others(stream: StreamConfig) -> bool:
+    """Whether it depends on a stream's consumers which others it takes."""
+    return stream.max_consumers > 0 or stream.retention == "workqueue"
+
+
+def check_new(config: ConsumerConfig, stream: StreamConfig, *, others: Configs) -> None:
+    """Whether the stream takes another consumer beside ``others`` (empty unless :func:`looks_at_others`)."""
+    count = sum(not other.direct for other in others.values())
     if not config.direct and 0 < stream.max_consumers <= count:
         raise errors.CONSUMERS_MAX.error
     if stream.retention == "workqueue" and not config.direct:
