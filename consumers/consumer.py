@@ -71,13 +71,14 @@ class Consumer(ConsumerCore):
             effects += self._given_up(spent) if (spent := self.pending.expire(now_ns)) else []
         if 0 < self.pin.due_ns <= now_ns:
             effects += self.pin.unpin(self.pin.group, "timeout")
-        if self._pull is not None and 0 < self._pull.due_ns <= now_ns:
+        if self._pull is not None and (0 < self._pull.due_ns <= now_ns or 0 < self._idle_due <= now_ns):
             effects += self._pull.look(now_ns, beat=self._last, at_end=False)
         if self._push is not None and 0 < self._push.beat_ns <= now_ns:
             effects += self._push.beat(now_ns, last=self._last, ack_pending=self.num_ack_pending)
         if 0 < self._pace.due_ns <= now_ns:
             self._pace.due_ns = 0
         if 0 < self._idle_due <= now_ns and self._unused(now_ns):
+            self._idle_due = 0
             return [*effects, Gone()]
         return self._settle(effects, now_ns)
 

@@ -27,12 +27,15 @@ class Stream:
 
     @property
     def removals(self) -> int:
+        """Changes when messages leave."""
         return self.index.last_seq - self.index.msgs
 
     def content_size(self, seq: int) -> int:
+        """Bytes of the payload."""
         return len(self.messages[seq].data)
 
     def store(self, subject: str, *, now_ns: int = START, data: bytes = b"x", durable: bool = True) -> int:
+        """Add a message."""
         seq = self.index.last_seq + 1
         self.messages[seq] = StoredMessage(subject, seq, now_ns, None, data)
         self.index.append(seq, subject, ts_ns=now_ns, size=len(data))
@@ -41,6 +44,7 @@ class Stream:
         return seq
 
     def remove(self, seq: int) -> None:
+        """Take a message out."""
         self.index.remove(seq)
 
 
@@ -66,18 +70,22 @@ class World:
         )
 
     def new_id(self) -> str:
+        """The next id."""
         self.ids += 1
         return f"id{self.ids}"
 
     def store(self, *subjects: str, data: bytes = b"x") -> list[Effect]:
+        """Store messages, tell the consumer, and deliver what it wants."""
         for subject in subjects:
             self.stream.store(subject, now_ns=self.now, data=data)
         return self.consumer.stored(self.now) + self.run()
 
     def pull(self, body: bytes = b"", reply: bytes = b"r") -> list[Effect]:
+        """Ask for messages, and deliver."""
         return self.consumer.pull(PullRequest(reply, body), self.now) + self.run()
 
     def run(self) -> list[Effect]:
+        """Give the consumer whatever it asks for."""
         effects: list[Effect] = []
         while seqs := self.consumer.upcoming(100, self.now):
             there = [self.stream.messages[seq] for seq in seqs if self.stream.index.sid_of(seq) >= 0]
@@ -86,6 +94,7 @@ class World:
         return effects
 
     def pass_time(self, seconds: float) -> list[Effect]:
+        """Let time pass, with every timer at its time."""
         effects: list[Effect] = []
         end = self.now + int(seconds * SECOND)
         while 0 < (due := self.consumer.next_wake_ns) <= end:
@@ -95,6 +104,7 @@ class World:
         return effects + self.run()
 
     def ack(self, seq: int, body: bytes = b"", *, cseq: int = 0, count: int = 1, reply: bytes = b"") -> list[Effect]:
+        """Ack one message, and deliver."""
         cseq = cseq or self.consumer.pending.cseqs.get(seq, 1)
         return self.consumer.acks([Ack(seq, cseq, count, body, reply)], self.now) + self.run()
 
