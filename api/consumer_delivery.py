@@ -10,7 +10,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final, Protocol
 
 from api import consumer_frames
@@ -27,7 +27,7 @@ from conf.limits import (
     CONSUMER_TURN_MESSAGES,
 )
 from consumers.consumer import Consumer
-from consumers.effects import Advisory, Deliver, Reply, Status
+from consumers.effects import Advisory, Deliver, Effect, Reply, Status
 from consumers.engine import ConsumerEngine
 from delta_store.payloads import Payloads
 from delta_store.read_errors import ReadError
@@ -92,17 +92,24 @@ class ConsumerDelivery:
             return
         self.engine.outbox = []
         frames: list[bytes] = []
-        for consumer, effect in outbox:
-            if isinstance(effect, Deliver):
-                frames.append(consumer_frames.delivered(consumer.stream_name, consumer, effect))
-            elif isinstance(effect, Status):
+        for (consumer, is_run), group in groupby(outbox, key=lambda one: (one[0], isinstance(one[1], Deliver))):
+            effects = [effect for _, effect in group]
+            if is_run:
+                run = [effect for effect in effects if isinstance(effect, Deliver)]
+                frames.append(consumer_frames.delivered(consumer.stream_name, consumer, run))
+            else:
+                self._flush_others(consumer, effects, frames)
+        if frames:
+            self._link.send(b"".join(frames))
+
+    def _flush_others(self, consumer: Consumer, effects: list[Effect], frames: list[bytes]) -> None:
+        for effect in effects:
+            if isinstance(effect, Status):
                 frames.append(consumer_frames.status(consumer, effect))
             elif isinstance(effect, Reply):
                 self.group().replies.append(consumer_frames.reply(effect))
             elif isinstance(effect, Advisory):
                 self.advise(effect)
-        if frames:
-            self._link.send(b"".join(frames))
 
     def advise(self, effect: Advisory) -> None:
         """Send an advisory, if anyone listens, when what it tells of is durable."""

@@ -6,7 +6,9 @@ reply.
 """
 
 import json
-from typing import Final
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final, NamedTuple
 
 from api.go_time import format_time
 from consumers.ack_subject import ack_prefix
@@ -19,27 +21,72 @@ ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
 
 
-def delivered(stream: str, consumer: Consumer, effect: Deliver) -> bytes:
-    """The frames of a run of messages."""
+def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver]) -> bytes:
+    """The frames of what one consumer delivers at once: in its order, also where several receivers take turns."""
+    if len(run) == 1:
+        return _joined(stream, consumer, run[0])
+    framed = (zip(one.consumer_seqs, _frames(*_columns(stream, consumer, one)), strict=False) for one in run)
+    return b"".join(frame for _, frame in sorted(chain.from_iterable(framed)))
+
+
+def _joined(stream: str, consumer: Consumer, effect: Deliver) -> bytes:
+    start, end, run = _columns(stream, consumer, effect)
+    first_ones = run.counts.count(1) == len(run.counts) and not any(run.headers)
+    if first_ones and f"{start}{end}{''.join(run.subjects)}".isascii():
+        return _plain(start, end, run)
+    return b"".join(_frames(start, end, run))
+
+
+def _columns(stream: str, consumer: Consumer, effect: Deliver) -> "tuple[str, str, _Columns]":
+    """What stands in front of the numbers of each frame's reply and behind its subject, and the columns."""
     config, messages = consumer.config, effect.messages
-    prefix = ack_prefix(stream, config.name).decode()
-    start = f"{effect.subject.decode()} {'+ ' if effect.queue else ''}{prefix}"
+    start = f"{effect.subject.decode()} {'+ ' if effect.queue else ''}{ack_prefix(stream, config.name).decode()}"
     end = f" {effect.queue.decode()}" if effect.queue else ""
     if config.headers_only or effect.pin_id:
         messages = [_changed(one, headers_only=config.headers_only, pin_id=effect.pin_id) for one in messages]
-    subjects, seqs, times, blocks, payloads = MessageRun.of(messages).columns
-    columns = (subjects, seqs, times, blocks, payloads, effect.counts, effect.consumer_seqs, effect.pendings)
-    return b"".join(
-        [
-            f"HMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(headers)} "
-            f"{len(headers) + len(data)}\r\n".encode() + headers + data + b"\r\n"
-            if headers
-            else f"LMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n".encode()
-            + data
-            + b"\r\n"
-            for subject, seq, ts_ns, headers, data, number, cseq, pending in zip(*columns, strict=False)
-        ]
-    )
+    columns = MessageRun.of(messages).columns
+    return start, end, _Columns(*columns, effect.counts, effect.consumer_seqs, effect.pendings)
+
+
+def _frames(start: str, end: str, run: "_Columns") -> list[bytes]:
+    return [
+        f"HMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(headers)} "
+        f"{len(headers) + len(data)}\r\n".encode()
+        + headers
+        + data
+        + b"\r\n"
+        if headers
+        else f"LMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n".encode()
+        + data
+        + b"\r\n"
+        for subject, seq, ts_ns, headers, data, number, cseq, pending in zip(*run, strict=False)
+    ]
+
+
+class _Columns(NamedTuple):
+    """What frames are made of, column by column."""
+
+    subjects: Sequence[str]
+    seqs: Sequence[int]
+    times: Sequence[int]
+    headers: Sequence[bytes | None]
+    payloads: Sequence[bytes]
+    counts: Sequence[int]
+    consumer_seqs: Sequence[int]
+    pendings: Sequence[int]
+
+
+def _plain(start: str, end: str, run: _Columns) -> bytes:
+    """First deliveries without headers, of ASCII subjects: almost all there are.
+
+    Each byte of a payload is one character of Latin-1, so one text is built and encoded once.
+    """
+    columns = (run.subjects, run.seqs, run.times, run.payloads, run.consumer_seqs, run.pendings)
+    texts = [
+        f"LMSG {start}1.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n{data.decode('latin-1')}"
+        for subject, seq, ts_ns, data, cseq, pending in zip(*columns, strict=False)
+    ]
+    return "\r\n".join([*texts, ""]).encode("latin-1")
 
 
 def status(consumer: Consumer, effect: Status) -> bytes:
