@@ -56,6 +56,7 @@ class PullSide:
         if len(self.waiting) >= room:
             return effects if spec.idle_heartbeat else [*effects, Status(reply, 409, "Exceeded MaxWaiting")]
         request = WaitingRequest(reply, spec, now_ns=now_ns)
+        request.heard = self._interested(reply)
         self.waiting.add(request)
         self.no_waits += request.no_wait
         self.used_ns = now_ns
@@ -250,7 +251,10 @@ class PullSide:
             request.beat_ns = now_ns + request.heartbeat
 
     def _wanted(self, request: WaitingRequest, now_ns: int) -> bool:
-        return now_ns - request.received_ns < INTEREST_GRACE_NS or self._interested(request.reply)
+        if self._interested(request.reply):
+            request.heard = True
+            return True
+        return not request.heard and now_ns - request.received_ns < INTEREST_GRACE_NS
 
     def _expect(self, request: WaitingRequest) -> None:
         for due_ns in (request.expires_ns, request.beat_ns):

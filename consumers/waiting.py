@@ -13,7 +13,7 @@ class WaitingRequest:
     """One request for messages."""
 
     __slots__ = (
-        "beat_ns", "bytes_left", "expires_ns", "group", "has_group", "heartbeat", "id", "left", "limited",
+        "beat_ns", "bytes_left", "expires_ns", "group", "has_group", "heard", "heartbeat", "id", "left", "limited",
         "min_ack_pending", "min_pending", "no_wait", "priority", "received_ns", "reply", "served",
     )  # fmt: skip
 
@@ -28,6 +28,8 @@ class WaitingRequest:
         self.beat_ns = now_ns + spec.idle_heartbeat if spec.idle_heartbeat > 0 else 0
         self.no_wait = spec.no_wait
         self.received_ns = now_ns
+        self.heard = False
+        """Whether somebody is known to have listened: nobody listening then means that they left."""
         self.has_group = spec.is_json
         self.group = spec.group
         self.id = spec.id
