@@ -115,7 +115,7 @@ def unpin(call: ApiCall) -> Result:
     consumer = _known(call, state)
     if group not in consumer.config.priority_groups:
         raise api_errors.CONSUMER_GROUP_UNKNOWN.error
-    call.directory.unpin(state, consumer.name, group, now_ns=call.now_ns, rows=call.rows)
+    call.directory.unpin(state, consumer.name, group, now_ns=call.now_ns)
     return {}
 
 
@@ -200,7 +200,7 @@ def _known(call: ApiCall, state: StreamState) -> Consumer:
 
 def _info(call: ApiCall, state: StreamState, consumer: Consumer, *, dynamic: bool = True) -> dict[str, Any]:
     """What a consumer is, told when it is durable."""
-    call.directory.show(state, consumer.name, now_ns=call.now_ns, rows=call.rows)
+    call.directory.show(state, consumer.name, now_ns=call.now_ns)
     return consumer_info(consumer, now_ns=call.now_ns, dynamic=dynamic)
 
 

@@ -52,11 +52,11 @@ class Consumers(Protocol):
         """
         ...
 
-    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int, rows: RowColumns) -> None:
+    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
         """Let another client of a priority group be pinned."""
         ...
 
-    def show(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
+    def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
         """Make what an info is about to say of a consumer durable before the info leaves."""
         ...
 

@@ -142,12 +142,12 @@ class ConsumerEngine:
         self._after(consumer, [])
         return reached
 
-    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int, rows: RowColumns) -> None:
+    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
         """Let another client of a priority group be pinned."""
         _, consumer = self._known(state, name)
         self._after(consumer, consumer.unpin(group, now_ns))
 
-    def show(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
+    def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
         """Make what an info is about to say part of the group that gathers."""
         _, consumer = self._known(state, name)
         self._after(consumer, consumer.stored(now_ns))
@@ -222,7 +222,10 @@ class ConsumerEngine:
                     self._remove(home, consumer, now_ns=now_ns)
                 del self.streams[name]
         for state in live.values():
-            self._home_of(state)
+            home = self._home_of(state)
+            if home.retention_changed() and home.drop_all_unwanted():
+                for consumer in home.by_name.values():
+                    self._after(consumer, consumer.stored(now_ns))
 
     def stored(self) -> None:
         """Messages were added (not yet durable): drop those of interest streams that nobody wants."""

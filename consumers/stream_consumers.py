@@ -21,7 +21,7 @@ class StreamConsumers:
     Implements :class:`consumers.stream_view.StreamView`.
     """
 
-    __slots__ = ("attentive", "by_name", "checked_seq", "consumed", "durable_seq", "state")
+    __slots__ = ("_retained_by", "attentive", "by_name", "checked_seq", "consumed", "durable_seq", "state")
 
     def __init__(self, state: StreamState, *, durable_seq: int) -> None:
         self.state = state
@@ -32,6 +32,7 @@ class StreamConsumers:
         """Those that wait for the next message."""
         self.consumed: list[int] = []
         """Sequences that left because nobody needs them, and that no row records yet."""
+        self._retained_by = state.config.retention
         self.checked_seq = state.index.last_seq
         """Up to here every message of an interest stream had somebody who wanted it when it came."""
 
@@ -55,6 +56,11 @@ class StreamConsumers:
     def retention(self) -> str:
         """``limits``, ``interest`` or ``workqueue``."""
         return self.state.config.retention
+
+    def retention_changed(self) -> bool:
+        """Whether the stream has another retention than when this was last asked."""
+        before, self._retained_by = self._retained_by, self.state.config.retention
+        return before != self._retained_by
 
     def content_size(self, seq: int) -> int:
         """Bytes of headers and payload, as good as the index knows them."""
