@@ -127,9 +127,10 @@ class Wire:
         self._listeners[sid] = lambda _: None
         self._writer.write(f"UNSUB {sid}\r\n".encode())
 
-    def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
+    def publish(self, subject: str, payload: bytes = b"", *, reply: str = "", header: bytes = b"") -> None:
         """Publish, with a reply subject of the caller's choice or none."""
-        self._writer.write(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
+        verb, sizes = ("HPUB", f"{len(header)} {len(header) + len(payload)}") if header else ("PUB", f"{len(payload)}")
+        self._writer.write(f"{verb} {subject} {reply} {sizes}\r\n".encode() + header + payload + b"\r\n")
 
     def send(self, subject: str, payload: bytes = b"", *, header: bytes = b"", expect_reply: bool = True) -> str:
         """Publish; gives the inbox that replies will come to (empty when none is asked for)."""

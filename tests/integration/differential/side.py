@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from tests.integration.differential.transcript import Transcript
+from tests.integration.differential.transcript import Step, Transcript
 from tests.wire import REPLY_SECONDS, SILENCE_SECONDS, Delivered, Headers, Reply, Wire, header_block
 
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
@@ -33,7 +33,7 @@ class Side:
     """One server under comparison."""
 
     def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+        self.wire = self._wire = wire
         self.transcript = Transcript()
         self._labels: dict[str, int] = {}
 
@@ -130,6 +130,10 @@ class Side:
             seconds = 2 * SILENCE_SECONDS
         self.transcript.add(self._label(label or f"batch {stream} {_text(body)}"), replies)
         return replies
+
+    def note(self, label: str, seen: list[dict[str, Any]]) -> None:
+        """Record a step whose answers are plain data already."""
+        self.transcript.steps.append(Step(self._label(label), seen))
 
     async def pause(self, seconds: float) -> None:
         """Let real time pass, for limits that depend on it."""

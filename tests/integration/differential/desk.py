@@ -1,0 +1,200 @@
+"""Consumers as their clients see them: every delivery, status and advisory on the wire, step by step.
+
+A :class:`Desk` works for a scenario. Each step does one thing, waits until nothing more comes, and records what came at
+each receiver, in order, together with what CONSUMER.INFO says of every consumer that the scenario made. Receivers are
+told apart by the subject that they subscribed to; between two of them there is no order, within one there is.
+"""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+from tests.integration.differential.side import Body, Side
+from tests.integration.differential.transcript import normal_json, time_placeholder
+from tests.wire import Delivered, Headers, header_block
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+QUIET_SECONDS = 0.1
+QUIET_SECONDS_MAX = 5.0
+_ACK = re.compile(r"(\$JS\.ACK\.[^.]+\.[^.]+\.\d+\.\d+\.\d+\.)(\d{19})(\.\d+)")
+_FLOW = re.compile(r"(\$JS\.FC\.[^.]+\.[^.]+\.)[A-Za-z0-9]+")
+_ID = re.compile(r"[A-Za-z0-9]{22}")
+_EVENTS = ("$JS.EVENT.ADVISORY.CONSUMER.>", "$JS.EVENT.METRIC.>")
+_DURATIONS = frozenset({"pause_remaining", "ack_time"})
+_MORE_TIMES = frozenset({"timestamp", "last_active", "pinned_ts", "pause_until", "opt_start_time"})
+_IDS = frozenset({"id", "pinned_client_id", "pinned_id"})
+
+
+def normal_info(value: Any, key: str = "") -> Any:
+    """JSON of consumers and of advisories, with times, durations and ids replaced where they are well-formed."""
+    if isinstance(value, dict):
+        return {name: normal_info(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [normal_info(item, key) for item in value]
+    if key in _DURATIONS and isinstance(value, int) and value > 0:
+        return "<duration>"
+    if isinstance(value, str):
+        if key in _MORE_TIMES:
+            return time_placeholder(value)
+        if key in _IDS and _ID.fullmatch(value):
+            return "<id>"
+    return normal_json(value, key)
+
+
+def normal_subject(subject: str) -> str:
+    """An ack subject without its time, a flow control subject without its token; any other as it is."""
+    return _FLOW.sub(r"\1<token>", _ACK.sub(r"\1<time>\3", subject))
+
+
+def normal_delivery(message: Delivered) -> dict[str, Any]:
+    """One message as plain data: its header block stays text, but for pins, times and tokens in it."""
+    lines = message.header.decode("latin-1").split("\r\n")
+    for place, line in enumerate(lines):
+        name, _, value = line.partition(": ")
+        if name == "Nats-Time-Stamp":
+            lines[place] = f"{name}: {time_placeholder(value)}"
+        elif name == "Nats-Pin-Id":
+            lines[place] = f"{name}: {_ID.sub('<id>', value)}"
+        elif name == "Nats-Consumer-Stalled":
+            lines[place] = f"{name}: {normal_subject(value)}"
+    seen: dict[str, Any] = {"subject": message.subject, "reply": normal_subject(message.reply)}
+    if message.header:
+        seen["header"] = "\r\n".join(lines)
+    payload = message.payload.decode("latin-1")
+    if message.subject.startswith("$JS.EVENT."):
+        seen["json"] = normal_info(json.loads(payload))
+    else:
+        seen["payload"] = payload if len(payload) < 100 else f"{payload[:20]}… of {len(payload)}"
+    return seen
+
+
+class Desk:
+    """The consumers of one stream and all who receive from them."""
+
+    def __init__(self, side: Side, *, stream: str = "S") -> None:
+        self.side = side
+        self.stream = stream
+        self._events: dict[str, list[dict[str, Any]]] = {}
+        self._count = 0
+        self._names: list[str] = []
+        self._sids: dict[str, str] = {}
+        self._replies: dict[tuple[str, int], str] = {}
+        self._flow = ""
+        self._pin = ""
+        for subject in _EVENTS:
+            self.listen(subject)
+
+    async def open(self, messages: int = 0, **config: Any) -> "Desk":
+        """Create the stream ``S`` on ``s.>`` and store messages on ``s.0``, ``s.1`` and ``s.2`` in turn."""
+        subjects = config.pop("subjects", ["s.>"])
+        await self.side.create(self.stream, subjects=subjects, **config)
+        for number in range(messages):
+            await self.side.wire.ask(f"s.{number % 3}", f"m{number + 1}".encode())
+        return self
+
+    def listen(self, subject: str, *, queue: str = "") -> None:
+        """Subscribe, unless that is done already; the subject is the receiver's name."""
+        if subject not in self._sids:
+            self._sids[subject] = self.side.wire.listen(subject, lambda one: self._came(subject, one), queue=queue)
+
+    def leave(self, subject: str) -> None:
+        """End a subscription."""
+        self.side.wire.unlisten(self._sids.pop(subject))
+
+    def _came(self, receiver: str, message: Delivered) -> None:
+        self._count += 1
+        if message.reply.startswith("$JS.ACK."):
+            tokens = message.reply.split(".")
+            self._replies[tokens[3], int(tokens[5])] = message.reply
+        elif message.reply.startswith("$JS.FC."):
+            self._flow = message.reply
+        for line in message.header.decode("latin-1").split("\r\n"):
+            if line.startswith("Nats-Pin-Id: "):
+                self._pin = line.partition(": ")[2]
+        self._events.setdefault(receiver, []).append(normal_delivery(message))
+
+    async def make(self, name: str = "C", *, deaf: bool = False, **config: Any) -> None:
+        """Create or update a consumer; its deliver subject is listened to first, unless ``deaf``."""
+        if "deliver_subject" in config and not deaf:
+            self.listen(config["deliver_subject"], queue=config.get("deliver_group", ""))
+        if name not in self._names:
+            self._names.append(name)
+        body = {"stream_name": self.stream, "config": {"name": name, "ack_policy": "explicit", **config}}
+        shown = {key: value for key, value in config.items() if not key.endswith(("_time", "_until"))}
+        await self.api(f"CONSUMER.CREATE.{self.stream}.{name}", body, label=f"make {name} {json.dumps(shown)}")
+
+    async def api(self, verb: str, body: Body = None, *, label: str = "") -> None:
+        """Ask the API as a step: the answer, and what else came of it."""
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
+        answer = await self.side.wire.ask(f"$JS.API.{verb}", data)
+        assert answer is not None, verb
+        shown = normal_info(json.loads(answer.payload)) if answer.payload else answer.status
+        await self._settle(label or f"{verb} {data.decode()}", shown)
+
+    async def pull(self, body: Body = None, *, to: str = "a", name: str = "C", header: Headers = ()) -> None:
+        """Ask a consumer for messages; ``to`` is the receiver."""
+        text = body if isinstance(body, str) else json.dumps(body) if body is not None else ""
+        self.ask(text, to=to, name=name, header=header)
+        await self._settle(f"pull {name} to {to}: {text[:60]}{' with headers' if header else ''}")
+
+    def ask(self, text: str, *, to: str = "a", name: str = "C", header: Headers = ()) -> None:
+        """A request for messages without a step of its own."""
+        if not any(held.endswith(".*") and to.startswith(held[:-1]) for held in self._sids):
+            self.listen(to)
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}"
+        self.side.wire.publish(subject, text.replace("<pin>", self._pin).encode(), reply=to, header=_block(header))
+
+    async def ack(self, seq: int, body: str = "", *, to: str = "", name: str = "C") -> None:
+        """Answer a delivery (the newest one of that sequence); ``to`` is who gets the double ack's answer."""
+        if to:
+            self.listen(to)
+        subject = self._replies.get((name, seq), f"$JS.ACK.{self.stream}.{name}.1.{seq}.{seq}.1.1")
+        self.side.wire.publish(subject, body.encode(), reply=to)
+        await self._settle(f"ack {name} {seq} {body}{f' answer to {to}' if to else ''}")
+
+    async def flow(self, label: str = "answer the flow control", header: Headers = ()) -> None:
+        """Answer the last flow control request."""
+        self.side.wire.publish(self._flow, b"", header=_block(header))
+        await self._settle(label)
+
+    async def publish(self, subject: str = "s.1", data: str = "x", *, header: Headers = ()) -> None:
+        """Store a message."""
+        await self.side.wire.ask(subject, data.encode(), header=_block(header))
+        await self._settle(f"publish {subject} {data[:20]} {len(data)}{' with headers' if header else ''}")
+
+    async def wait(self, seconds: float, label: str = "") -> None:
+        """Let time pass."""
+        await asyncio.sleep(seconds)
+        await self._settle(label or f"wait {seconds} s")
+
+    async def stop_listening(self, subject: str) -> None:
+        """End a subscription as a step."""
+        self.leave(subject)
+        await self._settle(f"nobody listens on {subject}")
+
+    async def start_listening(self, subject: str, *, queue: str = "") -> None:
+        """Begin a subscription as a step."""
+        self.listen(subject, queue=queue)
+        await self._settle(f"somebody listens on {subject} {queue}")
+
+    async def _settle(self, label: str, answer: Any = None) -> None:
+        """Wait until nothing more comes, then record the step."""
+        seen, spent = -1, 0.0
+        while seen != self._count and spent < QUIET_SECONDS_MAX:
+            seen = self._count
+            await asyncio.sleep(QUIET_SECONDS)
+            spent += QUIET_SECONDS
+        events, self._events = self._events, {}
+        step: dict[str, Any] = {"events": dict(sorted(events.items()))}
+        if answer is not None:
+            step["answer"] = answer
+        for name in self._names:
+            reply = await self.side.wire.ask(f"$JS.API.CONSUMER.INFO.{self.stream}.{name}")
+            step[f"info of {name}"] = normal_info(json.loads(reply.payload)) if reply and reply.payload else "none"
+        self.side.note(label, [step])
+
+
+def _block(header: Headers) -> bytes:
+    return header_block(header) if header else b""
