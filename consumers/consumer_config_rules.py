@@ -64,12 +64,17 @@ def with_required_level(config: ConsumerConfig) -> ConsumerConfig:
     return replace(config, metadata=kept | {REQUIRED_LEVEL_KEY: required_level(config)})
 
 
+_EARLIEST_NS = -(2**63)
+"""What a time before 1678 is read as: it can only have been Go's zero time, which is none."""
+
+
 def required_level(config: ConsumerConfig) -> str:
     """The API level that a server must have to serve the consumer."""
     if config.ack_policy == "flow_control":
         return "4"
     priority = config.priority_policy != "none" or config.priority_timeout or config.priority_groups
-    return "1" if priority or config.pause_until else "0"
+    paused = config.pause_until and config.pause_until > _EARLIEST_NS
+    return "1" if priority or paused else "0"
 
 
 def with_defaults(config: ConsumerConfig, stream: StreamConfig, *, pedantic: bool = False) -> ConsumerConfig:
