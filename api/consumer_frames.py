@@ -17,6 +17,8 @@ from consumers.effects import Advisory, Deliver, Reply, Status
 from delta_store.stored_message import MessageRun, StoredMessage
 from ingest.leaf_protocol import encode_message
 
+_SMALL_BYTES: Final = 1024
+"""Mean payload up to which building one text pays, although it copies each byte twice more."""
 ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
 
@@ -31,7 +33,8 @@ def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver]) -> bytes:
 
 def _joined(stream: str, consumer: Consumer, effect: Deliver) -> bytes:
     start, end, run = _columns(stream, consumer, effect)
-    first_ones = run.counts.count(1) == len(run.counts) and not any(run.headers)
+    small = sum(map(len, run.payloads)) < _SMALL_BYTES * len(run.seqs)
+    first_ones = small and run.counts.count(1) == len(run.counts) and not any(run.headers)
     if first_ones and f"{start}{end}{''.join(run.subjects)}".isascii():
         return _plain(start, end, run)
     return b"".join(_frames(start, end, run))
@@ -49,18 +52,15 @@ def _columns(stream: str, consumer: Consumer, effect: Deliver) -> "tuple[str, st
 
 
 def _frames(start: str, end: str, run: "_Columns") -> list[bytes]:
-    return [
-        f"HMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(headers)} "
-        f"{len(headers) + len(data)}\r\n".encode()
-        + headers
-        + data
-        + b"\r\n"
-        if headers
-        else f"LMSG {start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n".encode()
-        + data
-        + b"\r\n"
-        for subject, seq, ts_ns, headers, data, number, cseq, pending in zip(*run, strict=False)
-    ]
+    frames = []
+    for subject, seq, ts_ns, headers, data, number, cseq, pending in zip(*run, strict=False):
+        place = f"{start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end}"
+        if headers:
+            line = f"HMSG {place} {len(headers)} {len(headers) + len(data)}\r\n".encode()
+            frames.append(b"".join((line, headers, data, b"\r\n")))
+        else:
+            frames.append(b"".join((f"LMSG {place} {len(data)}\r\n".encode(), data, b"\r\n")))
+    return frames
 
 
 class _Columns(NamedTuple):
