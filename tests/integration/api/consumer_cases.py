@@ -503,7 +503,12 @@ def _with_prefix(value: Any, prefix: str) -> Any:
     return [_with_prefix(item, prefix) for item in value] if isinstance(value, list) else value
 
 
-CASES: dict[str, list[Step]] = {
-    (name if len(name) <= 150 else f"{name[:150]}… {place}"): steps
-    for place, (name, steps) in enumerate((*_table(), *random_cases(1, 400)))
-}
+def _labelled(cases: Iterator[tuple[str, list[Step]]]) -> dict[str, list[Step]]:
+    return {(name if len(name) <= 80 else f"{name[:80]}… {place}"): steps for place, (name, steps) in enumerate(cases)}
+
+
+TABLE = _labelled(_table())
+"""Requests written down, by what they are about."""
+
+CASES = TABLE | _labelled(random_cases(1, 400))
+"""These and random ones."""

@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.differential import (
     scenarios_batches,
+    scenarios_consumers,
     scenarios_direct,
     scenarios_features,
     scenarios_messages,
@@ -26,6 +27,7 @@ SCENARIO_MODULES = (
     scenarios_direct,
     scenarios_features,
     scenarios_batches,
+    scenarios_consumers,
 )
 STEPS_LEAST = 150
 _steps_seen: dict[str, int] = {}

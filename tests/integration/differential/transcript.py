@@ -14,7 +14,8 @@ from tests.wire import Reply
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?Z")
-_TIME_KEYS = frozenset({"created", "ts", "first_ts", "last_ts", "time"})
+_TIME_KEYS = frozenset({"created", "ts", "first_ts", "last_ts", "time", "last_active", "pinned_ts"})
+_GENERATED = re.compile(r"[0-9A-Za-z]{8}")
 _PUB_ACK = re.compile(rb'\{("error"|"stream")')
 
 
@@ -26,22 +27,29 @@ def time_placeholder(value: str) -> str:
 def normal_json(value: Any, key: str = "") -> Any:
     """The JSON value with times, server names and the server's version replaced."""
     if isinstance(value, dict):
+        if "stream_name" in value and "name" not in value.get("config", value) and _GENERATED.fullmatch(value["name"]):
+            value = value | {"name": "<generated>"}
         return {name: normal_json(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [normal_json(item, key) for item in value]
-    if isinstance(value, str):
-        if key in _TIME_KEYS:
-            return time_placeholder(value)
-        if key == "leader":
-            return "<server>"
-        if key == "_nats.ver":
-            return "<version>"
-    return value
+    return _normal_text(value, key) if isinstance(value, str) else "<duration>" if key == "pause_remaining" else value
+
+
+def _normal_text(value: str, key: str) -> str:
+    if key in _TIME_KEYS:
+        return time_placeholder(value)
+    return {"leader": "<server>", "_nats.ver": "<version>"}.get(key, value)
 
 
 def normal_headers(reply: Reply) -> list[str]:
-    """Header lines in order, with time stamps replaced."""
-    return [f"{key}: {time_placeholder(value) if key == 'Nats-Time-Stamp' else value}" for key, value in reply.headers]
+    """Header lines in order, with time stamps and the identities of streams replaced."""
+    return [f"{key}: {_normal_header(key, value)}" for key, value in reply.headers]
+
+
+def _normal_header(key: str, value: str) -> str:
+    if key == "Nats-Stream-Identity" and _GENERATED.fullmatch(value):
+        return "<identity>"
+    return time_placeholder(value) if key == "Nats-Time-Stamp" else value
 
 
 def normal_reply(reply: Reply) -> dict[str, Any]:
