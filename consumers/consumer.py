@@ -32,7 +32,7 @@ class Consumer(ConsumerCore):
             assert self._pull is not None
             spec = parse_pull(request.body)
             check_limits(spec, self.config)
-            left = self._position.num_pending + self.pending.queued if spec.no_wait else 0
+            left = self._position.num_pending + len(self.pending.queue) if spec.no_wait else 0
             effects = self._pull.add(request.reply, spec, left=left, beat=self._last, now_ns=now_ns)
         except BadPull as refused:
             return [Status(request.reply, refused.code, refused.text)]

@@ -1,6 +1,5 @@
 """The parts of a consumer and what they have in common; the events are in :mod:`consumers.consumer`."""
 
-import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -189,11 +188,11 @@ class ConsumerCore:
         else:
             assert self._pull is not None
             overflow = self.config.priority_policy == "overflow"
-            left = self._position.num_pending + bool(self.pending.queue) if overflow else 0
+            left = self._position.num_pending + bool(self.pending.queue.waiting) if overflow else 0
             room = self._pull.room(limit, now_ns, left=left, ack_pending=len(self.pending.cseqs))
         if room <= 0:
             return [], []
-        again = list(islice(self.pending.queue, room))
+        again = list(islice(self.pending.queue.waiting, room))
         room -= len(again)
         if self.config.ack_policy != "none" and self.config.max_ack_pending > 0:
             room = min(room, self.config.max_ack_pending - len(self.pending.cseqs))
@@ -202,14 +201,14 @@ class ConsumerCore:
 
     def _settle(self, effects: list[Effect], now_ns: int) -> list[Effect]:
         """Draw the conclusions of an event: give up what is spent, send off who may not wait, set the pace."""
-        if self.pending.has_spent and self._taken() and not self._paused(now_ns):
+        if self.pending.queue.spent and self._taken() and not self._paused(now_ns):
             effects += self._given_up(self.pending.give_up())
         if self._pace.limits and self._taken():
             again, fresh = self._next(1, now_ns)
             self._pace.expect(again or fresh, self._position, now_ns)
         if self._pull is not None and self._pull.no_waits:
             again, fresh = self._next(1, now_ns)
-            stalled = self._full() and not self._paused(now_ns) and not self.pending.queue
+            stalled = self._full() and not self._paused(now_ns) and not self.pending.queue.waiting
             if not again and not fresh and not stalled:
                 effects += self._pull.look(now_ns, beat=self._last, at_end=True)
         return effects
@@ -278,12 +277,6 @@ class ConsumerCore:
         until = utc_text(until_ns) if self._pause_due else ""
         return [consumer_advisories.paused(self.stream_name, self.name, until=until)]
 
-    def is_sampled(self, seq: int) -> bool:
-        """Whether an ack of this sequence is measured: always the same ones, spread evenly."""
-        text = self.config.sample_freq.removesuffix("%")
-        freq = int(text) if text.isdigit() and len(text) < 9 else 0
-        return freq >= 100 or (freq > 0 and zlib.crc32(seq.to_bytes(8, "little")) % 100 < freq)
-
     def _unused(self, now_ns: int) -> bool:
         """Whether nobody has used it for too long; else when to ask again is noted."""
         threshold = self._idle_ns
@@ -298,7 +291,7 @@ class ConsumerCore:
 
     def _run(self, messages: Sequence[StoredMessage], missing: Collection[int]) -> DeliveryRun:
         """What of the messages may be delivered now."""
-        seqs, queue = sequences(messages), self.pending.queue
+        seqs, queue = sequences(messages), self.pending.queue.waiting
         again = 0
         while again < len(seqs) and seqs[again] in queue:
             again += 1

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from consumers.consumer_config import ConsumerConfig
+from consumers.redelivery_queue import RedeliveryQueue
 
 SLACK_NS: Final = 1_000_000
 """How much later than due the pending ones are looked at, so that a burst is one look (nats-server's ackWaitDelay)."""
@@ -26,8 +27,8 @@ class Pending:
     """The pending deliveries of one consumer."""
 
     __slots__ = (
-        "_backoff", "_floor", "_holes", "_max_deliver", "_spent", "_stuck", "_wait_ns", "counts", "cseqs",
-        "delivered", "due_ns", "queue", "reached", "sent",
+        "_backoff", "_floor", "_holes", "_stuck", "_wait_ns", "counts", "cseqs", "delivered", "due_ns", "queue",
+        "reached", "sent",
     )  # fmt: skip
 
     def __init__(self, config: ConsumerConfig) -> None:
@@ -37,13 +38,11 @@ class Pending:
         """Stream sequence: when its wait for the ack began, ns."""
         self.counts: dict[int, int] = {}
         """Stream sequence: how often it was delivered again; kept when it may not be delivered any more."""
-        self.queue: dict[int, None] = {}
-        """To be delivered again, in order."""
+        self.queue = RedeliveryQueue(self.counts)
         self.delivered = (0, 0)
         """Consumer and stream sequence of the last delivery."""
         self.due_ns = 0
         """When :meth:`expire` is due, 0 for never."""
-        self._spent: dict[int, None] = {}
         self._floor = (0, 0)
         self.reached = (0, 0)
         """What :meth:`ack_through` was last told."""
@@ -56,12 +55,13 @@ class Pending:
         """Take the waits and limits of a (new) configuration."""
         self._wait_ns = config.ack_wait if config.ack_policy in {"explicit", "all"} else 0
         self._backoff = config.backoff if self._wait_ns else ()
-        self._max_deliver = max(0, config.max_deliver)
+        self.queue.max_deliver = max(0, config.max_deliver)
 
     def start(self, delivered: tuple[int, int], floor: tuple[int, int]) -> None:
         """Forget everything and begin behind these (consumer and stream sequence each)."""
-        for held in (self.cseqs, self.sent, self.counts, self.queue, self._spent):
-            held.clear()
+        self.cseqs, self.sent = {}, {}
+        self.counts.clear()
+        self.queue.clear()
         self.delivered, self._floor, self._stuck, self.due_ns, self._holes = delivered, floor, False, 0, 0
         self.reached = floor
 
@@ -84,11 +84,6 @@ class Pending:
                 self._floor = (cseq - 1, seq - 1)
         return self._floor
 
-    @property
-    def queued(self) -> int:
-        """How many wait to be delivered again, or to be given up when their turn comes."""
-        return len(self.queue) + len(self._spent)
-
     def wait_of(self, seq: int) -> int:
         """How long the delivery of a sequence waits for its ack, ns."""
         backoff = self._backoff
@@ -109,7 +104,7 @@ class Pending:
     def add_again(self, seqs: Iterable[int], now_ns: int) -> None:
         """Redeliveries: from the queue back to waiting."""
         for seq in seqs:
-            del self.queue[seq]
+            del self.queue.waiting[seq]
             self.sent[seq] = now_ns
             self.counts[seq] = self.counts.get(seq, 0) + 1
             self._expect(now_ns + self.wait_of(seq))
@@ -121,11 +116,13 @@ class Pending:
         for seq in seqs:
             if cseqs.pop(seq, 0):
                 del sent[seq]
-        if counts or self.queue or self._spent:
+        if counts or self.queue:
             for seq in seqs:
                 counts.pop(seq, 0)
-                self.dequeue(seq)
-        self._shrunk(before - len(cseqs))
+                self.queue.drop(seq)
+        self._holes += before - len(cseqs)
+        if self._holes > len(cseqs) + _HOLES_MIN:
+            self.cseqs, self.sent, self._holes = dict(cseqs), dict(sent), 0
         if before and not cseqs:
             self._floor, self._stuck = max(self._floor, self.delivered), False
 
@@ -148,38 +145,16 @@ class Pending:
         self.sent[seq] = sent_ns
         self._expect(sent_ns + self.wait_of(seq))
 
-    def enqueue(self, seqs: Iterable[int]) -> None:
-        """Have pending deliveries made again as soon as somebody takes them."""
-        for seq in seqs:
-            if self._max_deliver and self.counts.get(seq, 0) + 2 > self._max_deliver:
-                self._spent[seq] = None
-            else:
-                self.queue[seq] = None
-
-    def dequeue(self, seq: int) -> None:
-        """Take a sequence out of the queue."""
-        self.queue.pop(seq, None)
-        self._spent.pop(seq, None)
-
-    def is_queued(self, seq: int) -> bool:
-        """Whether the sequence waits to be delivered again."""
-        return seq in self.queue or seq in self._spent
-
     def give_up(self) -> list[Spent]:
         """Those whose turn came after their last delivery: they are pending no more."""
         spent = []
-        for seq in self._spent:
+        for seq in self.queue.spent:
             deliveries = self.counts.get(seq, 0) + 1
             self.counts[seq] = deliveries
             spent.append(Spent(seq, deliveries))
-        self._spent.clear()
+        self.queue.spent.clear()
         self._drop([one.seq for one in spent])
         return spent
-
-    @property
-    def has_spent(self) -> bool:
-        """Whether :meth:`give_up` has something to tell."""
-        return bool(self._spent)
 
     def expire(self, now_ns: int) -> list[Spent]:
         """Queue whatever waited too long; returns what may not be delivered again."""
@@ -192,9 +167,9 @@ class Pending:
             left = sent_ns + self.wait_of(seq) - now_ns
             if left > 0:
                 upcoming = min(upcoming, left + SLACK_NS)
-            elif not self.is_queued(seq):
+            elif seq not in self.queue:
                 count = self.counts.get(seq, 0)
-                if self._max_deliver and max(count, 1) >= self._max_deliver:
+                if 0 < self.queue.max_deliver <= max(count, 1):
                     spent.append(Spent(seq, count + 1))
                     self.counts[seq] = max(count, 1)
                 else:
@@ -208,8 +183,8 @@ class Pending:
 
     def expire_all(self, now_ns: int) -> list[Spent]:
         """Queue everything that is pending, as if it had waited too long."""
-        fresh = [seq for seq in self.cseqs if not self.is_queued(seq)]
-        limit = self._max_deliver
+        fresh = [seq for seq in self.cseqs if seq not in self.queue]
+        limit = self.queue.max_deliver
         over = [seq for seq in fresh if limit and max(self.counts.get(seq, 0), 1) >= limit]
         spent = [Spent(seq, self.counts.get(seq, 0) + 1) for seq in over]
         self.counts.update((seq, max(self.counts.get(seq, 0), 1)) for seq in over)
@@ -226,23 +201,17 @@ class Pending:
         shift = now_ns - self.sent[expired[0]]
         for seq in expired:
             self.sent[seq] += shift
-        self.enqueue(expired)
+        self.queue.add(expired)
 
     def _drop(self, seqs: list[int]) -> None:
         """Pending no more, but still counted."""
-        before = len(self.cseqs)
         if seqs and not self._stuck and next(iter(self.cseqs), 0) in seqs:
             self._floor, self._stuck = self.floor, True
         for seq in seqs:
             if self.cseqs.pop(seq, 0):
                 del self.sent[seq]
-            self.dequeue(seq)
-        self._shrunk(before - len(self.cseqs))
-
-    def _shrunk(self, gone: int) -> None:
-        self._holes += gone
-        if self._holes > len(self.cseqs) + _HOLES_MIN:
-            self.cseqs, self.sent, self._holes = dict(self.cseqs), dict(self.sent), 0
+                self._holes += 1
+            self.queue.drop(seq)
 
     def _expect(self, due_ns: int) -> None:
         if self._wait_ns and (not self.due_ns or due_ns + SLACK_NS < self.due_ns):

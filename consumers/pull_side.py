@@ -90,13 +90,13 @@ class PullSide:
                 for at, request in enumerate(requests):
                     places = range(place + at, place + rounds * count, count)
                     parts.setdefault(request.reply, []).extend(places)
-                    self._served(self.waiting.serve_head(rounds), now_ns)
+                    self.waiting.serve_head(rounds).beat_later(now_ns)
                 place += rounds * count
                 continue
             fitting = self._fitting(requests[0], run, place) if len(requests) == 1 else 0
             if fitting:
                 parts.setdefault(requests[0].reply, []).extend(range(place, place + fitting))
-                self._served(self.waiting.serve_head(fitting), now_ns)
+                self.waiting.serve_head(fitting).beat_later(now_ns)
                 place += fitting
             chosen = self._next(run, place, now_ns, ack_pending=ack_pending, outs=(ends, effects))
             if ends:
@@ -105,7 +105,7 @@ class PullSide:
             if chosen is None:
                 break
             parts.setdefault(chosen.reply, []).append(place)
-            self._served(chosen, now_ns)
+            chosen.beat_later(now_ns)
             place += 1
             if chosen.left <= 0 and chosen.bytes_left > 0:
                 done = Status(chosen.reply, 409, "Batch Completed", chosen.remainder())
@@ -245,10 +245,6 @@ class PullSide:
     def _timeout(self, request: WaitingRequest) -> Status:
         self.used_ns = max(self.used_ns, request.expires_ns)
         return Status(request.reply, 408, "Request Timeout", request.remainder())
-
-    def _served(self, request: WaitingRequest, now_ns: int) -> None:
-        if request.left > 0 and request.heartbeat > 0:
-            request.beat_ns = now_ns + request.heartbeat
 
     def _wanted(self, request: WaitingRequest, now_ns: int) -> bool:
         if self._interested(request.reply):

@@ -41,6 +41,11 @@ class WaitingRequest:
         """Whether its time is over."""
         return 0 < self.expires_ns <= now_ns
 
+    def beat_later(self, now_ns: int) -> None:
+        """It has got something: the silence that a heartbeat fills begins anew."""
+        if self.left > 0 and self.heartbeat > 0:
+            self.beat_ns = now_ns + self.heartbeat
+
     def remainder(self) -> tuple[tuple[str, str], ...]:
         """The headers that say what it did not get."""
         return ("Nats-Pending-Messages", str(self.left)), ("Nats-Pending-Bytes", str(self.bytes_left))
