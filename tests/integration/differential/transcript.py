@@ -7,6 +7,7 @@ error texts, numbers.
 
 import json
 import re
+from base64 import b64decode
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?Z")
 _TIME_KEYS = frozenset({"created", "ts", "first_ts", "last_ts", "time", "last_active", "pinned_ts"})
 _GENERATED = re.compile(r"[0-9A-Za-z]{8}")
+_SOURCE = re.compile(r"(Nats-Stream-Source: \S+ \d+ [^\r]*) [0-9A-Za-z]{8}(?=\r|$)")
 _PUB_ACK = re.compile(rb'\{("error"|"stream")')
 
 
@@ -32,18 +34,22 @@ def normal_json(value: Any, key: str = "") -> Any:
         return {name: normal_json(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [normal_json(item, key) for item in value]
-    return _normal_text(value, key) if isinstance(value, str) else "<duration>" if key == "pause_remaining" else value
+    if isinstance(value, str):
+        return _normal_text(value, key)
+    return "<duration>" if key == "pause_remaining" or (key == "active" and value >= 0) else value
 
 
 def _normal_text(value: str, key: str) -> str:
     if key in _TIME_KEYS:
         return time_placeholder(value)
+    if key == "hdrs":
+        return _SOURCE.sub(r"\1 <identity>", b64decode(value).decode("latin-1"))
     return {"leader": "<server>", "_nats.ver": "<version>"}.get(key, value)
 
 
 def normal_headers(reply: Reply) -> list[str]:
     """Header lines in order, with time stamps and the identities of streams replaced."""
-    return [f"{key}: {_normal_header(key, value)}" for key, value in reply.headers]
+    return [_SOURCE.sub(r"\1 <identity>", f"{key}: {_normal_header(key, value)}") for key, value in reply.headers]
 
 
 def _normal_header(key: str, value: str) -> str:
