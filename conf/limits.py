@@ -144,3 +144,12 @@ CONSUMER_DESCRIPTION_BYTES_MAX = 4 * KIB
 CONSUMER_METADATA_BYTES_MAX = 128 * KIB
 CONSUMER_WAITING_DEFAULT = 512
 CONSUMER_ACK_PENDING_DEFAULT = 1_000
+
+# --- mirrors and sources: ours ---
+COPY_STEP_MESSAGES = 2_000
+COPY_STEP_BYTES = 4 * MIB
+"""What a mirror or source copies at a time; the next step waits until that is durable."""
+COPY_TURN_MESSAGES = 8_000
+"""Messages that are copied before the event loop gets its turn."""
+COPY_RETRY_SECONDS = 1.0
+"""Longest time until a mirror or source that could not go on looks again."""

@@ -33,8 +33,11 @@ class Kind(StrEnum):
     CONSUMER_STATE = "consumer_state"
     """How far a consumer is: ``subject`` is its name, ``data`` its whole state, so only the newest row counts."""
 
+    SOURCE_STATE = "source_state"
+    """How far the stream has copied its sources: ``data`` says it of all of them, so only the newest row counts."""
 
-CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_STATE))
+
+CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_STATE, Kind.SOURCE_STATE))
 """Rows that change no message of the stream."""
 
 

@@ -48,12 +48,20 @@ class Progress:
     debt: Debt
     windows_ns: dict[str, int]
     """Each stream's ``duplicate_window``."""
+    mirrors: set[str] = field(default_factory=set)
+    """The streams whose sequences may have gaps."""
     guard: MsgIdGuard = field(default_factory=MsgIdGuard)
 
     @property
     def watermarks(self) -> dict[str, Watermark]:
         """How far each stream is settled."""
         return dict(self.note.watermarks)
+
+    def learn(self, told: "Sequence[_Told]") -> None:
+        """Take over what STREAM rows tell, in their order."""
+        self.windows_ns |= {one.stream: one.window_ns for one in told}
+        for one in told:
+            (self.mirrors.add if one.is_mirror else self.mirrors.discard)(one.stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +143,7 @@ class SettleBatch:
         if damaged := sum(one.damaged for one in runs):
             raise DamagedRows(f"{damaged} rows of the journal do not match their checksums")
         if any(one.events for one in runs):
-            progress.windows_ns |= _windows(rows)
+            progress.learn(_told(rows))
         marks = advance(progress.watermarks, (one.run for one in runs))
         kept = self._without_repeats(rows, runs, progress)
         if any(one.superseded for one in runs):
@@ -163,7 +171,8 @@ class SettleBatch:
     def _sift(self, rows: DataFrame, progress: Progress) -> tuple[DataFrame, list[BatchRun]]:
         """The batch's rows that are new, each once, and their runs; nothing may be missing before them."""
         new = rows.transform(above(progress.watermarks)).transform(once)
-        gap = new.transform(gaps_behind(progress.watermarks)).head(1)
+        mirrors = progress.mirrors | {one.stream for one in _told(new) if one.is_mirror}
+        gap = new.transform(gaps_behind(progress.watermarks, mirrors)).head(1)
         if gap:
             raise JournalGap(gap[0]["stream"], gap[0]["seq_before"], gap[0]["seq"])
         return new, _summary(new)
@@ -197,7 +206,8 @@ class SettleBatch:
         debt = Debt(sum(folder.rows for folder in folders))
         debt.note_batch(0, scattered=0, watermarks=note.watermarks)
         debt.note_consumers(sum(one.rows for one in folders if one.subject_partition == CONSUMERS_PARTITION), 0)
-        progress = Progress(note, FolderLayout(partitions), debt, _windows(table.event_rows()))
+        progress = Progress(note, FolderLayout(partitions), debt, {})
+        progress.learn(_told(table.event_rows()))
         longest = max(progress.windows_ns.values(), default=0)
         newest = max((folder.newest_ns for folder in folders), default=0)
         recent = table.rows().where(sf.col("ts_ns") > newest - longest)
@@ -243,8 +253,19 @@ def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
     return as_int64s(found["hash"]), as_int64s(found["ts_ns"])
 
 
-def _windows(rows: DataFrame) -> dict[str, int]:
-    """The newest ``duplicate_window`` that STREAM rows tell of each stream."""
-    told = rows.where(is_kind(Kind.STREAM)).select("stream", position().alias("position"), "data").collect()
-    told.sort(key=lambda row: row["position"])
-    return {row["stream"]: int(json.loads(row["data"])["config"].get("duplicate_window", 0)) for row in told}
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What STREAM rows tell of a stream that settling asks for."""
+
+    stream: str
+    window_ns: int
+    """Its ``duplicate_window``."""
+    is_mirror: bool
+
+
+def _told(rows: DataFrame) -> list[_Told]:
+    """What the STREAM rows tell, in their order."""
+    found = rows.where(is_kind(Kind.STREAM)).select("stream", position().alias("position"), "data").collect()
+    found.sort(key=lambda row: row["position"])
+    configs = [(row["stream"], json.loads(row["data"])["config"]) for row in found]
+    return [_Told(name, int(one.get("duplicate_window", 0)), bool(one.get("mirror"))) for name, one in configs]

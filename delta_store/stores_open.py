@@ -137,7 +137,7 @@ def _newest_states(table: Any) -> Any:
     others: list[int] = []
     columns = (table[name].to_pylist() for name in ("stream_id", "subject", "kind", "seq", "event_no"))
     for place, (stream_id, name, kind, seq, event_no) in enumerate(zip(*columns, strict=True)):
-        if kind == Kind.CONSUMER_STATE:
+        if kind in (Kind.CONSUMER_STATE, Kind.SOURCE_STATE):
             newest[stream_id, name] = max(newest.get((stream_id, name), (0, 0, 0)), (seq, event_no, place))
         else:
             others.append(place)

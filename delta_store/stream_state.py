@@ -23,6 +23,7 @@ from delta_store.segments import Ints
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_index import StreamIndex
 from delta_store.stream_parts import ConsumerLimits
+from delta_store.stream_sources import SourcePosition, read_positions
 from delta_store.subject_transform import SubjectTransform
 
 
@@ -67,6 +68,7 @@ class StreamState:
         "last_msg_id",
         "republishes",
         "singly",
+        "sources",
         "stream_id",
         "transform",
         "ttls",
@@ -80,6 +82,8 @@ class StreamState:
         self.dedup = DedupWindow(config.duplicate_window)
         self.consumers: dict[str, ConsumerRecord] = {}
         """The consumers that the journal holds, by name."""
+        self.sources: dict[str, SourcePosition] = {}
+        """How far each source has been copied."""
         self.event_no = 0
         self.last_msg_id = ""
         """``Nats-Msg-Id`` of the last stored message, empty when it had none."""
@@ -200,7 +204,7 @@ class StreamState:
         self.note_event(row)
 
     def apply_consumer(self, row: Row) -> None:
-        """Replay a CONSUMER, CONSUMER_STATE or CONSUMER_DELETE row."""
+        """Replay a row of CONSUMER_KINDS."""
         self.note_consumer(Kind(row.kind), row.subject, row.data)
         self.note_event(row)
 
@@ -211,6 +215,8 @@ class StreamState:
             self.consumers[name] = ConsumerRecord(data, known.state if known is not None else b"")
         elif kind is Kind.CONSUMER_DELETE:
             self.consumers.pop(name, None)
+        elif kind is Kind.SOURCE_STATE:
+            self.sources = read_positions(data)
         elif known is not None:
             self.consumers[name] = ConsumerRecord(known.config, data)
 

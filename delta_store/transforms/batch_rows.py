@@ -1,6 +1,7 @@
 """What a batch of journal rows holds of each stream, and which of its rows are new."""
 
 import json
+from collections.abc import Collection
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -72,10 +73,10 @@ def is_whole() -> Column:
     return sf.crc32(sf.concat(sf.col("subject").cast("binary"), headers, "data")) == sf.col("crc")
 
 
-def gaps_behind(watermarks: Watermarks) -> Transform:
+def gaps_behind(watermarks: Watermarks, mirrors: Collection[str] = ()) -> Transform:
     """Keep the rows whose predecessor is missing: neither in the batch nor the watermark. None in a healthy batch.
 
-    A stream's first row may stand anywhere (``first_seq``).
+    A stream's first row may stand anywhere (``first_seq``), and ``mirrors`` pass over what their origin had lost.
     The rows are new and single. Columns: stream, seq, and seq_before, the last one that is there.
     """
     marks = {f"{mark.stream_id}": mark.seq for mark in watermarks.values()}
@@ -87,7 +88,8 @@ def gaps_behind(watermarks: Watermarks) -> Transform:
         expected = sf.col("seq_before") + sf.when(is_kind(Kind.MESSAGE), 1).otherwise(0)
         known = rows.select("stream", "seq", "kind", "event_no", before.alias("seq_before"))
         begins = is_kind(Kind.STREAM) & (sf.col("event_no") == 1) & (sf.col("seq_before") == 0)
-        return known.where((sf.col("seq") != expected) & ~begins).drop("event_no")
+        skips = sf.col("stream").isin(sorted(mirrors)) & (sf.col("seq") > sf.col("seq_before"))
+        return known.where((sf.col("seq") != expected) & ~begins & ~skips).drop("event_no")
 
     return rows_behind_gaps
 

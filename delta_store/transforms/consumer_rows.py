@@ -2,7 +2,8 @@
 
 A consumer's state is written whole, again and again, so nearly all of its rows are superseded. What replay needs of a
 consumer is its newest state with the configuration that stood then, its newest configuration, and, while older rows
-may lie before it, its last deletion; it must stay in this order.
+may lie before it, its last deletion; it must stay in this order. How far a stream has copied its sources is recorded
+likewise, as the state of a consumer without a name.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -70,7 +71,7 @@ def _judged(rows: DataFrame) -> DataFrame:
         rows.where(is_consumers())
         .select(*ROW_KEY, "kind", "subject", sf.struct("seq", "event_no").alias("place"))
         .withColumn("deleted", last(is_kind(Kind.CONSUMER_DELETE)))
-        .withColumn("state", last(is_kind(Kind.CONSUMER_STATE) & behind))
+        .withColumn("state", last((is_kind(Kind.CONSUMER_STATE) | is_kind(Kind.SOURCE_STATE)) & behind))
         .withColumn("config", last(config))
         .withColumn("config_then", last(config & (sf.col("place") < sf.col("state"))))
     )

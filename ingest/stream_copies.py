@@ -1,0 +1,241 @@
+"""Mirrors and sources: what becomes durable in one stream is copied into others of the same store.
+
+Each copy takes one step at a time, bounded in messages and bytes, and takes the next one when that is durable. A step
+appends to the group that gathers, like a publish. Messages that memory no longer holds are read in a thread, for one
+copy after the other. Streams of other domains are not copied from.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+
+from conf.clock import Clock
+from conf.limits import COPY_RETRY_SECONDS, COPY_STEP_BYTES, COPY_STEP_MESSAGES, COPY_TURN_MESSAGES
+from delta_store.catalog import Catalog
+from delta_store.payloads import Payloads
+from delta_store.read_errors import ReadError
+from delta_store.read_threads import ReadsBusy, ReadThreads
+from delta_store.records import Kind, RowColumns
+from delta_store.stored_message import MessageRun
+from delta_store.stream_parts import StreamSource
+from delta_store.stream_sources import (
+    Selection,
+    SourcePosition,
+    identity,
+    index_name,
+    mirror_start,
+    positions_data,
+    source_start,
+    sourced_header,
+)
+from delta_store.stream_state import StreamState
+from ingest.copied_messages import CopyStore
+from ingest.group import Group
+
+_Key = tuple[str, int, str]
+_DURABLE_SPARE = 1_000
+"""Streams that are gone of which it is still known how far they were durable."""
+
+
+@dataclass(slots=True, eq=False)
+class _Copy:
+    """One mirror or source."""
+
+    target: StreamState
+    source: StreamSource
+    index: str
+    """Of a source, how its position is called; empty for a mirror."""
+    selection: Selection
+    origin_id: int = 0
+    """The stream that ``next_seq`` is of."""
+    next_seq: int = 0
+    waits: bool = False
+    """Whether the last step is not durable yet, or its messages are being read."""
+
+    @property
+    def key(self) -> _Key:
+        """What tells it from all others."""
+        return self.target.name, self.target.stream_id, f"{self.index}\n{self.source.opt_start_seq}"
+
+
+class StreamCopies:
+    """Copies for all mirrors and sources; belongs to the gateway's event loop."""
+
+    def __init__(self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock) -> None:
+        self.group: Callable[[], Group]
+        """Gives the group that gathers; set by whoever assembles the gateway."""
+        self.changed: Callable[[], None]
+        """Told when the group has new rows; set likewise."""
+        self.stored: Callable[[], None] = lambda: None
+        """Told when streams have new messages."""
+        self._catalog = catalog
+        self._payloads = payloads
+        self._threads = threads
+        self._clock = clock
+        self._copies: dict[_Key, _Copy] = {}
+        self._durable: dict[tuple[str, int], int] = {}
+        self._kick = asyncio.Event()
+        self._reads: deque[tuple[_Copy, StreamState, list[int]]] = deque()
+        self._stopped = False
+
+    def restore(self) -> None:
+        """Begin: all that the catalog holds is durable."""
+        for state in self._catalog.streams.values():
+            self._durable[state.name, state.stream_id] = state.index.last_seq
+        self.sync()
+
+    def sync(self) -> None:
+        """Follow the catalog: streams may have been created, changed or deleted."""
+        streams = self._catalog.streams
+        if len(self._durable) > 2 * len(streams) + _DURABLE_SPARE:
+            live = {(state.name, state.stream_id) for state in streams.values()}
+            self._durable = {key: seq for key, seq in self._durable.items() if key in live}
+        known, self._copies = self._copies, {}
+        for state in streams.values():
+            if state.config.mirror is None and not state.config.sources:
+                continue
+            for copy in _copies_of(state):
+                kept = known.get(copy.key)
+                self._copies[copy.key] = kept if kept is not None and kept.target is state else copy
+        self._kick.set()
+
+    def released(self, rows: RowColumns) -> None:
+        """These rows are durable: take the next steps."""
+        reached = _reached(rows)
+        self._durable |= reached
+        if not self._copies:
+            return
+        reading = {copy for copy, _, _ in self._reads}
+        for copy in self._copies.values():
+            if copy.waits and copy not in reading and (copy.target.name, copy.target.stream_id) in reached:
+                copy.waits = False
+        self._advance()
+
+    def stop(self) -> None:
+        """Take no more steps."""
+        self._stopped = True
+
+    async def run(self) -> None:
+        """Do what :meth:`released` left to do, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(COPY_RETRY_SECONDS):
+                    await self._kick.wait()
+            self._kick.clear()
+            self._advance()
+            while self._reads:
+                await self._read(*self._reads[0])
+                self._reads.popleft()
+                self._advance()
+            await asyncio.sleep(0)
+
+    def _advance(self) -> None:
+        """A step of each copy that may take one."""
+        left = COPY_TURN_MESSAGES
+        for copy in self._copies.values():
+            if self._stopped or copy.waits:
+                continue
+            if left <= 0:
+                self._kick.set()
+                return
+            left -= self._step(copy)
+
+    def _step(self, copy: _Copy) -> int:
+        """Copy the next messages if they are in memory, or ask for them; returns how many were copied."""
+        origin = self._catalog.streams.get(copy.source.name)
+        if origin is None or copy.source.external is not None:
+            return 0
+        durable = self._durable.get((origin.name, origin.stream_id), -1)
+        if durable < 0:
+            return 0
+        if copy.origin_id != origin.stream_id:
+            copy.origin_id, copy.next_seq = origin.stream_id, _start(copy, origin)
+        if copy.next_seq > durable:
+            return 0
+        mean = origin.index.bytes // max(1, origin.index.msgs)
+        limit = max(1, min(COPY_STEP_MESSAGES, COPY_STEP_BYTES // max(1, mean)))
+        seqs = copy.selection.sequences(origin.index, copy.next_seq, up_to=durable, limit=limit)
+        if not seqs:
+            copy.next_seq = durable + 1
+            return 0
+        run = self._payloads.span_now(origin.name, origin.stream_id, seqs)
+        if not len(run):
+            copy.waits = True
+            self._reads.append((copy, origin, seqs))
+            self._kick.set()
+            return 0
+        return self._store(copy, origin, MessageRun.of(run))
+
+    async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
+        """Copy messages out of files; what can't be read now is tried again later."""
+        found = None
+        with suppress(ReadError, ReadsBusy, TimeoutError):
+            found = await self._threads.run(partial(self._payloads.fetch_run, origin.name, origin.stream_id, seqs))
+        copy.waits = False
+        streams = self._catalog.streams
+        is_current = self._copies.get(copy.key) is copy and streams.get(origin.name) is origin
+        if found is None or self._stopped or not is_current:
+            return
+        held = set(found.seqs)
+        whole = list(takewhile(lambda seq: seq in held or origin.index.sid_of(seq) < 0, seqs))
+        run = found[: sum(seq in held for seq in whole)]
+        if len(run):
+            self._store(copy, origin, run)
+        elif whole:
+            copy.next_seq = whole[-1] + 1
+
+    def _store(self, copy: _Copy, origin: StreamState, run: MessageRun) -> int:
+        state, group, now_ns = copy.target, self.group(), self._clock.now_ns()
+        store = CopyStore(self._catalog, state, now_ns=now_ns, group=group)
+        ident = identity(origin.name, origin.stream_id)
+        done = store.store(_copied(copy, run, ident))
+        if not done:
+            return 0
+        last = run.seqs[done - 1]
+        copy.next_seq, copy.waits = last + 1, True
+        if copy.index:
+            data = positions_data(state.sources | {copy.index: SourcePosition(last, ident)})
+            rows = group.rows
+            self._catalog.record_consumer(state, Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
+        self.stored()
+        self.changed()
+        return done
+
+
+def _reached(rows: RowColumns) -> dict[tuple[str, int], int]:
+    """How far the rows lead each stream."""
+    names, ids, seqs = rows.stream, rows.stream_id, rows.seq
+    if names and names.count(names[0]) == ids.count(ids[0]) == len(names):
+        return {(names[0], ids[0]): seqs[-1]}
+    return dict(zip(zip(names, ids, strict=True), seqs, strict=True))
+
+
+def _copies_of(state: StreamState) -> Sequence[_Copy]:
+    mirror = state.config.mirror
+    if mirror is not None:
+        return [_Copy(state, mirror, "", Selection(mirror))]
+    return [_Copy(state, source, index_name(source), Selection(source)) for source in state.config.sources]
+
+
+def _start(copy: _Copy, origin: StreamState) -> int:
+    if not copy.index:
+        return mirror_start(copy.source, copy.target.index, origin.index)
+    position = copy.target.sources.get(copy.index)
+    if position is not None and position.identity != identity(origin.name, origin.stream_id):
+        position = SourcePosition(0, "")
+    return source_start(copy.source, copy.target.index, origin.index, position)
+
+
+def _copied(copy: _Copy, run: MessageRun, ident: str) -> MessageRun:
+    """The messages as they are stored: under their new subjects and, of a source, saying where they came from."""
+    subjects, seqs, times, headers, data = run.columns
+    if copy.index:
+        headers = [
+            sourced_header(header, copy.index, seq=seq, subject=subject, identity=ident)
+            for header, seq, subject in zip(headers, seqs, subjects, strict=True)
+        ]
+    return MessageRun((copy.selection.subjects(subjects), seqs, times, headers, data))

@@ -1,0 +1,119 @@
+"""Scenarios of mirrors and sources: what they copy, from where on, and what they say of it."""
+
+from typing import Any
+
+from tests.integration.differential.side import Side, scenario
+
+SETTLED_SECONDS = 1.5
+"""nats-server sets up a consumer of the origin within half a second; nobody reads before."""
+
+
+async def origin(side: Side, name: str = "ORIGIN", **config: Any) -> None:
+    """A stream of six messages of two subjects, of which two are deleted again."""
+    low = name.lower()
+    await side.create(name, subjects=[f"{low}.>"], allow_direct=True, **config)
+    for number in range(1, 7):
+        headers = [("Key", f"{number}")] if number % 3 == 0 else []
+        await side.publish(f"{low}.{'ab'[number % 2]}", f"m{number}", headers=headers)
+    for seq in (2, 4):
+        await side.api(f"STREAM.MSG.DELETE.{name}", {"seq": seq})
+
+
+async def show(side: Side, name: str, *, upto: int, label: str) -> None:
+    """Info and every message."""
+    await side.info(name, {"subjects_filter": ">", "deleted_details": True}, label=f"info of {name} {label}")
+    for seq in range(1, upto + 1):
+        await side.api(f"STREAM.MSG.GET.{name}", {"seq": seq}, label=f"{name} {seq} {label}")
+
+
+@scenario
+async def mirrors(side: Side) -> None:
+    """Whole mirrors, those of a subject, with transforms, from a sequence on, and with limits of their own."""
+    await origin(side)
+    await side.create("WHOLE", mirror={"name": "ORIGIN"})
+    await side.create("PART", mirror={"name": "ORIGIN", "filter_subject": "origin.a"})
+    mapping = [{"src": "origin.a", "dest": "moved.a"}, {"src": "origin.b", "dest": ""}]
+    await side.create("MAPPED", mirror={"name": "ORIGIN", "subject_transforms": mapping})
+    await side.create("LATER", mirror={"name": "ORIGIN", "opt_start_seq": 3})
+    await side.create("FEW", mirror={"name": "ORIGIN"}, max_msgs=2)
+    await side.create("LAST", mirror={"name": "ORIGIN"}, max_msgs_per_subject=1)
+    await side.pause(SETTLED_SECONDS)
+    for name in ("WHOLE", "PART", "MAPPED", "LATER", "FEW", "LAST"):
+        await show(side, name, upto=7, label="at first")
+    await side.publish("origin.a", "m7", headers=[("Nats-Msg-Id", "seven")])
+    await side.api("STREAM.MSG.DELETE.ORIGIN", {"seq": 1})
+    await side.pause(SETTLED_SECONDS)
+    for name in ("WHOLE", "PART", "MAPPED", "LATER", "FEW", "LAST"):
+        await show(side, name, upto=8, label="after one more")
+    await side.api("STREAM.PURGE.WHOLE")
+    await side.info("WHOLE", label="info after its purge")
+    await side.publish("origin.b", "m8")
+    await side.api("STREAM.PURGE.ORIGIN")
+    await side.publish("origin.b", "m9")
+    await side.pause(SETTLED_SECONDS)
+    await show(side, "WHOLE", upto=9, label="after the purges")
+    await show(side, "PART", upto=9, label="after the purges")
+    await side.update("WHOLE", subjects=["whole.>"])
+    await side.publish("whole.x", "of its own")
+    await side.publish("origin.b", "m10")
+    await side.pause(SETTLED_SECONDS)
+    await side.info("WHOLE", label="info of what was a mirror")
+    await side.update("PART", mirror={"name": "LATER"})
+
+
+@scenario
+async def sources(side: Side) -> None:
+    """Streams that gather others' messages: all, some, under other subjects, beside their own."""
+    await origin(side)
+    await side.create("ALL", subjects=["all.>"], sources=[{"name": "ORIGIN"}], allow_direct=True)
+    await side.create("SOME", sources=[{"name": "ORIGIN", "filter_subject": "origin.b"}])
+    mapping = [{"src": "origin.*", "dest": "moved.{{wildcard(1)}}"}]
+    await side.create("MOVED", sources=[{"name": "ORIGIN", "subject_transforms": mapping}])
+    await side.create("FROM", sources=[{"name": "ORIGIN", "opt_start_seq": 4}])
+    await side.create("ONE", sources=[{"name": "ORIGIN"}], max_msgs_per_subject=1)
+    await side.pause(SETTLED_SECONDS)
+    for name in ("ALL", "SOME", "MOVED", "FROM", "ONE"):
+        await show(side, name, upto=5, label="at first")
+    await side.create("CHAIN", sources=[{"name": "ALL"}])
+    await side.pause(SETTLED_SECONDS)
+    await side.publish("all.own", "own")
+    await side.publish("origin.a", "m7", headers=[("Nats-Msg-Id", "seven"), ("Nats-Expected-Last-Sequence", "6")])
+    await side.publish("all.id", "own", headers=[("Nats-Msg-Id", "seven")])
+    await side.pause(SETTLED_SECONDS)
+    await show(side, "CHAIN", upto=8, label="at last")
+    await side.get("ALL", {"last_by_subj": "origin.a"})
+    await side.api("STREAM.PURGE.SOME")
+    await side.publish("origin.b", "m8")
+    await side.pause(SETTLED_SECONDS)
+    await show(side, "SOME", upto=4, label="after its purge")
+
+
+@scenario
+async def sources_of_nothing(side: Side) -> None:
+    """Origins that do not exist."""
+    await side.create("NOMIRROR", mirror={"name": "NOPE"})
+    await side.create("NOSOURCE", sources=[{"name": "NOPE"}])
+    await side.pause(SETTLED_SECONDS)
+    await side.info("NOMIRROR")
+    await side.info("NOSOURCE")
+    await side.api("STREAM.LIST")
+
+
+@scenario
+async def buckets_copied(side: Side) -> None:
+    """Mirrors of what key-value buckets are: rollups and one message of a subject."""
+    config: dict[str, Any] = {"max_msgs_per_subject": 2, "allow_rollup_hdrs": True, "deny_delete": True}
+    await side.create("KV_B", subjects=["$KV.B.>"], allow_direct=True, discard="new", **config)
+    for number in range(1, 6):
+        await side.publish(f"$KV.B.k{number % 2}", f"v{number}")
+    await side.create("KV_M", mirror={"name": "KV_B"}, **config)
+    mapping = [{"src": "$KV.B.>", "dest": "$KV.S.>"}]
+    source = {"name": "KV_B", "subject_transforms": mapping}
+    await side.create("KV_S", subjects=["$KV.S.>"], sources=[source], discard="new", **config)
+    await side.pause(SETTLED_SECONDS)
+    await side.publish("$KV.B.k1", headers=[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")])
+    await side.publish("$KV.B.k0", headers=[("KV-Operation", "DEL")])
+    await side.publish("$KV.S.own", "own")
+    await side.pause(SETTLED_SECONDS)
+    await show(side, "KV_M", upto=8, label="at last")
+    await show(side, "KV_S", upto=9, label="at last")
