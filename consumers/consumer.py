@@ -154,7 +154,7 @@ class Consumer(ConsumerCore):
         """Deliver nothing until then; 0 or a time that is past ends the pause."""
         return self._settle(self._set_pause(until_ns, now_ns), now_ns)
 
-    def reset(self, seq: int | None, now_ns: int) -> int:  # noqa: ARG002 (an event like the others)
+    def reset(self, seq: int | None, now_ns: int) -> int:
         """Start over at a sequence, or behind the ack floor; returns where. Raises :class:`InvalidReset`."""
         config = self.config
         if not seq:
@@ -165,7 +165,7 @@ class Consumer(ConsumerCore):
             raise InvalidReset("below start time")
         elif config.deliver_policy not in {"all", "by_start_sequence", "by_start_time"}:
             raise InvalidReset("not allowed")
-        self.pending.start((0, seq - 1), (0, seq - 1))
+        self.pending.start(ConsumerState((0, seq - 1), (0, seq - 1)), now_ns)
         self._position.move(seq)
         self._offered = []
         self.last_delivered_ns = self.last_acked_ns = 0

@@ -152,10 +152,9 @@ class ConsumerCore:
             if firsts:
                 self._position.start_with(firsts, start - 1)
             before = self._position.next_seq - 1
-            self.pending.start((0, before), (0, before))
+            self.pending.start(ConsumerState((0, before), (0, before)), now_ns)
             return
-        self.pending.start(state.delivered, state.ack_floor)
-        self.pending.restore(state.pending, state.redelivered, now_ns)
+        self.pending.start(state, now_ns)
         self._position.move(state.delivered[1] + 1)
         if state.skip_until > state.delivered[1] and self._position.chosen is not None:
             firsts = self._stream.index.last_per_subject(self._position.chosen, state.skip_until)

@@ -4,11 +4,12 @@ Plain dicts in the order of the first deliveries, which is that of the stream se
 messages is one ``update`` and an ack is two ``pop``. The ack floor is found when somebody asks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from consumers.consumer_config import ConsumerConfig
+from consumers.consumer_state import ConsumerState
 from consumers.redelivery_queue import RedeliveryQueue
 
 SLACK_NS: Final = 1_000_000
@@ -57,21 +58,17 @@ class Pending:
         self._backoff = config.backoff if self._wait_ns else ()
         self.queue.max_deliver = max(0, config.max_deliver)
 
-    def start(self, delivered: tuple[int, int], floor: tuple[int, int]) -> None:
-        """Forget everything and begin behind these (consumer and stream sequence each)."""
-        self.cseqs, self.sent = {}, {}
+    def start(self, state: ConsumerState, now_ns: int) -> None:
+        """Forget everything and begin with a state: its pending ones wait from now on, or longer where asked for."""
+        self.cseqs = {seq: cseq for seq, (cseq, _) in sorted(state.pending.items())}
+        self.sent = {seq: max(now_ns, state.pending[seq][1]) for seq in self.cseqs}
         self.counts.clear()
+        self.counts.update(state.redelivered)
         self.queue.clear()
-        self.delivered, self._floor, self._stuck, self.due_ns, self._holes = delivered, floor, False, 0, 0
-        self.reached = floor
-
-    def restore(self, pending: Mapping[int, tuple[int, int]], counts: Mapping[int, int], now_ns: int) -> None:
-        """Take over what a restart left: everything waits from now on, longer where a client asked for that."""
-        self.counts.update(counts)
-        for seq, (cseq, ts_ns) in sorted(pending.items()):
-            self.cseqs[seq], self.sent[seq] = cseq, max(now_ns, ts_ns)
+        self.delivered, self.due_ns, self._holes = state.delivered, 0, 0
+        self._floor = self.reached = state.ack_floor
+        self._stuck = bool(self.cseqs) and next(iter(self.cseqs.values())) != self._floor[0] + 1
         if self.cseqs:
-            self._stuck = next(iter(self.cseqs.values())) != self._floor[0] + 1
             self._expect(now_ns + self.wait_of(0))
 
     @property

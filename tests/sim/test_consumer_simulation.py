@@ -147,7 +147,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
             assert one.world.consumer.must_persist or not one.world.consumer.dirty
         elif body == b"-NAK" and pending:
             one.refused.add(seq)
-        elif body == b"+WPI" and pending:
+        elif body == b"+WPI" and pending and seq not in one.world.consumer.pending.queue:
             one.sent_ns[seq] = one.world.now
 
     @rule(seconds=st.sampled_from([0.1, 1, 5, 11]))
