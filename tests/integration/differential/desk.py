@@ -57,7 +57,7 @@ def normal_delivery(message: Delivered) -> dict[str, Any]:
             lines[place] = f"{name}: {time_placeholder(value)}"
         elif name == "Nats-Pin-Id":
             lines[place] = f"{name}: {_ID.sub('<id>', value)}"
-        elif name == "Nats-Consumer-Stalled":
+        elif name in ("Nats-Consumer-Stalled", "Nats-Subject"):
             lines[place] = f"{name}: {normal_subject(value)}"
     seen: dict[str, Any] = {"subject": message.subject, "reply": normal_subject(message.reply)}
     if message.header:

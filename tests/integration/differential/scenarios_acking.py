@@ -1,0 +1,266 @@
+"""Scenarios of acknowledging: every kind of ack, redelivery, limits, retention, advisories and metrics."""
+
+from tests.integration.differential.desk import MILLISECOND, SECOND, Desk
+from tests.integration.differential.side import Side, scenario
+
+
+@scenario
+async def ack_bodies(side: Side) -> None:
+    """Every body that an ack may have, with and without a reply subject."""
+    desk = await Desk(side).open(9)
+    await desk.make()
+    await desk.pull("9")
+    await desk.ack(1)
+    await desk.ack(2, "+ACK", to="r")
+    await desk.ack(3, "+OK", to="r")
+    await desk.ack(3, to="r")
+    await desk.ack(4, "+WPI", to="r")
+    await desk.ack(5, "+TERM", to="r")
+    await desk.ack(6, "+TERM  not for me ", to="r")
+    await desk.ack(6, "+TERM again", to="r")
+    await desk.ack(7, "garbage", to="r")
+    await desk.ack(8, "+ack", to="r")
+    await desk.ack(8, "-NAK", to="r")
+    await desk.ack(99, to="r")
+    await desk.ack(99, "-NAK", to="r")
+    await desk.ack(1, "-NAK", to="r")
+    await desk.pull({"batch": 5, "no_wait": True}, to="b")
+
+
+@scenario
+async def naks(side: Side) -> None:
+    """Negative acks, at once and with every form of a delay."""
+    desk = await Desk(side).open(5)
+    await desk.make()
+    await desk.pull("5")
+    await desk.ack(2, "-NAK", to="r")
+    await desk.ack(2, "-NAK")
+    await desk.ack(1, "-NAK")
+    await desk.pull("1", to="b")
+    await desk.pull({"batch": 2, "expires": 20 * SECOND}, to="c")
+    await desk.ack(3, '-NAK {"delay":300000000}', to="r")
+    await desk.wait(0.4)
+    await desk.pull({"batch": 9, "expires": 20 * SECOND}, to="d")
+    for body in ("-NAK 300ms", "-NAK bad", '-NAK {"delay":"x"}', '-NAK {"delay":-5}', "-NAK 0s", "-NAKx", "-NAK {}"):
+        await desk.ack(4, body)
+        await desk.wait(0.4, label=f"after {body}")
+    await desk.ack(5, "-NAK 10s")
+    await desk.ack(5, to="r")
+
+
+@scenario
+async def next_by_ack(side: Side) -> None:
+    """An ack that asks for more."""
+    desk = await Desk(side).open(8)
+    await desk.make()
+    await desk.pull("1")
+    await desk.ack(1, "+NXT", to="n")
+    await desk.ack(2, "+NXT 2", to="n")
+    await desk.ack(3, '+NXT {"batch":2,"no_wait":true}', to="n")
+    await desk.ack(4, "+NXT nonsense", to="n")
+    await desk.ack(5, "+NXT")
+    await desk.ack(1, "+NXT", to="n")
+    await desk.ack(7, '+NXT {"batch":3,"no_wait":true}', to="n")
+    await desk.ack(8, '+NXT {"batch":3,"no_wait":true}', to="n")
+
+
+@scenario
+async def ack_waits(side: Side) -> None:
+    """Unacknowledged messages come again; work in progress puts that off."""
+    desk = await Desk(side).open(4)
+    await desk.make(ack_wait=SECOND)
+    await desk.pull("4")
+    await desk.wait(0.3)
+    await desk.ack(2, "+WPI", to="r")
+    await desk.ack(4)
+    await desk.pull({"batch": 10, "expires": 20 * SECOND}, to="b")
+    await desk.wait(0.5)
+    await desk.wait(0.6)
+    await desk.ack(1, to="r")
+    await desk.ack(2, "+TERM done")
+    await desk.ack(3)
+    await desk.wait(1.0)
+
+
+@scenario
+async def ack_all(side: Side) -> None:
+    """One ack stands for all before it."""
+    desk = await Desk(side).open(8)
+    await desk.make(ack_policy="all", ack_wait=30 * SECOND)
+    await desk.pull("5")
+    await desk.ack(3, to="r")
+    await desk.ack(2, to="r")
+    await desk.ack(4, "-NAK", to="r")
+    await desk.pull("2", to="b")
+    await desk.ack(8, to="r")
+    await desk.ack(6, "+TERM x", to="r")
+    await desk.pull("9", to="c")
+    await desk.ack(7, "+NXT", to="n")
+    await desk.ack(8, to="r")
+
+
+@scenario
+async def ack_none(side: Side) -> None:
+    """Without acks messages count as done when they are sent."""
+    desk = await Desk(side).open(4)
+    await desk.make(ack_policy="none")
+    await desk.pull("3")
+    await desk.ack(2, to="r")
+    await desk.ack(2, "-NAK", to="r")
+    await desk.ack(3, "+TERM why", to="r")
+    await desk.ack(3, "+NXT", to="n")
+    await desk.pull({"batch": 3, "no_wait": True}, to="b")
+
+
+@scenario
+async def deliveries_at_most(side: Side) -> None:
+    """max_deliver: advisories, what remains pending, naks of the last delivery."""
+    desk = await Desk(side).open(3)
+    await desk.make(max_deliver=2, ack_wait=500 * MILLISECOND)
+    await desk.pull({"batch": 9, "expires": 20 * SECOND})
+    await desk.wait(0.6)
+    await desk.ack(1, to="r")
+    await desk.wait(0.8)
+    await desk.ack(2, to="r")
+    await desk.ack(3, "-NAK", to="r")
+    await desk.make("D", max_deliver=1, ack_wait=30 * SECOND)
+    await desk.pull("2", name="D", to="b")
+    await desk.ack(1, "-NAK", name="D", to="r")
+    await desk.ack(2, "+TERM no", name="D", to="r")
+    await desk.pull({"batch": 9, "no_wait": True}, name="D", to="c")
+    await desk.ack(1, name="D", to="r")
+    await desk.make("E", max_deliver=2)
+    await desk.pull("2", name="E", to="d")
+    await desk.ack(1, "-NAK", name="E")
+    await desk.pull("1", name="E", to="d")
+    await desk.ack(1, "-NAK", name="E")
+    await desk.pull({"batch": 1, "no_wait": True}, name="E", to="d")
+
+
+@scenario
+async def backoffs(side: Side) -> None:
+    """Growing waits between deliveries, and a nak among them."""
+    desk = await Desk(side).open(2)
+    await desk.make(backoff=[400 * MILLISECOND, 900 * MILLISECOND], max_deliver=4)
+    await desk.pull({"batch": 20, "expires": 20 * SECOND})
+    await desk.ack(2, to="r")
+    await desk.wait(0.4)
+    await desk.wait(0.9)
+    await desk.ack(1, "+WPI", to="r")
+    await desk.ack(1, "-NAK", to="r")
+    await desk.wait(1.1)
+
+
+@scenario
+async def acks_missing_at_most(side: Side) -> None:
+    """max_ack_pending holds deliveries back."""
+    desk = await Desk(side).open(6)
+    await desk.make(max_ack_pending=2)
+    await desk.pull({"batch": 5, "expires": 20 * SECOND})
+    await desk.pull({"batch": 5, "no_wait": True}, to="b")
+    await desk.pull({"batch": 1, "no_wait": True, "expires": 300 * MILLISECOND}, to="c")
+    await desk.wait(0.3)
+    await desk.ack(1, to="r")
+    await desk.ack(2, "-NAK")
+    await desk.ack(3, "+TERM")
+    await desk.make(max_ack_pending=1)
+    await desk.ack(2, to="r")
+    await desk.ack(4, to="r")
+    await desk.make(max_ack_pending=5)
+    await desk.pull({"batch": 5, "expires": 20 * SECOND}, to="d")
+
+
+@scenario
+async def acks_sampled(side: Side) -> None:
+    """Each ack of a sampled consumer is measured."""
+    desk = await Desk(side).open(4)
+    await desk.make(sample_freq="100%")
+    await desk.pull("4")
+    await desk.ack(1, to="r")
+    await desk.ack(1, to="r")
+    await desk.ack(2, "-NAK", to="r")
+    await desk.ack(3, "+TERM bad", to="r")
+    await desk.ack(4, "+NXT", to="n")
+    await desk.pull("1", to="b")
+    await desk.ack(2, to="r")
+
+
+@scenario
+async def resets(side: Side) -> None:
+    """A consumer starts over, behind its floor or anywhere."""
+    desk = await Desk(side).open(6)
+    await desk.make()
+    await desk.pull("4")
+    await desk.ack(1)
+    await desk.ack(3)
+    await desk.api("CONSUMER.RESET.S.C")
+    await desk.pull("2", to="b")
+    await desk.api("CONSUMER.RESET.S.C", {"seq": 5})
+    await desk.ack(2, to="r")
+    await desk.pull({"batch": 9, "no_wait": True}, to="c")
+    await desk.api("CONSUMER.RESET.S.C", {"seq": 99})
+    await desk.publish()
+    await desk.pull({"batch": 9, "no_wait": True}, to="d")
+    await desk.api("CONSUMER.RESET.S.C", {"seq": 1})
+    await desk.pull({"batch": 9, "no_wait": True}, to="e")
+    await desk.make("L", deliver_policy="by_start_sequence", opt_start_seq=4)
+    await desk.api("CONSUMER.RESET.S.L", {"seq": 2})
+    await desk.api("CONSUMER.RESET.S.L", {"seq": 5})
+    await desk.pull("1", name="L", to="f")
+
+
+@scenario
+async def workqueues(side: Side) -> None:
+    """A message leaves a workqueue when it is acked or given up for good."""
+    desk = await Desk(side).open(6, retention="workqueue")
+    await desk.make(max_deliver=2)
+    await desk.pull("5")
+    await desk.ack(2, to="r")
+    await side.info("S")
+    await desk.ack(1, "+TERM")
+    await side.info("S")
+    await desk.ack(3, "-NAK")
+    await desk.pull("1", to="b")
+    await desk.ack(3, "-NAK")
+    await desk.pull({"batch": 1, "no_wait": True}, to="c")
+    await desk.ack(3, to="r")
+    await side.info("S")
+    await desk.api("CONSUMER.DELETE.S.C")
+    await side.info("S")
+    await desk.make("one", filter_subject="s.0")
+    await desk.make("two", filter_subject="s.2")
+    await desk.pull({"batch": 9, "no_wait": True}, name="one", to="d")
+    await desk.pull({"batch": 9, "no_wait": True}, name="two", to="e")
+    await desk.ack(4, name="one", to="r")
+    await desk.ack(6, name="two", to="r")
+    await side.info("S")
+    await desk.publish("s.1", "for nobody")
+    await side.info("S")
+
+
+@scenario
+async def interest_retention(side: Side) -> None:
+    """A message stays as long as one consumer that wants it has not acked it."""
+    desk = await Desk(side).open(2, retention="interest")
+    await side.info("S")
+    await desk.make("one")
+    await desk.make("two", filter_subject="s.1")
+    for number in range(4):
+        await desk.publish(f"s.{number % 3}", f"n{number}")
+    await side.info("S")
+    await desk.pull("9", name="one", to="a")
+    await desk.ack(3, name="one", to="r")
+    await desk.ack(4, name="one", to="r")
+    await side.info("S")
+    await desk.pull("9", name="two", to="b")
+    await desk.ack(4, "+TERM", name="two", to="r")
+    await side.info("S")
+    await desk.publish("s.1", "for both")
+    await desk.api("CONSUMER.DELETE.S.one")
+    await side.info("S")
+    await desk.make("push", deliver_subject="p", ack_policy="none", filter_subject="s.2")
+    await desk.publish("s.2", "sent at once")
+    await desk.publish("s.0", "for nobody")
+    await side.info("S")
+    await desk.api("CONSUMER.DELETE.S.two")
+    await side.info("S")
