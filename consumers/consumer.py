@@ -25,7 +25,9 @@ class Consumer(ConsumerCore):
     """A pull or push consumer."""
 
     def pull(self, request: PullRequest, now_ns: int) -> list[Effect]:
-        """Queue a request for messages, or answer it."""
+        """Queue a request for messages, or answer it; one without a reply subject is passed over."""
+        if not request.reply:
+            return []
         try:
             check_level(request.header)
             check_mode(self.config)
@@ -44,7 +46,7 @@ class Consumer(ConsumerCore):
         effects: list[Effect] = []
         for one in desk.take(acks):
             effects += desk.finish()
-            effects += self.pull(PullRequest(one.reply, one.body[len(b"+NXT") :]), now_ns) if one.reply else []
+            effects += self.pull(PullRequest(one.reply, one.body[len(b"+NXT") :]), now_ns)
         return self._settle(effects + desk.finish(), now_ns)
 
     def flow_reply(self, token: str, now_ns: int, header: bytes = b"") -> list[Effect]:

@@ -15,6 +15,8 @@ from consumers.redelivery_queue import RedeliveryQueue
 SLACK_NS: Final = 1_000_000
 """How much later than due the pending ones are looked at, so that a burst is one look (nats-server's ackWaitDelay)."""
 _HOLES_MIN: Final = 1024
+_FAR_NS: Final = 1 << 62
+"""No wait begins later, whatever delay a client asks for."""
 
 
 class Spent(NamedTuple):
@@ -139,7 +141,7 @@ class Pending:
 
     def touch(self, seq: int, sent_ns: int) -> None:
         """Let the wait of a pending delivery begin at another time."""
-        self.sent[seq] = sent_ns
+        self.sent[seq] = sent_ns = max(0, min(sent_ns, _FAR_NS))
         self._expect(sent_ns + self.wait_of(seq))
 
     def give_up(self) -> list[Spent]:

@@ -60,7 +60,16 @@ def test_what_was_not_delivered_cannot_be_acked() -> None:
     assert world.consumer.num_pending == 1
 
 
-_KINDS = [b"-NAK", b'-NAK {"delay":5}', b"-NAK -5s", b"+TERM", b"+WPI", b"+NXT", b"+NXT {"]
+_KINDS = [
+    b"-NAK",
+    b'-NAK {"delay":5}',
+    b'-NAK {"delay":9223372036854775807}',
+    b"-NAK -2000000h",
+    b"+TERM",
+    b"+WPI",
+    b"+NXT",
+    b"+NXT {",
+]
 _BODIES = st.binary(max_size=20) | st.sampled_from(_KINDS)
 _NUMBERS = st.integers(0, 1 << 62)
 
