@@ -26,6 +26,7 @@ from api.responses import ApiAccount, msg_get_reply
 from delta_store.catalog import Catalog
 from delta_store.records import Kind, Row, RowColumns, checksum
 from delta_store.stored_message import StoredMessage
+from tests.engines import engine_of
 from tests.integration.api.api_steps import EMPTY_NAMES_AS_NULL, SESSION, UNANSWERED, Ask, Publish
 from tests.servers import nats_server
 
@@ -96,6 +97,7 @@ class Silt:
         self.catalog = Catalog()
         self.account = ApiAccount()
         self.rows = RowColumns()
+        self.consumers = engine_of(self.catalog, self.rows)
         self.messages: dict[tuple[str, int], StoredMessage] = {}
         self.now_ns = 10**18
 
@@ -115,7 +117,14 @@ class Silt:
         self.now_ns += 1
         level = f"NATS/1.0\r\nNats-Required-Api-Level: {step.level}\r\n\r\n".encode() if step.level is not None else b""
         request = ApiRequest(f"$JS.API.{step.endpoint}".encode(), b"_INBOX.x", level, step.body.encode())
-        reply = dispatch(self.catalog, request, now_ns=self.now_ns, rows=self.rows, account=self.account)
+        reply = dispatch(
+            self.catalog,
+            request,
+            now_ns=self.now_ns,
+            rows=self.rows,
+            account=self.account,
+            consumers=self.consumers,
+        )
         if isinstance(reply, NeedMessage):
             return msg_get_reply(self.messages.get((reply.stream, reply.seq)), no_hdr=reply.no_hdr)
         return reply

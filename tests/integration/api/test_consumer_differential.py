@@ -15,9 +15,9 @@ import pytest
 from api.api_call import ApiRequest
 from api.dispatch import dispatch
 from api.responses import ApiAccount
-from consumers.engine import ConsumerEngine
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
+from tests.engines import engine_of
 from tests.integration.api.consumer_cases import CASES, STREAMS, Step
 from tests.servers import nats_server
 from tests.wire import Wire
@@ -66,13 +66,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, lis
 def silt_replies(steps: list[Step]) -> list[Reply]:
     """What Silt answers, with streams but without consumers."""
     catalog, account, rows = Catalog(), ApiAccount(), RowColumns()
-    engine = ConsumerEngine(
-        catalog,
-        interested=lambda _subject: False,
-        queue_interested=lambda _subject, _queue: False,
-        new_id=lambda: "id",
-        rows=lambda: rows,
-    )
+    engine = engine_of(catalog, rows)
     now_ns = 1_800_000_000_000_000_000
 
     def ask(subject: str, payload: bytes, header: bytes = b"") -> Reply:

@@ -8,10 +8,10 @@ import pytest
 from api.api_call import ApiRequest, NeedMessage
 from api.dispatch import dispatch
 from api.responses import ApiAccount, msg_get_reply
-from consumers.engine import ConsumerEngine
 from delta_store.catalog import Catalog
 from delta_store.records import Kind, Row, RowColumns, checksum
 from delta_store.stored_message import StoredMessage
+from tests.engines import engine_of
 
 NOW_NS = 1_764_000_000_000_000_000
 
@@ -26,13 +26,7 @@ class Api:
         self.now_ns = NOW_NS
         self.listened: set[bytes] = set()
         """Subjects that somebody listens to."""
-        self.consumers = ConsumerEngine(
-            self.catalog,
-            interested=self.listened.__contains__,
-            queue_interested=lambda subject, _queue: subject in self.listened,
-            new_id=lambda: "pin",
-            rows=lambda: self.rows,
-        )
+        self.consumers = engine_of(self.catalog, self.rows, listened=self.listened)
         self.messages: dict[tuple[str, int], StoredMessage] = {}
 
     def reply(self, endpoint: str, body: Any = "", *, header: bytes = b"", prefix: str = "$JS.API.") -> bytes | None:
