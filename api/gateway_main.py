@@ -53,6 +53,9 @@ SHARD = "0"
 GC_YOUNG_OBJECTS = 100_000
 """Allocations between two passes of the cyclic garbage collector over young objects."""
 
+GIL_SWITCH_SECONDS = 0.0005
+"""How long a thread that decodes files may keep the event loop waiting: Python's own 5 ms would hold up deliveries."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
@@ -126,6 +129,7 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
     with ThreadPoolExecutor(max_workers=settings.reads.concurrency_max + 2, thread_name_prefix="store") as threads:
         assembly = await loop.run_in_executor(threads, _open, options, settings)
         # Messages are tuples of bytes, which make no cycles: passes over a million of them would only cost pauses.
+        sys.setswitchinterval(GIL_SWITCH_SECONDS)
         gc.freeze()
         gc.set_threshold(GC_YOUNG_OBJECTS, 50, 100)
         await _Process(options, settings, assembly, threads).run(stop)
@@ -208,7 +212,7 @@ class _Process:
             self.consumers, stores.payloads, link=self.leaf, threads=threads_of_reads, clock=clock
         )
         self.delivery.group = lambda: self.committer.group
-        self.delivery.changed = lambda: self.committer.changed()
+        self.delivery.changed = self._changed
         self.delivery.new_id = lambda: secrets.token_hex(11)
         self.gateway = Gateway(
             stores.catalog, self.reads, delivery=self.delivery, link=self.leaf, subjects=self.subjects, clock=clock
@@ -227,6 +231,9 @@ class _Process:
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
         self._receive_run = self.gateway.receive
+
+    def _changed(self) -> None:
+        self.committer.changed()
 
     def _receive(self, run: list[Any]) -> None:
         self._receive_run(run)

@@ -136,13 +136,12 @@ def bench(url: str, arguments: tuple[str, ...], messages: int, *, folder: Path) 
     if done.returncode != 0 or not table.exists():
         raise LoadFailed(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
     row = next(csv.DictReader(table.read_text().splitlines()))
-    return {
-        "messages": messages,
-        "seconds": float(row["DurationSecs"]),
-        "rate": messages / float(row["DurationSecs"]),
-        "p50_us": float(row["P50LatencyMicroSecs"]),
-        "p99_us": float(row["P99LatencyMicroSecs"]),
-    }
+    seconds = float(row["DurationSecs"])
+    entry = {"messages": messages, "seconds": seconds, "rate": messages / seconds}
+    for name, column in (("p50_us", "P50LatencyMicroSecs"), ("p99_us", "P99LatencyMicroSecs")):
+        if row.get(column):
+            entry[name] = float(row[column])
+    return entry
 
 
 def transfer(url: str, arguments: tuple[str, ...], size: int, *, folder: Path) -> dict[str, float]:

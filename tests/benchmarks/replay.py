@@ -28,16 +28,24 @@ def replay_rates(folder: Path, *, messages: int, repetitions: int) -> dict[str, 
     with nats_server(reference, jetstream=True) as server:
         _fill(server.url, messages, folder)
     for start in range(0, messages, FILL_MESSAGES):
+        _forget_logs(folder)
         with silt_server(silt) as running:
             _fill(running.hub.url, min(messages, start + FILL_MESSAGES), folder)
         _settle(silt / "data")
     runs: dict[str, dict[str, list[dict[str, float]]]] = {"nats-server": {}, "silt": {}}
     for _ in range(repetitions):
+        _forget_logs(folder)
         with nats_server(reference, jetstream=True) as server:
             runs["nats-server"].setdefault("replay", []).append(bench(server.url, _ORDERED, messages, folder=folder))
         with silt_server(silt) as running:
             runs["silt"].setdefault("replay", []).append(bench(running.hub.url, _ORDERED, messages, folder=folder))
     return runs
+
+
+def _forget_logs(folder: Path) -> None:
+    """A server's ports are read from its log: there must be none of an earlier start."""
+    for path in folder.rglob("*.log"):
+        path.unlink()
 
 
 def _fill(url: str, upto: int, folder: Path) -> None:
