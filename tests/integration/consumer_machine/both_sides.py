@@ -255,8 +255,8 @@ class Server:
 
 
 def _by_receiver(events: list[Event]) -> list[Event]:
-    """Each receiver's events in order: between receivers there is none."""
-    return sorted(events, key=lambda event: event[1])
+    """Each receiver's events in order: between receivers there is none, nor between advisories on one subject."""
+    return sorted(events, key=lambda event: (event[1], repr(event) if event[0] == "advisory" else ""))
 
 
 async def differences(
