@@ -55,6 +55,8 @@ class _Copy:
     next_seq: int = 0
     waits: bool = False
     """Whether the last step is not durable yet, or its messages are being read."""
+    not_before: float = 0.0
+    """Monotonic time of the next try where the last one came to nothing."""
 
     @property
     def key(self) -> _Key:
@@ -135,9 +137,9 @@ class StreamCopies:
 
     def _advance(self) -> None:
         """A step of each copy that may take one."""
-        left = COPY_TURN_MESSAGES
+        left, now = COPY_TURN_MESSAGES, self._clock.monotonic()
         for copy in self._copies.values():
-            if self._stopped or copy.waits:
+            if self._stopped or copy.waits or copy.not_before > now:
                 continue
             if left <= 0:
                 self._kick.set()
@@ -178,7 +180,10 @@ class StreamCopies:
         copy.waits = False
         streams = self._catalog.streams
         is_current = self._copies.get(copy.key) is copy and streams.get(origin.name) is origin
-        if found is None or self._stopped or not is_current:
+        if self._stopped or not is_current:
+            return
+        if found is None:
+            self._try_later(copy)
             return
         held = set(found.seqs)
         whole = list(takewhile(lambda seq: seq in held or origin.index.sid_of(seq) < 0, seqs))
@@ -187,6 +192,11 @@ class StreamCopies:
             self._store(copy, origin, run)
         elif whole:
             copy.next_seq = whole[-1] + 1
+        else:
+            self._try_later(copy)
+
+    def _try_later(self, copy: _Copy) -> None:
+        copy.not_before = self._clock.monotonic() + COPY_RETRY_SECONDS
 
     def _store(self, copy: _Copy, origin: StreamState, run: MessageRun) -> int:
         state, group, now_ns = copy.target, self.group(), self._clock.now_ns()
@@ -194,6 +204,7 @@ class StreamCopies:
         ident = identity(origin.name, origin.stream_id)
         done = store.store(_copied(copy, run, ident))
         if not done:
+            self._try_later(copy)
             return 0
         last = run.seqs[done - 1]
         copy.next_seq, copy.waits = last + 1, True

@@ -53,7 +53,7 @@ def test_identities_tell_incarnations_apart() -> None:
         (None, b"NATS/1.0\r\nNats-Stream-Source: O 7 > > o.a 12345678\r\n\r\n"),
         (b"NATS/1.0\r\nA: b\r\n\r\n", b"NATS/1.0\r\nA: b\r\nNats-Stream-Source: O 7 > > o.a 12345678\r\n\r\n"),
         (
-            b"NATS/1.0\r\nNats-Stream-Source: X 1\r\nNats-Expected-Stream: O\r\nNats-Msg-Id: 1\r\nNats-Batch-Id: z\r\n\r\n",
+            b"NATS/1.0\r\nNats-Stream-Source: X 1\r\nNats-Expected-X: O\r\nNats-Msg-Id: 1\r\nNats-Batch-Id: z\r\n\r\n",
             b"NATS/1.0\r\nNats-Msg-Id: 1\r\nNats-Stream-Source: O 7 > > o.a 12345678\r\n\r\n",
         ),
         (
