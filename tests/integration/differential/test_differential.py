@@ -6,12 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.differential import (
+    scenarios_acking,
     scenarios_batches,
     scenarios_consumers,
+    scenarios_consuming,
     scenarios_direct,
     scenarios_features,
     scenarios_messages,
     scenarios_publish,
+    scenarios_pushing,
     scenarios_streams,
 )
 from tests.integration.differential.allowed import ALLOWED
@@ -28,6 +31,9 @@ SCENARIO_MODULES = (
     scenarios_features,
     scenarios_batches,
     scenarios_consumers,
+    scenarios_consuming,
+    scenarios_pushing,
+    scenarios_acking,
 )
 STEPS_LEAST = 150
 _steps_seen: dict[str, int] = {}
