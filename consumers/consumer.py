@@ -127,6 +127,11 @@ class Consumer(ConsumerCore):
             effects += self._pull.forget_unwanted(now_ns)
         return self._settle(effects, now_ns)
 
+    def purged(self, first: int, now_ns: int) -> list[Effect]:
+        """A purge took messages: those below a sequence, or others in between."""
+        self.forget_purged(first, now_ns)
+        return self._settle([], now_ns)
+
     def reconfigure(self, config: ConsumerConfig, now_ns: int) -> list[Effect]:
         """Take another configuration, which has been checked."""
         before = self.config

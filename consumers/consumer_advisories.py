@@ -1,4 +1,4 @@
-"""Advisories about consumers' lives, with the fields of nats-server's schemas (type, id and time are added on sending)."""
+"""Advisories about consumers' lives, with the fields of nats-server's schemas but type, id and time."""
 
 from consumers.effects import Advisory
 
@@ -10,9 +10,7 @@ def action(stream: str, consumer: str, verb: str) -> Advisory:
     return Advisory(f"$JS.EVENT.ADVISORY.CONSUMER.{name}.{stream}.{consumer}", "consumer_action", fields)
 
 
-def paused(stream: str, consumer: str, *, until: str) -> Advisory:
-    """A consumer was paused until a time (RFC 3339) or, when that is empty, resumed."""
-    fields: dict[str, object] = {"stream": stream, "consumer": consumer, "paused": bool(until)}
-    if until:
-        fields["pause_until"] = until
+def paused(stream: str, consumer: str, *, until: str, active: bool) -> Advisory:
+    """A consumer was paused until a time (RFC 3339), or goes on since that time (``active`` False)."""
+    fields = {"stream": stream, "consumer": consumer, "paused": active, "pause_until": until}
     return Advisory(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{stream}.{consumer}", "consumer_pause", fields)

@@ -100,6 +100,12 @@ class Pending:
         if acked:
             self._floor = self.delivered
 
+    def pass_over(self, cseq: int, seq: int) -> None:
+        """All up to a stream sequence is as good as acked; ``cseq`` is the last delivery among it, 0 for none."""
+        floor = self.floor
+        self._floor = max(floor[0], cseq), max(floor[1], seq)
+        self.delivered = (self.delivered[0], max(self.delivered[1], seq))
+
     def add_again(self, seqs: Iterable[int], now_ns: int) -> None:
         """Redeliveries: from the queue back to waiting."""
         for seq in seqs:
