@@ -204,7 +204,7 @@ class _Process:
         self.consumers = ConsumerEngine(
             stores.catalog,
             interested=self.leaf.interest.has_interest,
-            queue_interested=lambda subject, queue: self.leaf.interest.weight(subject, queue) > 0,
+            listened_to=self._listened_to,
             new_id=lambda: secrets.token_hex(11),
             rows=lambda: self.committer.group.rows,
         )
@@ -231,6 +231,9 @@ class _Process:
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
         self._receive_run = self.gateway.receive
+
+    def _listened_to(self, subject: bytes, queue: bytes) -> bool:
+        return self.leaf.interest.overflowed or self.leaf.interest.weight(subject, queue) > 0
 
     def _changed(self) -> None:
         self.committer.changed()

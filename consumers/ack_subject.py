@@ -22,15 +22,15 @@ class AckMessage(NamedTuple):
 
 
 def ack_prefix(stream: str, consumer: str) -> bytes:
-    """How the ack subjects of a consumer begin; what follows is
-    ``<delivered>.<stream seq>.<consumer seq>.<time ns>.<pending>``."""
+    """How the ack subjects of a consumer begin; see :func:`parse_acks` for what follows."""
     return b"%b%b.%b." % (ACK_PREFIX, stream.encode(), consumer.encode())
 
 
 def parse_acks(messages: Iterable[AckMessage]) -> dict[tuple[bytes, bytes], list[Ack]]:
     """Acks by stream and consumer, in order; what is no ack subject is passed over.
 
-    Both layouts are read: 9 tokens, and 11 or more with domain and account in front of the stream.
+    Behind stream and consumer stand how often it was delivered, stream and consumer sequence, time (ns) and what is
+    pending. Both layouts are read: 9 tokens, and 11 or more with domain and account in front of the stream.
     """
     found: dict[tuple[bytes, bytes], list[Ack]] = {}
     for subject, reply, header, payload in messages:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ _NUMBER: Final = re.compile(rb"[+-]?[0-9]{1,19}")
 _INT_MAX: Final = (1 << 63) - 1
 _LEVEL: Final = re.compile(rb"^nats-required-api-level:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 PRIORITY_LAST: Final = (1 << 31) - 1
-_KINDS: Final = {
+_KINDS: Final[Mapping[str, Any]] = {
     "expires": int, "batch": int, "max_bytes": int, "no_wait": bool, "idle_heartbeat": int, "group": str,
     "min_pending": int, "min_ack_pending": int, "id": str, "priority": int,
 }  # fmt: skip
@@ -145,6 +146,9 @@ class _Fraction(str):
     __slots__ = ()
 
 
+_NAMES: Final[Mapping[type, str]] = {str: "string", list: "array", dict: "object"}
+
+
 def _checked(name: str, value: Any) -> Any:
     kind = _KINDS[name]
     if type(value) is kind and (kind is not int or -_INT_MAX <= value <= _INT_MAX):
@@ -154,7 +158,7 @@ def _checked(name: str, value: Any) -> Any:
     elif isinstance(value, int | _Fraction):
         shown = f"number {value}" if kind is int else "number"
     else:
-        shown = {str: "string", list: "array", dict: "object"}[type(value)]
+        shown = _NAMES.get(type(value), "value")
     go_type = _GO_TYPES.get(name, "int")
     raise BadPull(400, f"Bad Request - json: cannot unmarshal {shown} into Go struct field .{name} of type {go_type}")
 

@@ -12,7 +12,7 @@ def engine_of(catalog: Catalog, rows: RowColumns, *, listened: Collection[bytes]
     return ConsumerEngine(
         catalog,
         interested=lambda subject: subject in listened,
-        queue_interested=lambda subject, _queue: subject in listened,
+        listened_to=lambda subject, _queue: subject in listened,
         new_id=lambda: "id",
         rows=lambda: rows,
     )

@@ -1,0 +1,92 @@
+"""The consumers by stream and name, as the API creates, changes, shows and deletes them. Pure.
+
+Changes are made at once and appended to the rows of the group that gathers.
+"""
+
+from consumers import consumer_advisories as advisories
+from consumers.consumer import Consumer
+from consumers.consumer_config import ConsumerConfig
+from consumers.engine_core import EngineCore
+from delta_store.records import RowColumns
+from delta_store.stream_state import StreamState
+
+
+class ConsumerRegistry(EngineCore):
+    """Implements :class:`consumers.consumer_directory.Consumers`."""
+
+    def names(self, stream: str) -> list[str]:
+        """Names of a stream's consumers, sorted."""
+        home = self.streams.get(stream)
+        return sorted(home.by_name) if home is not None else []
+
+    def get(self, stream: str, name: str) -> Consumer | None:
+        """A consumer, None when there is none of that name."""
+        home = self.streams.get(stream)
+        return home.by_name.get(name) if home is not None else None
+
+    def newest(self, stream: str) -> Consumer | None:
+        """The consumer that was created last, None when there is none."""
+        home = self.streams.get(stream)
+        return next(reversed(home.by_name.values()), None) if home is not None else None
+
+    def count(self, stream: str) -> int:
+        """How many consumers a stream has."""
+        home = self.streams.get(stream)
+        return len(home.by_name) if home is not None else 0
+
+    def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:
+        """Add a consumer whose configuration has been checked."""
+        home = self._home_of(state)
+        home.drop_unwanted()
+        consumer = self._add(home, config, created_ns=now_ns, now_ns=now_ns)
+        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
+        self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
+        self.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
+        self._after(consumer, [])
+        return consumer
+
+    def update(
+        self, state: StreamState, name: str, config: ConsumerConfig, *, now_ns: int, rows: RowColumns
+    ) -> Consumer:
+        """Give a consumer another configuration, which has been checked."""
+        home, consumer = self._known(state, name)
+        self._forget_subject(consumer)
+        effects = consumer.reconfigure(config, now_ns)
+        self._note_subject(consumer)
+        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
+        home.drop_all_unwanted()
+        self._after(consumer, effects)
+        self._activate(consumer, now_ns)
+        return consumer
+
+    def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
+        """Take a consumer away; who waits for it is told."""
+        home, consumer = self._known(state, name)
+        self._delete(home, consumer, now_ns=now_ns, rows=rows)
+
+    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> Consumer:
+        """Deliver nothing until then; 0 or a time that is past resumes."""
+        home, consumer = self._known(state, name)
+        effects = consumer.pause(until_ns, now_ns)
+        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
+        self._after(consumer, effects)
+        return consumer
+
+    def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
+        """Start over behind a sequence (the ack floor when None); returns where."""
+        home, consumer = self._known(state, name)
+        reached = consumer.reset(seq, now_ns)
+        self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
+        self._after(consumer, [])
+        return reached
+
+    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
+        """Let another client of a priority group be pinned."""
+        _, consumer = self._known(state, name)
+        self._after(consumer, consumer.unpin(group, now_ns))
+
+    def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
+        """Make what an info is about to say part of the group that gathers."""
+        _, consumer = self._known(state, name)
+        self._after(consumer, consumer.stored(now_ns))
+        self._kept.show(consumer)
