@@ -8,6 +8,7 @@ told apart by the subject that they subscribed to; between two of them there is 
 import asyncio
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.integration.differential.side import Body, Side
@@ -68,6 +69,11 @@ def normal_delivery(message: Delivered) -> dict[str, Any]:
     else:
         seen["payload"] = payload if len(payload) < 100 else f"{payload[:20]}… of {len(payload)}"
     return seen
+
+
+def time_from_now(seconds: float) -> str:
+    """The time then, as the API writes it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Desk:
@@ -163,6 +169,11 @@ class Desk:
         """Store a message."""
         await self.side.wire.ask(subject, data.encode(), header=_block(header))
         await self._settle(f"publish {subject} {data[:20]} {len(data)}{' with headers' if header else ''}")
+
+    async def pause(self, seconds: float, *, name: str = "C") -> None:
+        """Let a consumer deliver nothing for so long; ended when negative."""
+        body = {"pause_until": time_from_now(seconds)}
+        await self.api(f"CONSUMER.PAUSE.{self.stream}.{name}", body, label=f"pause {name} for {seconds} s")
 
     async def wait(self, seconds: float, label: str = "") -> None:
         """Let time pass."""

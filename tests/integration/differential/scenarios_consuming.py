@@ -336,6 +336,8 @@ async def consumer_goes(side: Side) -> None:
     await desk.pull("1", name="D", to="d")
     await desk.make("E")
     await desk.make("F", deliver_subject="f", ack_policy="none")
+    await desk.api("CONSUMER.DELETE.S.F")
+    await desk.api("CONSUMER.DELETE.S.D")
     await desk.pull({"batch": 3, "expires": 20 * SECOND}, to="e", name="E")
     await desk.api("STREAM.DELETE.S")
     await desk.pull("1", to="g", name="E")

@@ -1,6 +1,6 @@
 """Scenarios of pushing: interest, queue groups, flow control, heartbeats, pace, pauses."""
 
-from tests.integration.differential.desk import MILLISECOND, SECOND, Desk
+from tests.integration.differential.desk import MILLISECOND, SECOND, Desk, time_from_now
 from tests.integration.differential.side import Side, scenario
 
 
@@ -39,13 +39,22 @@ async def push_interest(side: Side) -> None:
     await desk.wait(0.3)
     await desk.start_listening("d")
     await desk.stop_listening("d")
-    await desk.start_listening("*")
-    await desk.publish("s.2", "by wildcard")
-    await desk.stop_listening("*")
     await desk.make("E", deaf=True, deliver_subject="e", inactive_threshold=800 * MILLISECOND)
     await desk.start_listening("e")
     await desk.stop_listening("e")
     await desk.wait(1.5)
+
+
+@scenario
+async def push_to_a_wildcard(side: Side) -> None:
+    """A listener by wildcard counts when the consumer is made, and when it comes."""
+    desk = await Desk(side).open(1)
+    desk.listen("d.*")
+    await desk.make(deaf=True, deliver_subject="d.1")
+    await desk.publish()
+    await desk.stop_listening("d.*")
+    await desk.start_listening("*.1")
+    await desk.ack(1, to="r")
 
 
 @scenario
@@ -131,25 +140,38 @@ async def push_at_a_pace(side: Side) -> None:
 
 @scenario
 async def push_pause(side: Side) -> None:
-    """A paused consumer sends heartbeats and nothing else."""
+    """A paused consumer sends heartbeats and nothing else until its time has come."""
     desk = await Desk(side).open(1)
     await desk.make(deliver_subject="d")
-    await desk.api("CONSUMER.PAUSE.S.C", {"pause_until": "2120-01-01T00:00:00Z"})
+    await desk.pause(0.7)
     await desk.publish()
     await desk.ack(1, "-NAK")
-    await desk.api("CONSUMER.PAUSE.S.C", {"pause_until": "2020-01-01T00:00:00Z"})
-    await desk.api("CONSUMER.PAUSE.S.C", {"pause_until": "2120-01-01T00:00:00Z"})
+    await desk.wait(0.7)
+    await desk.pause(0.7)
+    await desk.pause(900)
     await desk.publish()
-    await desk.api("CONSUMER.PAUSE.S.C")
-    await desk.api("CONSUMER.PAUSE.S.C")
-    await desk.make("D", deliver_subject="e", pause_until="2120-01-01T00:00:00Z")
-    await desk.api("CONSUMER.PAUSE.S.D", {})
-    await desk.make("P", pause_until="2120-01-01T00:00:00Z")
+    await desk.wait(0.7)
+    await desk.pause(0.5)
+    await desk.wait(0.5)
+    await desk.pause(-5)
+    await desk.make("D", deliver_subject="e", pause_until=time_from_now(0.7), idle_heartbeat=500 * MILLISECOND)
+    await desk.wait(0.8)
+    await desk.make("P", pause_until=time_from_now(900))
     await desk.pull({"batch": 2, "no_wait": True}, name="P")
     await desk.pull({"batch": 2, "expires": 400 * MILLISECOND}, name="P")
     await desk.wait(0.4)
+    await desk.pause(0.5, name="P")
     await desk.pull({"batch": 2, "expires": 20 * SECOND}, name="P", to="b")
-    await desk.api("CONSUMER.PAUSE.S.P")
+    await desk.wait(0.5)
+
+
+@scenario
+async def push_resume(side: Side) -> None:
+    """A pause that is ended by request ends at once."""
+    desk = await Desk(side).open(1)
+    await desk.make(deaf=True, deliver_subject="d", pause_until=time_from_now(900))
+    await desk.start_listening("d")
+    await desk.api("CONSUMER.PAUSE.S.C")
 
 
 @scenario
