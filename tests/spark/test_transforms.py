@@ -38,10 +38,14 @@ def test_summarise_runs(spark: SparkSession) -> None:
         {"seq": 1, "msg_id": "m"},
         {"seq": 2, "evicts": 1, "subject": "a.c", "first_seq": 2, "crc": 1},
         {"seq": 2, "event_no": 2, "kind": "remove", "subject": "", "first_seq": 3, "data": b"{}"},
+        {"seq": 2, "event_no": 3, "kind": "consumer", "subject": "c", "first_seq": 3, "data": b"{}"},
+        {"seq": 2, "event_no": 4, "kind": "consumer_state", "subject": "c", "first_seq": 3, "data": b"one"},
+        {"seq": 2, "event_no": 5, "kind": "consumer_state", "subject": "c", "first_seq": 3, "data": b"two"},
     )
     [run] = rows.transform(summarise_runs).collect()
-    assert (run.messages, run.seq_min, run.seq_max, run.events) == (2, 1, 2, 2)
-    assert (tuple(run.first), tuple(run.last), run.last_first_seq) == ((0, 1), (2, 2), 3)
+    assert (run.messages, run.seq_min, run.seq_max, run.events) == (2, 1, 2, 5)
+    assert (tuple(run.first), tuple(run.last), run.last_first_seq) == ((0, 1), (2, 5), 3)
+    assert (run.consumer_rows, run.consumer_keys, run.consumer_bytes) == (3, 2, 8)
     assert (run.evictions, run.removals, run.ids, run.damaged) == (1, 1, 1, 1)
     assert set(run.subjects) == {subject_hash("a.b"), subject_hash("a.c")}
 
@@ -87,8 +91,10 @@ def test_settled_columns(spark: SparkSession) -> None:
         {"seq": 3, "subject": "$events"},
         {"seq": 4, "subject": "a.b", "stream": "MANY"},
         {"seq": 4, "event_no": 2, "kind": "stream", "subject": ""},
+        {"seq": 5, "subject": "$consumers"},
+        {"seq": 5, "event_no": 2, "kind": "consumer_state", "subject": "c"},
     )
-    settled = rows.transform(settled_columns(["A"])).orderBy("stream", "seq").collect()
+    settled = rows.transform(settled_columns(["A"])).orderBy("stream", "seq", "event_no").collect()
     assert settled[0]["size"] == stored_size("ä.b", headers, "ö".encode())
     buckets = {f"b{number:02d}" for number in range(SUBJECT_BUCKETS)}
     assert settled[0]["subject_partition"] in buckets
@@ -96,6 +102,8 @@ def test_settled_columns(spark: SparkSession) -> None:
     assert settled[2]["subject_partition"] in buckets
     assert settled[3]["subject_partition"] == "$events"
     assert settled[4]["subject_partition"] in buckets
+    assert settled[5]["subject_partition"] == "$consumers"
+    assert settled[6]["subject_partition"] in buckets
     assert settled[0]["headers"] == headers
 
 

@@ -5,7 +5,13 @@ import numpy as np
 from conf import limits
 from delta_store import msg_id_guard
 from delta_store.msg_id_guard import MsgIdGuard
-from delta_store.settle_debt import FRONT_ROWS_MIN, SCATTERED_ROWS_MIN, Debt
+from delta_store.settle_debt import (
+    CONSUMER_BYTES_MIN,
+    CONSUMER_ROWS_MIN,
+    FRONT_ROWS_MIN,
+    SCATTERED_ROWS_MIN,
+    Debt,
+)
 from delta_store.watermark import Watermark
 
 
@@ -34,6 +40,19 @@ def test_scattered_pays_by_share() -> None:
     assert not debt.scattered_pays
     debt.note_batch(10 * SCATTERED_ROWS_MIN, scattered=SCATTERED_ROWS_MIN, watermarks={})
     assert not debt.scattered_pays
+
+
+def test_consumers_pay_by_rows_and_by_bytes() -> None:
+    """Superseded rows about consumers go when they are many, or large."""
+    debt = Debt(0)
+    debt.note_consumers(CONSUMER_ROWS_MIN - 1, CONSUMER_BYTES_MIN - 1)
+    assert not debt.consumers_pay
+    debt.note_consumers(1, 0)
+    assert debt.consumers_pay
+    debt.note_consumers_rewritten()
+    assert (debt.consumer_rows, debt.consumers_pay) == (0, False)
+    debt.note_consumers(1, CONSUMER_BYTES_MIN)
+    assert debt.consumers_pay
 
 
 def test_guard_suspects_repeats_only(monkeypatch: object) -> None:
