@@ -12,7 +12,7 @@ import random
 import secrets
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,26 +171,10 @@ class _Process:
         self._stores = stores
         self._options = options
         name = f"silt-gateway-{secrets.token_hex(4)}"
-        nats = settings.nats
-        access, tls = nats_access.credentials(nats), nats_access.tls(nats)
         # Timing jitter of reconnects needs no unpredictable numbers.
         jitter = random.Random()  # noqa: S311
-        self.leaf = LeafLink(
-            LeafOptions(
-                parse_endpoints(options.leaf, default_port=7422),
-                LeafIdentity(name, name, options.domain),
-                access,
-                tls,
-                connect_timeout_seconds=nats.connect_timeout_seconds,
-            ),
-            self._receive,
-            jitter=jitter,
-            on_status=_report_link("leaf"),
-        )
-        self.client: ClientLink | None = None
-        if not options.api_over_leaf and not options.domain:
-            client_options = ClientOptions(parse_endpoints(options.nats, default_port=4222), name, access, tls)
-            self.client = ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
+        self.leaf = _leaf_link(options, settings, name, self._receive, jitter)
+        self.client = _client_link(options, settings, name, jitter)
         clock = SystemClock()
         self.subjects = LinkSubjects(self.leaf, self.client, lambda one: self._receive([one]), options.domain)
         threads_of_reads = ReadThreads(settings.reads.concurrency_max, timeout_seconds=settings.reads.timeout_seconds)
@@ -205,15 +189,13 @@ class _Process:
             stores.catalog,
             interested=self.leaf.interest.has_interest,
             listened_to=self._listened_to,
-            new_id=lambda: secrets.token_hex(11),
+            new_id=_new_id,
             rows=lambda: self.committer.group.rows,
         )
         self.delivery = ConsumerDelivery(
             self.consumers, stores.payloads, link=self.leaf, threads=threads_of_reads, clock=clock
         )
-        self.delivery.group = lambda: self.committer.group
-        self.delivery.changed = self._changed
-        self.delivery.new_id = lambda: secrets.token_hex(11)
+        self.delivery.connect(group=lambda: self.committer.group, changed=self._changed, new_id=_new_id)
         self.gateway = Gateway(
             stores.catalog, self.reads, delivery=self.delivery, link=self.leaf, subjects=self.subjects, clock=clock
         )
@@ -306,6 +288,35 @@ class _Process:
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
         except (TimeoutError, OSError) as error:
             _report("drain incomplete", str(error) or "timed out")
+
+
+def _leaf_link(
+    options: GatewayOptions, settings: Settings, name: str, receive: Callable[[list[Any]], None], jitter: random.Random
+) -> LeafLink:
+    nats = settings.nats
+    leaf_options = LeafOptions(
+        parse_endpoints(options.leaf, default_port=7422),
+        LeafIdentity(name, name, options.domain),
+        nats_access.credentials(nats),
+        nats_access.tls(nats),
+        connect_timeout_seconds=nats.connect_timeout_seconds,
+    )
+    return LeafLink(leaf_options, receive, jitter=jitter, on_status=_report_link("leaf"))
+
+
+def _client_link(options: GatewayOptions, settings: Settings, name: str, jitter: random.Random) -> ClientLink | None:
+    """None where the leaf link takes everything."""
+    if options.api_over_leaf or options.domain:
+        return None
+    endpoints = parse_endpoints(options.nats, default_port=4222)
+    client_options = ClientOptions(
+        endpoints, name, nats_access.credentials(settings.nats), nats_access.tls(settings.nats)
+    )
+    return ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
+
+
+def _new_id() -> str:
+    return secrets.token_hex(11)
 
 
 def _report_link(link: str) -> Any:

@@ -29,8 +29,10 @@ class EngineCore:
         new_id: Callable[[], str],
         rows: Callable[[], RowColumns],
     ) -> None:
-        """``rows`` gives those of the group that gathers now; ``listened_to`` says of a
-        deliver subject and its group (empty for none) whether there is such a subscription, wildcards not counted.
+        """``rows`` gives those of the group that gathers now.
+
+        ``listened_to`` says of a deliver subject and its group (empty for none) whether there is such a subscription,
+        wildcards not counted.
         """
         self.interested = interested
         self.outbox: Outbox = []
