@@ -3,7 +3,16 @@
 from typing import Any
 
 from delta_store.catalog import Catalog
-from delta_store.stream_sources import SourcePosition, identity, index_name, mirror_start, shown, source_start
+from delta_store.stream_parts import StreamSource
+from delta_store.stream_sources import (
+    SourcePosition,
+    identity,
+    index_name,
+    is_local,
+    mirror_start,
+    shown,
+    source_start,
+)
 from delta_store.stream_state import StreamState
 
 Json = dict[str, Any]
@@ -16,7 +25,7 @@ def source_info(catalog: Catalog, state: StreamState, *, created: bool = False) 
     """
     mirror, sources = state.config.mirror, state.config.sources
     if mirror is not None:
-        origin = catalog.streams.get(mirror.name)
+        origin = _origin(catalog, mirror)
         next_seq = mirror_start(mirror, state.index, origin.index) if origin is not None else 0
         said = shown(mirror, origin.index if origin is not None else None, next_seq=next_seq, seq=0)
         if created:
@@ -24,7 +33,7 @@ def source_info(catalog: Catalog, state: StreamState, *, created: bool = False) 
         return {"mirror": said}
     found = []
     for source in sources:
-        origin = catalog.streams.get(source.name)
+        origin = _origin(catalog, source)
         position = state.sources.get(index_name(source))
         seq, next_seq = position.seq if position is not None else 0, 0
         if origin is not None:
@@ -34,6 +43,10 @@ def source_info(catalog: Catalog, state: StreamState, *, created: bool = False) 
         said = shown(source, origin.index if origin is not None else None, next_seq=next_seq, seq=seq)
         found.append(_unheard(said) if created else said)
     return {"sources": found} if found else {}
+
+
+def _origin(catalog: Catalog, source: StreamSource) -> StreamState | None:
+    return catalog.streams.get(source.name) if is_local(source, catalog.domain) else None
 
 
 def _unheard(said: Json) -> Json:

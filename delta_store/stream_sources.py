@@ -72,6 +72,11 @@ def _short_hash(text: str) -> str:
     return "".join(_DIGITS[byte % len(_DIGITS)] for byte in sha256(text.encode()).digest()[:8])
 
 
+def is_local(source: StreamSource, domain: str) -> bool:
+    """Whether the origin is a stream of this store: of no other domain or account than ``domain``."""
+    return source.external is None or bool(domain and source.external.api == f"$JS.{domain}.API")
+
+
 class Selection:
     """The messages that a source takes and the subjects it gives them."""
 

@@ -27,6 +27,7 @@ from delta_store.stream_sources import (
     SourcePosition,
     identity,
     index_name,
+    is_local,
     mirror_start,
     positions_data,
     source_start,
@@ -149,7 +150,7 @@ class StreamCopies:
     def _step(self, copy: _Copy) -> int:
         """Copy the next messages if they are in memory, or ask for them; returns how many were copied."""
         origin = self._catalog.streams.get(copy.source.name)
-        if origin is None or copy.source.external is not None:
+        if origin is None or not is_local(copy.source, self._catalog.domain):
             return 0
         durable = self._durable.get((origin.name, origin.stream_id), -1)
         if durable < 0:

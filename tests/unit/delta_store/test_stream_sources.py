@@ -3,12 +3,13 @@
 import pytest
 
 from delta_store.stream_index import StreamIndex
-from delta_store.stream_parts import SourceConsumer, StreamSource, SubjectMapping
+from delta_store.stream_parts import ExternalStream, SourceConsumer, StreamSource, SubjectMapping
 from delta_store.stream_sources import (
     Selection,
     SourcePosition,
     identity,
     index_name,
+    is_local,
     mirror_start,
     positions_data,
     read_positions,
@@ -131,3 +132,11 @@ def test_what_info_shows() -> None:
         "active": -1,
         "error": {"code": 404, "err_code": 10059, "description": "stream not found"},
     }
+
+
+def test_origins_of_other_domains_are_not_local() -> None:
+    """An external origin is one of this store only where its API is that of the own domain."""
+    assert is_local(StreamSource("O"), "")
+    assert is_local(StreamSource("O", external=ExternalStream("$JS.here.API")), "here")
+    assert not is_local(StreamSource("O", external=ExternalStream("$JS.there.API")), "here")
+    assert not is_local(StreamSource("O", external=ExternalStream("$JS..API")), "")
