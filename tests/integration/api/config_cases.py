@@ -256,30 +256,7 @@ CASES: dict[str, list[Step]] = {
 }
 
 DELIBERATE: dict[str, str] = {
-    "placement": "placement",
-    "mirror": "mirror",
-    "sources": "sources",
-    "first_seq": "first_seq",
-    "subject_transform": "subject_transform",
-    "republish": "republish",
-    "republish empty": "republish",
-    "subject_transform empty": "subject_transform",
-    "new per subject": "discard_new_per_subject",
-    "rollup": "allow_rollup_hdrs",
-    "consumer_limits": "consumer_limits",
-    "ttl": "allow_msg_ttl",
-    "marker ttl": "subject_delete_marker_ttl",
-    "counter": "allow_msg_counter",
-    "atomic": "allow_atomic",
     "schedules": "allow_msg_schedules",
-    "async": "persist_mode",
     "batched": "allow_batched",
-    "interest": "retention",
-    "workqueue": "retention",
-    "s2": "compression",
-    "update: sealed": "sealed",
-    "update: mirror_direct": "mirror_direct",
-    "update: interest": "retention",
-    "update: rollup": "allow_rollup_hdrs",
 }
 """Cases whose last step nats-server accepts and Silt refuses with 10052, naming this field: it does not have it yet."""
