@@ -170,7 +170,7 @@ def _create_new(call: ApiCall, state: StreamState, config: ConsumerConfig) -> di
         config = replace(config, name=taken)
     config = consumer_create_rules.with_inactivity(config, durable=config.is_durable)
     consumer = call.directory.create(state, config, now_ns=created_ns, rows=call.rows)
-    bound = config.is_push and call.directory.interested(config.deliver_subject.encode())
+    bound = call.directory.listened_to(config)
     return consumer_info(consumer, now_ns=call.now_ns, push_bound=bound)
 
 

@@ -193,7 +193,10 @@ class Gateway:
     def _acks(self, acks: list[Message], now_ns: int) -> list[Message]:
         """Take acks that were gathered; returns what is left to take: none."""
         if acks:
-            self.consumers.acks(acks, now_ns)  # type: ignore[arg-type]
+            unheard = tuple(self.consumers.acks(acks, now_ns))  # type: ignore[arg-type]
+            for subject, reply, _, _ in acks if unheard else ():
+                if reply and subject.startswith(unheard):
+                    self.committer.group.replies.append(no_responders_frame(subject, reply))
             self.delivery.flush()
         return []
 

@@ -72,7 +72,10 @@ def purge(call: ApiCall) -> Result:
     if wanted and not subjects.valid(wanted):
         return {"success": True, "purged": 0}
     options = {"subject": wanted, "seq": seq, "keep": keep}
-    return {"success": True, "purged": call.catalog.purge(state.name, now_ns=call.now_ns, rows=call.rows, **options)}
+    purged = call.catalog.purge(state.name, now_ns=call.now_ns, rows=call.rows, **options)
+    if call.consumer_count(state.name):
+        call.directory.purged(state, wanted, now_ns=call.now_ns)
+    return {"success": True, "purged": purged}
 
 
 def names(call: ApiCall) -> Result:

@@ -60,6 +60,14 @@ class Consumers(Protocol):
         """Make what an info is about to say of a consumer durable before the info leaves."""
         ...
 
+    def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
+        """Let consumers pass over what a purge took: messages of a subject, or all when it is empty."""
+        ...
+
+    def listened_to(self, config: ConsumerConfig) -> bool:
+        """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
+        ...
+
     def interested(self, subject: bytes) -> bool:
         """Whether somebody listens to a subject right now."""
         ...

@@ -9,6 +9,7 @@ from consumers.consumer_config import ConsumerConfig
 from consumers.engine_core import EngineCore
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
+from delta_store.subjects import SubjectFilter, overlaps, subset
 
 
 class ConsumerRegistry(EngineCore):
@@ -42,7 +43,7 @@ class ConsumerRegistry(EngineCore):
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
         self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
         self.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
-        self._after(consumer, [])
+        self._after(consumer, [consumer.pause_advisory(now_ns)] if config.pause_until > now_ns else [])
         return consumer
 
     def update(
@@ -50,13 +51,17 @@ class ConsumerRegistry(EngineCore):
     ) -> Consumer:
         """Give a consumer another configuration, which has been checked."""
         home, consumer = self._known(state, name)
+        moves = config.deliver_subject != consumer.config.deliver_subject
         self._forget_subject(consumer)
         effects = consumer.reconfigure(config, now_ns)
         self._note_subject(consumer)
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
         home.drop_all_unwanted()
         self._after(consumer, effects)
-        self._activate(consumer, now_ns)
+        if moves:
+            self._starting.append(consumer)
+        else:
+            self._activate(consumer, now_ns)
         return consumer
 
     def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
@@ -84,6 +89,25 @@ class ConsumerRegistry(EngineCore):
         """Let another client of a priority group be pinned."""
         _, consumer = self._known(state, name)
         self._after(consumer, consumer.unpin(group, now_ns))
+
+    def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
+        """A purge took messages of a subject (wildcards possible), or of all when it is empty."""
+        home, index = self._home_of(state), state.index
+        for consumer in list(home.by_name.values()):
+            filters = consumer.config.filters
+            if not subject or any(subset(one, subject) for one in filters):
+                chosen = SubjectFilter((subject,)) if subject else None
+                first = next(iter(index.iter_matching(chosen, 1)), index.last_seq + 1)
+            elif not filters or any(overlaps(one, subject) for one in filters):
+                first = next(iter(index.iter_matching(None, 1)), 1)
+            else:
+                continue
+            self._after(consumer, consumer.purged(first, now_ns))
+
+    def listened_to(self, config: ConsumerConfig) -> bool:
+        """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
+        subject, group = config.deliver_subject.encode(), config.deliver_group.encode()
+        return bool(subject) and self._listened_to(subject, group)
 
     def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
         """Make what an info is about to say part of the group that gathers."""

@@ -9,7 +9,7 @@ applied at once and recorded: at once where an event row says so, with the group
 import json
 from collections.abc import Collection, Iterable, Sequence
 
-from consumers.ack_subject import AckMessage, parse_acks, parse_flow
+from consumers.ack_subject import ACK_PREFIX, AckMessage, parse_acks, parse_flow
 from consumers.consumer import Consumer
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_registry import ConsumerRegistry
@@ -36,12 +36,16 @@ class ConsumerEngine(ConsumerRegistry):
         self._after(consumer, effects)
         return True
 
-    def acks(self, messages: Iterable[AckMessage], now_ns: int) -> None:
-        """Take messages to ack subjects; what belongs to no consumer of ours is passed over."""
+    def acks(self, messages: Iterable[AckMessage], now_ns: int) -> list[bytes]:
+        """Take messages to ack subjects; gives the beginnings of those subjects that no consumer takes acks on."""
+        unheard: list[bytes] = []
         for (stream, name), acks in parse_acks(messages).items():
             consumer = self.get(stream.decode(errors="replace"), name.decode(errors="replace"))
-            if consumer is not None:
+            if consumer is None or consumer.config.ack_policy == "none":
+                unheard.append(b"%b%b.%b." % (ACK_PREFIX, stream, name))
+            else:
                 self._after(consumer, consumer.acks(acks, now_ns))
+        return unheard
 
     def flow(self, subject: bytes, header: bytes, now_ns: int) -> None:
         """Take a reply to a flow control request."""
@@ -106,10 +110,16 @@ class ConsumerEngine(ConsumerRegistry):
                 self._activate(consumer, now_ns)
         for stream, seq in durable.items():
             home = self.streams.get(stream)
-            if home is not None and seq > home.durable_seq:
-                home.durable_seq = seq
-                for consumer in list(home.attentive):
-                    self._after(consumer, consumer.stored(now_ns))
+            if home is None:
+                continue
+            told = home.attentive
+            if home.removals_changed():
+                told = told | {one: None for one in home.by_name.values() if one.num_ack_pending}
+            elif seq <= home.durable_seq:
+                continue
+            home.durable_seq = max(seq, home.durable_seq)
+            for consumer in list(told):
+                self._after(consumer, consumer.stored(now_ns))
 
     # --- delivery ---
 

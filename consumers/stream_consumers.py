@@ -21,7 +21,16 @@ class StreamConsumers:
     Implements :class:`consumers.stream_view.StreamView`.
     """
 
-    __slots__ = ("_retained_by", "attentive", "by_name", "checked_seq", "consumed", "durable_seq", "state")
+    __slots__ = (
+        "_removals_seen",
+        "_retained_by",
+        "attentive",
+        "by_name",
+        "checked_seq",
+        "consumed",
+        "durable_seq",
+        "state",
+    )
 
     def __init__(self, state: StreamState, *, durable_seq: int) -> None:
         self.state = state
@@ -33,6 +42,7 @@ class StreamConsumers:
         self.consumed: list[int] = []
         """Sequences that left because nobody needs them, and that no row records yet."""
         self._retained_by = state.config.retention
+        self._removals_seen = self.removals
         self.checked_seq = state.index.last_seq
         """Up to here every message of an interest stream had somebody who wanted it when it came."""
 
@@ -56,6 +66,11 @@ class StreamConsumers:
     def retention(self) -> str:
         """``limits``, ``interest`` or ``workqueue``."""
         return self.state.config.retention
+
+    def removals_changed(self) -> bool:
+        """Whether messages left the stream since this was last asked."""
+        before, self._removals_seen = self._removals_seen, self.removals
+        return before != self._removals_seen
 
     def retention_changed(self) -> bool:
         """Whether the stream has another retention than when this was last asked."""
