@@ -89,6 +89,7 @@ class Desk:
         self._replies: dict[tuple[str, int], str] = {}
         self._flow = ""
         self._pin = ""
+        self._marked = 0.0
         for subject in _EVENTS:
             self.listen(subject)
 
@@ -121,22 +122,28 @@ class Desk:
                 self._pin = line.partition(": ")[2]
         self._events.setdefault(receiver, []).append(normal_delivery(message))
 
-    async def make(self, name: str = "C", *, deaf: bool = False, **config: Any) -> None:
-        """Create or update a consumer; its deliver subject is listened to first, unless ``deaf``."""
+    async def make(self, name: str = "C", *, deaf: bool = False, seconds: float = 0.0, **config: Any) -> None:
+        """Create or update a consumer; its deliver subject is listened to first, unless ``deaf``.
+
+        ``seconds`` belong to the step, for what comes at a pace.
+        """
         if "deliver_subject" in config and not deaf:
             self.listen(config["deliver_subject"], queue=config.get("deliver_group", ""))
         if name not in self._names:
             self._names.append(name)
         body = {"stream_name": self.stream, "config": {"name": name, "ack_policy": "explicit", **config}}
         shown = {key: value for key, value in config.items() if not key.endswith(("_time", "_until"))}
-        await self.api(f"CONSUMER.CREATE.{self.stream}.{name}", body, label=f"make {name} {json.dumps(shown)}")
+        await self.api(
+            f"CONSUMER.CREATE.{self.stream}.{name}", body, seconds=seconds, label=f"make {name} {json.dumps(shown)}"
+        )
 
-    async def api(self, verb: str, body: Body = None, *, label: str = "") -> None:
+    async def api(self, verb: str, body: Body = None, *, label: str = "", seconds: float = 0.0) -> None:
         """Ask the API as a step: the answer, and what else came of it."""
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
         answer = await self.side.wire.ask(f"$JS.API.{verb}", data)
         assert answer is not None, verb
         shown = normal_info(json.loads(answer.payload)) if answer.payload else answer.status
+        await asyncio.sleep(seconds)
         await self._settle(label or f"{verb} {data.decode()}", shown)
 
     async def pull(self, body: Body = None, *, to: str = "a", name: str = "C", header: Headers = ()) -> None:
@@ -179,6 +186,15 @@ class Desk:
         """Let time pass."""
         await asyncio.sleep(seconds)
         await self._settle(label or f"wait {seconds} s")
+
+    def mark(self) -> None:
+        """From here on :meth:`until` counts."""
+        self._marked = asyncio.get_running_loop().time()
+
+    async def until(self, seconds: float) -> None:
+        """Let time pass until so long after the mark."""
+        await asyncio.sleep(max(0.0, self._marked + seconds - asyncio.get_running_loop().time()))
+        await self._settle(f"until {seconds} s")
 
     async def stop_listening(self, subject: str) -> None:
         """End a subscription as a step."""

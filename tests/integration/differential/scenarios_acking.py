@@ -68,18 +68,19 @@ async def next_by_ack(side: Side) -> None:
 async def ack_waits(side: Side) -> None:
     """Unacknowledged messages come again; work in progress puts that off."""
     desk = await Desk(side).open(4)
-    await desk.make(ack_wait=SECOND)
+    await desk.make(ack_wait=3 * SECOND)
+    desk.mark()
     await desk.pull("4")
-    await desk.wait(0.3)
+    await desk.wait(0.4)
     await desk.ack(2, "+WPI", to="r")
     await desk.ack(4)
     await desk.pull({"batch": 10, "expires": 20 * SECOND}, to="b")
-    await desk.wait(0.5)
-    await desk.wait(0.6)
+    await desk.until(3.3)
+    await desk.until(4.5)
     await desk.ack(1, to="r")
     await desk.ack(2, "+TERM done")
     await desk.ack(3)
-    await desk.wait(1.0)
+    await desk.until(7.0)
 
 
 @scenario

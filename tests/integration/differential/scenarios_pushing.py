@@ -8,13 +8,12 @@ from tests.integration.differential.side import Side, scenario
 async def push_plainly(side: Side) -> None:
     """Messages go to the deliver subject as they come; acks, naks and redelivery."""
     desk = await Desk(side).open(3)
-    await desk.make(deliver_subject="d", ack_wait=700 * MILLISECOND)
+    await desk.make(deliver_subject="d", ack_wait=30 * SECOND)
     await desk.publish()
     await desk.ack(1)
     await desk.ack(2, "-NAK", to="r")
     await desk.ack(3, "+TERM", to="r")
     await desk.ack(4, to="r")
-    await desk.wait(0.8)
     await desk.ack(2, to="r")
     await desk.make("N", deliver_subject="n", ack_policy="none", filter_subject="s.1")
     await desk.publish("s.1", "", header=[("Key", "v")])
@@ -129,13 +128,11 @@ async def push_at_a_pace(side: Side) -> None:
     await desk.publish("s.0", "first")
     await desk.publish("s.1", "second")
     await desk.publish("s.2", "third")
-    await desk.make("O", deliver_subject="o", replay_policy="original", ack_policy="none")
-    await desk.wait(1.0, label="the original pace has brought all")
+    await desk.make("O", deliver_subject="o", replay_policy="original", ack_policy="none", seconds=1.2)
     await desk.publish("s.0", "live")
     for number in range(4):
         await side.wire.ask("s.1", f"{number}".encode() * 1000)
-    await desk.make("R", deliver_subject="r", rate_limit_bps=64_000, ack_policy="none")
-    await desk.wait(1.5, label="the rate limit has let all through")
+    await desk.make("R", deliver_subject="r", rate_limit_bps=64_000, ack_policy="none", seconds=1.5)
 
 
 @scenario
