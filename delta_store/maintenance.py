@@ -97,7 +97,8 @@ class Maintenance:
 
     def delete_consumer_rows(self, progress: Progress) -> None:
         """Delete the rows about consumers that later ones supersede, reading no other files."""
-        dead = self._table.consumer_rows().transform(dead_consumer_rows(self._table.event_rows()))
+        consumers = self._table.event_rows(of_consumers=True)
+        dead = consumers.transform(dead_consumer_rows(self._table.event_rows()))
         self._table.delete_rows(dead, self._note(progress, Op.LIMITS), of_consumers=True)
         progress.debt.note_consumers_rewritten()
         _log.info("superseded consumer rows deleted")

@@ -94,13 +94,11 @@ class MessagesTable:
         """All rows of the newest version."""
         return self.spark.read.format("delta").load(self.path)
 
-    def event_rows(self) -> DataFrame:
-        """The event rows of the newest version."""
-        return self.rows().where(sf.col("subject_partition") == EVENTS_PARTITION)
-
-    def consumer_rows(self) -> DataFrame:
-        """The rows about consumers of the newest version."""
-        return self.rows().where(sf.col("subject_partition") == CONSUMERS_PARTITION)
+    def event_rows(self, *, of_consumers: bool = False) -> DataFrame:
+        """The event rows of the newest version: those about consumers, or all others."""
+        return self.rows().where(
+            sf.col("subject_partition") == (CONSUMERS_PARTITION if of_consumers else EVENTS_PARTITION)
+        )
 
     def folders(self, small_file_bytes: int = 0) -> list[FolderFiles]:
         """Each folder's files and rows, from the log alone."""

@@ -78,7 +78,7 @@ def test_one_state_of_each_consumer_is_kept(store: MakeStore) -> None:
     here.catalog.delete("B", now_ns=here.tick(), rows=here.rows)
     here.settle(fresh=True)
     here.maintenance.run_due()
-    left = here.table.consumer_rows().select("stream", "kind", "subject").collect()
+    left = here.table.event_rows(of_consumers=True).select("stream", "kind", "subject").collect()
     kinds = [row["kind"] for row in left]
     assert {row["stream"] for row in left} == {"A"}
     assert kinds.count("consumer_state") <= 3
@@ -106,7 +106,7 @@ def test_states_do_not_wait_for_the_round(store: MakeStore, monkeypatch: pytest.
     gone = before - set(DeltaTable(str(here.data / "messages")).file_uris())
     assert gone
     assert all("consumers" in uri for uri in gone)
-    assert here.table.consumer_rows().where("kind = 'consumer_state'").count() == 3
+    assert here.table.event_rows(of_consumers=True).where("kind = 'consumer_state'").count() == 3
     assert not here.sink.progress().debt.consumers_pay
     same_catalog(here)
 
