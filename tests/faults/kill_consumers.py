@@ -162,10 +162,12 @@ async def _finish(wire: Wire, progress: dict[str, Progress], ordered: list[int])
                     if not info["num_pending"] and not info["num_ack_pending"]:
                         break
                     await asyncio.sleep(0.2)
-            while not ordered or ordered[-1] < last:
+            for _ in range(int(_FINISH_SECONDS / 0.2)):
+                if ordered and ordered[-1] >= last:
+                    break
                 await asyncio.sleep(0.2)
     except TimeoutError:
-        pass
+        return last
     return last
 
 

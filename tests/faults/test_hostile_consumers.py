@@ -1,4 +1,4 @@
-"""Clients that misuse consumers: one that never reads, one that acks garbage, thousands of ephemerals, one that vanishes.
+"""Clients that misuse consumers: one never reads, one acks garbage, one makes thousands of ephemerals, one vanishes.
 
 Each runs beside a well-behaved client, which must not notice; the gateway's memory stays within a bound.
 """
@@ -132,7 +132,8 @@ def test_acks_of_garbage(silt: Gateway) -> None:
         async with Wire.open(silt.hub.url, inbox="_INBOX.garbage") as wire:
             body = {"stream_name": STREAM, "config": {"durable_name": "garbage", "ack_policy": "explicit"}}
             created = await wire.ask(f"$JS.API.CONSUMER.CREATE.{STREAM}.garbage", json.dumps(body).encode())
-            assert created is not None and b'"error"' not in created.payload
+            assert created is not None
+            assert b'"error"' not in created.payload
             assert len(await pulled(wire, "garbage", 5)) == 5
             for body_ in _GARBAGE:
                 for tail in (
@@ -167,7 +168,8 @@ def test_thousands_of_ephemerals(silt: Gateway) -> None:
                 inboxes = [wire.send(f"$JS.API.CONSUMER.CREATE.{STREAM}", body) for _ in range(500)]
                 for inbox in inboxes:
                     reply = await wire.receive(inbox, seconds=30)
-                    assert reply is not None and b'"error"' not in reply.payload, (start, reply)
+                    assert reply is not None, start
+                    assert b'"error"' not in reply.payload, reply.payload
             await well_behaved(silt.hub.url)
             for _ in range(60):
                 info = await wire.ask(f"$JS.API.STREAM.INFO.{STREAM}")
@@ -190,7 +192,8 @@ def test_a_client_that_vanishes(silt: Gateway) -> None:
             config = {"durable_name": "vanish", "ack_policy": "explicit", "ack_wait": 1_000_000_000}
             body = json.dumps({"stream_name": STREAM, "config": config}).encode()
             created = await wire.ask(f"$JS.API.CONSUMER.CREATE.{STREAM}.vanish", body)
-            assert created is not None and b'"error"' not in created.payload
+            assert created is not None
+            assert b'"error"' not in created.payload
             async with Wire.open(silt.hub.url, inbox="_INBOX.gone") as other:
                 assert len(await pulled(other, "vanish", 10)) == 10
                 other.send(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.vanish", b'{"batch":1000,"expires":60000000000}')
