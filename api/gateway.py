@@ -30,6 +30,7 @@ from ingest.group_commit import GroupCommitter
 from ingest.leaf_protocol import Message, encode_message
 from ingest.pub_ack import pub_acks
 from ingest.publish import decide
+from ingest.stream_copies import StreamCopies
 
 _DIRECT: Final = b"DIRECT.GET."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
@@ -99,6 +100,8 @@ class Gateway:
         self.consumers = delivery.engine
         self.committer: GroupCommitter
         """Set by whoever assembles the gateway, before the first message."""
+        self.copies: StreamCopies
+        """Mirrors and sources; set likewise."""
         self._reads = reads
         self._link = link
         self._subjects = subjects
@@ -161,6 +164,7 @@ class Gateway:
         for read in group.deferred:
             self._reads.submit(read)
         self.consumers.released(dict(zip(group.rows.stream, group.rows.seq, strict=True)), self._clock.now_ns())
+        self.copies.released(group.rows)
         self.delivery.pump()
 
     def _api_path(self, subject: bytes) -> bytes:
@@ -227,6 +231,7 @@ class Gateway:
         self.delivery.flush()
         if len(group.rows) > events:
             self.consumers.sync_streams(now_ns)
+            self.copies.sync()
             self.follow_subjects()
             self._tell_of_stream(path)
         if isinstance(answer, NeedMessage):

@@ -48,6 +48,7 @@ from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.link import LinkStatus, parse_endpoints
+from ingest.stream_copies import StreamCopies
 
 SHARD = "0"
 GC_YOUNG_OBJECTS = 100_000
@@ -210,6 +211,10 @@ class _Process:
                 settings.journal.commit_interval_ms / 1000, settings.journal.commit_rows, settings.journal.commit_bytes
             ),
         )
+        self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
+        self.copies.group = lambda: self.committer.group
+        self.copies.changed = self.committer.changed
+        self.copies.stored = self.consumers.stored
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
         self._receive_run = self.gateway.receive
@@ -241,6 +246,7 @@ class _Process:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain."""
         self.consumers.restore(SystemClock().now_ns())
+        self.copies.restore()
         self.subjects.follow_api()
         self.gateway.follow_subjects()
         async with asyncio.TaskGroup() as tasks:
@@ -249,6 +255,7 @@ class _Process:
                 tasks.create_task(self.committer.run()),
                 tasks.create_task(self.reads.run()),
                 tasks.create_task(self.delivery.run()),
+                tasks.create_task(self.copies.run()),
                 tasks.create_task(self.upkeep.run()),
                 tasks.create_task(self._expire()),
             ]
@@ -278,6 +285,7 @@ class _Process:
         """Take in nothing more, commit and answer what was taken."""
         try:
             async with asyncio.timeout(GATEWAY_DRAIN_SECONDS):
+                self.copies.stop()
                 self.subjects.unfollow_all()
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)

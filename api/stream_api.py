@@ -6,6 +6,7 @@ from typing import Any
 from api import request_shapes
 from api.api_call import ApiCall, Result
 from api.responses import state_json, stream_info, with_dynamic_metadata
+from api.source_info import source_info
 from conf.limits import LIST_PAGE, NAMES_PAGE, SUBJECT_DETAILS_PAGE
 from delta_store import api_errors, source_rules, stream_config_rules, stream_update_rules, subjects
 from delta_store.stream_config import StreamConfig
@@ -30,7 +31,10 @@ def create(call: ApiCall) -> Result:
         state = call.catalog.create(config, now_ns=call.now_ns, rows=call.rows)
     elif not stream_config_rules.same_config(config, state.config):
         raise api_errors.STREAM_NAME_EXISTS.error
-    shown = stream_info(with_dynamic_metadata(state.config), state, _state(call, state), now_ns=call.now_ns, extra={})
+    extra = source_info(call.catalog, state, created=not state.index.last_seq)
+    shown = stream_info(
+        with_dynamic_metadata(state.config), state, _state(call, state), now_ns=call.now_ns, extra=extra
+    )
     return shown | {"did_create": True}
 
 
@@ -89,7 +93,7 @@ def listing(call: ApiCall) -> Result:
     """A page of the streams with their configuration and state."""
     found, offset = _page(call, call.optional_body(request_shapes.STREAM_LIST_REQUEST) or {})
     page = [
-        stream_info(state.config.as_json(), state, _state(call, state), now_ns=call.now_ns, extra=_domain(call))
+        stream_info(state.config.as_json(), state, _state(call, state), now_ns=call.now_ns, extra=_extra(call, state))
         for state in found[offset : offset + LIST_PAGE]
     ]
     return {"total": len(found), "offset": offset, "limit": LIST_PAGE, "streams": page}
@@ -178,9 +182,13 @@ def _domain(call: ApiCall) -> dict[str, Any]:
     return {"domain": call.catalog.domain} if call.catalog.domain else {}
 
 
+def _extra(call: ApiCall, state: StreamState) -> dict[str, Any]:
+    return _domain(call) | source_info(call.catalog, state)
+
+
 def _info(
     call: ApiCall, state: StreamState, shown_state: dict[str, Any], *, cluster: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """The info object of a reply about one stream; only STREAM.INFO says who leads."""
-    extra = _domain(call) | ({"cluster": cluster} if cluster else {})
+    extra = _domain(call) | ({"cluster": cluster} if cluster else {}) | source_info(call.catalog, state)
     return stream_info(with_dynamic_metadata(state.config), state, shown_state, now_ns=call.now_ns, extra=extra)

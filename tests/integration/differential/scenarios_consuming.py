@@ -1,9 +1,11 @@
 """Scenarios of pulling: request bodies, statuses, who gets what, where reading starts, priority groups."""
 
+from typing import Any
+
 from tests.integration.differential.desk import MILLISECOND, SECOND, Desk
 from tests.integration.differential.side import Side, scenario
 
-_G = {"group": "g"}
+_G: dict[str, Any] = {"group": "g"}
 
 
 @scenario
@@ -81,7 +83,7 @@ async def pull_statuses(side: Side) -> None:
 async def pull_limits(side: Side) -> None:
     """What a consumer's own limits refuse."""
     desk = await Desk(side).open(4)
-    limits = {"max_batch": 2, "max_expires": SECOND, "max_bytes": 1000}
+    limits: dict[str, Any] = {"max_batch": 2, "max_expires": SECOND, "max_bytes": 1000}
     await desk.make(**limits)
     await desk.pull({"batch": 3})
     await desk.pull("3")
@@ -180,7 +182,7 @@ async def deliver_policies(side: Side) -> None:
     desk = await Desk(side).open(9)
     await side.api("STREAM.MSG.DELETE.S", {"seq": 1})
     await side.api("STREAM.MSG.DELETE.S", {"seq": 9})
-    policies: dict[str, dict[str, object]] = {
+    policies: dict[str, dict[str, Any]] = {
         "all": {},
         "last": {},
         "new": {},
@@ -302,7 +304,7 @@ async def pinned_groups(side: Side) -> None:
     """One client is pinned, others wait; unpinning, wrong ids, the pin's timeout."""
     desk = await Desk(side).open(2)
     await desk.make(priority_policy="pinned_client", priority_groups=["g"], priority_timeout=2 * SECOND)
-    wait = {"expires": 20 * SECOND, **_G}
+    wait: dict[str, Any] = {"expires": 20 * SECOND, **_G}
     await desk.pull({"batch": 1, **wait})
     await desk.pull({"batch": 2, **wait}, to="b")
     await desk.pull({"batch": 2, "id": "wrong", **wait}, to="c")

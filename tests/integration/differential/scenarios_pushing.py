@@ -1,5 +1,7 @@
 """Scenarios of pushing: interest, queue groups, flow control, heartbeats, pace, pauses."""
 
+from typing import Any
+
 from tests.integration.differential.desk import MILLISECOND, SECOND, Desk, time_from_now
 from tests.integration.differential.side import Side, scenario
 
@@ -93,7 +95,7 @@ async def push_heartbeats(side: Side) -> None:
 async def push_flow_control(side: Side) -> None:
     """Flow control requests, stalls, answers."""
     desk = await Desk(side).open()
-    config = {"deliver_subject": "d", "flow_control": True, "idle_heartbeat": 700 * MILLISECOND}
+    config: dict[str, Any] = {"deliver_subject": "d", "flow_control": True, "idle_heartbeat": 700 * MILLISECOND}
     await desk.make(ack_policy="none", **config)
     for number in range(3):
         await desk.publish("s.0", f"{number}" * 600_000)
@@ -109,7 +111,7 @@ async def push_flow_control(side: Side) -> None:
 async def push_acks_by_flow_control(side: Side) -> None:
     """Answers to flow control requests are the acknowledgements."""
     desk = await Desk(side).open()
-    config = {"deliver_subject": "d", "flow_control": True, "idle_heartbeat": SECOND}
+    config: dict[str, Any] = {"deliver_subject": "d", "flow_control": True, "idle_heartbeat": SECOND}
     await desk.make(ack_policy="flow_control", max_ack_pending=3, **config)
     await desk.publish()
     await desk.publish()

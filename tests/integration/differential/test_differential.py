@@ -15,6 +15,7 @@ from tests.integration.differential import (
     scenarios_messages,
     scenarios_publish,
     scenarios_pushing,
+    scenarios_sources,
     scenarios_streams,
 )
 from tests.integration.differential.allowed import ALLOWED
@@ -30,6 +31,7 @@ SCENARIO_MODULES = (
     scenarios_direct,
     scenarios_features,
     scenarios_batches,
+    scenarios_sources,
     scenarios_consumers,
     scenarios_consuming,
     scenarios_pushing,
