@@ -120,17 +120,22 @@ class Consumer(ConsumerCore):
             effects += self._sent(run, taken, now_ns)
         return self._settle(effects, now_ns)
 
-    def stored(self, now_ns: int) -> list[Effect]:
-        """The stream has grown or lost messages."""
+    def stored(self, now_ns: int, *, purged_to: int = 0) -> list[Effect]:
+        """The stream has grown or lost messages; a purge that left ``purged_to`` first takes pending ones silently."""
+        pending, alive = self.pending, self._stream.index.sid_of
+        if purged_to:
+            gone = {seq: cseq for seq, cseq in pending.cseqs.items() if seq < purged_to or alive(seq) < 0}
+            pending.ack_many(list(gone))
+            self.last_acked_ns = now_ns if gone else self.last_acked_ns
+            floor = max(gone.values(), default=0), purged_to - 1
+            pending.advance(pending.delivered[0], purged_to - 1, acked=False, floor=floor)
+            if self._position.next_seq < purged_to:
+                self._position.move(purged_to)
+            self.dirty = True
         effects = self._forget_removed(now_ns, force=False)
         if self._pull is not None and self._pull.waiting:
             effects += self._pull.forget_unwanted(now_ns)
         return self._settle(effects, now_ns)
-
-    def purged(self, first: int, now_ns: int) -> list[Effect]:
-        """A purge took messages: those below a sequence, or others in between."""
-        self.forget_purged(first, now_ns)
-        return self._settle([], now_ns)
 
     def reconfigure(self, config: ConsumerConfig, now_ns: int) -> list[Effect]:
         """Take another configuration, which has been checked."""

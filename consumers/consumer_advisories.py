@@ -1,6 +1,11 @@
 """Advisories about consumers' lives, with the fields of nats-server's schemas but type, id and time."""
 
+from typing import Final
+
 from consumers.effects import Advisory
+from delta_store.time_text import utc_text
+
+_NO_TIME: Final = "0001-01-01T00:00:00Z"
 
 
 def action(stream: str, consumer: str, verb: str) -> Advisory:
@@ -10,7 +15,8 @@ def action(stream: str, consumer: str, verb: str) -> Advisory:
     return Advisory(f"$JS.EVENT.ADVISORY.CONSUMER.{name}.{stream}.{consumer}", "consumer_action", fields)
 
 
-def paused(stream: str, consumer: str, *, until: str, active: bool) -> Advisory:
-    """A consumer was paused until a time (RFC 3339), or goes on since that time (``active`` False)."""
-    fields = {"stream": stream, "consumer": consumer, "paused": active, "pause_until": until}
+def paused(stream: str, consumer: str, *, until_ns: int, now_ns: int) -> Advisory:
+    """A consumer is paused until a time, or goes on because that is over or 0."""
+    until = utc_text(until_ns) if until_ns else _NO_TIME
+    fields = {"stream": stream, "consumer": consumer, "paused": until_ns > now_ns, "pause_until": until}
     return Advisory(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{stream}.{consumer}", "consumer_pause", fields)

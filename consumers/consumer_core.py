@@ -10,7 +10,7 @@ from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_state import ConsumerState
 from consumers.delivery_pace import DeliveryPace
 from consumers.delivery_run import DeliveryRun, sequences
-from consumers.effects import Advisory, Done, Effect
+from consumers.effects import Done, Effect
 from consumers.pending import SLACK_NS, Pending, Spent
 from consumers.priority_groups import Pin
 from consumers.pull_side import PullSide
@@ -18,13 +18,11 @@ from consumers.push_side import PushSide
 from consumers.read_position import ReadPosition, chosen_subjects, start_position
 from consumers.stream_view import StreamView
 from delta_store.stored_message import StoredMessage
-from delta_store.time_text import utc_text
 
 _GONE: Final = "Unacknowledged message was deleted"
 _PULL_GRACE_NS: Final = 100_000_000
 """How much longer than its ``inactive_threshold`` an unused pull consumer stays (nats-server's least jitter)."""
 _SMALL: Final = 64
-_NO_TIME: Final = "0001-01-01T00:00:00Z"
 _SEARCH_NS: Final = 100_000_000
 """Many pending messages are searched for removed ones at most that often."""
 
@@ -248,19 +246,6 @@ class ConsumerCore:
             self.dirty, self.last_acked_ns = True, now_ns
         return effects
 
-    def forget_purged(self, first: int, now_ns: int) -> None:
-        """Stand at a sequence or behind it; nobody is told about pending messages that are gone or below it."""
-        pending, alive = self.pending, self._stream.index.sid_of
-        gone = [seq for seq in pending.cseqs if seq < first or alive(seq) < 0]
-        reached = max((pending.cseqs[seq] for seq in gone), default=0)
-        if gone:
-            pending.ack_many(gone)
-            self.last_acked_ns = now_ns
-        pending.pass_over(reached, first - 1)
-        if self._position.next_seq < first:
-            self._position.move(first)
-        self.dirty = True
-
     def _removed(self, seqs: list[int], now_ns: int) -> list[Effect]:
         """These pending messages have left the stream: nobody can have them again."""
         pending = self.pending
@@ -287,13 +272,7 @@ class ConsumerCore:
             return []
         self.config = replace(self.config, pause_until=until_ns)
         self._pause_due = until_ns if until_ns > now_ns else 0
-        return [self.pause_advisory(now_ns)]
-
-    def pause_advisory(self, now_ns: int) -> Advisory:
-        """What is told when the pause begins, changes or ends."""
-        until_ns = self.config.pause_until
-        until = utc_text(until_ns) if until_ns else _NO_TIME
-        return consumer_advisories.paused(self.stream_name, self.name, until=until, active=until_ns > now_ns)
+        return [consumer_advisories.paused(self.stream_name, self.name, until_ns=until_ns, now_ns=now_ns)]
 
     def _unused(self, now_ns: int) -> bool:
         """Whether nobody has used it for too long; else when to ask again is noted."""

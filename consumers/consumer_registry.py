@@ -43,7 +43,9 @@ class ConsumerRegistry(EngineCore):
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
         self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
         self.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
-        self._after(consumer, [consumer.pause_advisory(now_ns)] if config.pause_until > now_ns else [])
+        until_ns = config.pause_until
+        paused = advisories.paused(home.name, config.name, until_ns=until_ns, now_ns=now_ns)
+        self._after(consumer, [paused] if until_ns > now_ns else [])
         return consumer
 
     def update(
@@ -102,7 +104,7 @@ class ConsumerRegistry(EngineCore):
                 first = next(iter(index.iter_matching(None, 1)), 1)
             else:
                 continue
-            self._after(consumer, consumer.purged(first, now_ns))
+            self._after(consumer, consumer.stored(now_ns, purged_to=first))
 
     def listened_to(self, config: ConsumerConfig) -> bool:
         """Whether somebody listens where a consumer of this configuration delivers of its own accord."""

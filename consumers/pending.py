@@ -94,17 +94,17 @@ class Pending:
         self.sent.update(dict.fromkeys(seqs, now_ns))
         self._expect(now_ns + (self._backoff[0] if self._backoff else self._wait_ns))
 
-    def advance(self, cseq: int, seq: int, *, acked: bool) -> None:
-        """Deliveries have been made up to a consumer sequence and, unless 0, a stream sequence."""
+    def advance(self, cseq: int, seq: int, *, acked: bool, floor: tuple[int, int] = (0, 0)) -> None:
+        """Deliveries have been made up to a consumer sequence and, unless 0, a stream sequence.
+
+        All of them are done with if ``acked``, those up to ``floor`` in any case.
+        """
+        if any(floor):
+            before = self.floor
+            self._floor = max(before[0], floor[0]), max(before[1], floor[1])
         self.delivered = (cseq, max(self.delivered[1], seq))
         if acked:
             self._floor = self.delivered
-
-    def pass_over(self, cseq: int, seq: int) -> None:
-        """All up to a stream sequence is as good as acked; ``cseq`` is the last delivery among it, 0 for none."""
-        floor = self.floor
-        self._floor = max(floor[0], cseq), max(floor[1], seq)
-        self.delivered = (self.delivered[0], max(self.delivered[1], seq))
 
     def add_again(self, seqs: Iterable[int], now_ns: int) -> None:
         """Redeliveries: from the queue back to waiting."""
