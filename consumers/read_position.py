@@ -34,6 +34,8 @@ def start_position(config: ConsumerConfig, stream: StreamView) -> tuple[int, lis
         start = last if chosen is None else max(index.last_per_subject(chosen), default=0)
     elif policy == "by_start_time":
         start = index.seq_at_time(config.opt_start_time)
+        if chosen is not None and start < last:
+            start = max(start, index.next_matching(chosen, start))
     else:
         start = first if policy == "all" else last + 1
     return max(min(start, last + 1), first, 1), []
