@@ -353,11 +353,13 @@ def test_a_server_restart_is_survived(run: Run, server: Server) -> None:
         stream = await stream_of(js, client, 40, storage=StorageType.FILE)
         consumer = await stream.create_consumer(ConsumerConfig(durable_name="worker", ack_wait=1))
         seen: set[int] = set()
+        restarts = 0
         async with consumer.consume(options=QUICK) as messages:
             async for message in messages:
                 seen.add(int(message.data))
                 await message.ack()
-                if seen == set(range(20)):
+                if seen == set(range(20)) and not restarts:  # acks on their way are lost with it: these come again
+                    restarts += 1
                     await asyncio.to_thread(server.restart)
                 if seen == set(range(40)):
                     await until(lambda: client.is_connected)
