@@ -74,18 +74,18 @@ async def push_to_a_queue(side: Side) -> None:
     await desk.stop_listening("d")
     await desk.start_listening("d", queue="workers")
     await desk.ack(2, to="r")
-    await desk.make("H", deliver_subject="h", deliver_group="workers", idle_heartbeat=300 * MILLISECOND)
-    await desk.wait(0.3)
+    await desk.make("H", deliver_subject="h", deliver_group="workers", idle_heartbeat=800 * MILLISECOND)
+    await desk.wait(0.7)
 
 
 @scenario
 async def push_heartbeats(side: Side) -> None:
     """Idle heartbeats name the last sequences; messages put them off."""
     desk = await Desk(side).open(1)
-    await desk.make(deliver_subject="d", idle_heartbeat=600 * MILLISECOND)
-    await desk.wait(0.5)
+    await desk.make(deliver_subject="d", idle_heartbeat=SECOND)
+    await desk.wait(1.0)
     await desk.publish()
-    await desk.wait(0.5)
+    await desk.wait(1.0)
     await desk.ack(1)
     await desk.stop_listening("d")
     await desk.wait(0.8)
@@ -153,7 +153,7 @@ async def push_pause(side: Side) -> None:
     await desk.pause(0.5)
     await desk.wait(0.5)
     await desk.pause(-5)
-    await desk.make("D", deliver_subject="e", pause_until=time_from_now(0.7), idle_heartbeat=500 * MILLISECOND)
+    await desk.make("D", deliver_subject="e", pause_until=time_from_now(0.7))
     await desk.wait(0.8)
     await desk.make("P", pause_until=time_from_now(900))
     await desk.pull({"batch": 2, "no_wait": True}, name="P")
