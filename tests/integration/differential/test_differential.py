@@ -37,7 +37,7 @@ SCENARIO_MODULES = (
     scenarios_pushing,
     scenarios_acking,
 )
-STEPS_LEAST = 150
+STEPS_LEAST = 800
 _steps_seen: dict[str, int] = {}
 
 
