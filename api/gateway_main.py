@@ -207,9 +207,7 @@ class _Process:
             marks=self._marks,
             seal=self.gateway.seal,
             executor=None if stores.local else threads,
-            pace=Pace(
-                settings.journal.commit_interval_ms / 1000, settings.journal.commit_rows, settings.journal.commit_bytes
-            ),
+            pace=_pace(settings),
         )
         self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         self.copies.group = lambda: self.committer.group
@@ -217,7 +215,6 @@ class _Process:
         self.copies.stored = self.consumers.stored
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
-        self._receive_run = self.gateway.receive
 
     def _listened_to(self, subject: bytes, queue: bytes) -> bool:
         return self.leaf.interest.overflowed or self.leaf.interest.weight(subject, queue) > 0
@@ -226,7 +223,7 @@ class _Process:
         self.committer.changed()
 
     def _receive(self, run: list[Any]) -> None:
-        self._receive_run(run)
+        self.gateway.receive(run)
 
     def _marks(self, rows: RowColumns) -> dict[str, dict[str, int]]:
         """Where the streams of a group stand behind it."""
@@ -321,6 +318,11 @@ def _client_link(options: GatewayOptions, settings: Settings, name: str, jitter:
         endpoints, name, nats_access.credentials(settings.nats), nats_access.tls(settings.nats)
     )
     return ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
+
+
+def _pace(settings: Settings) -> Pace:
+    journal = settings.journal
+    return Pace(journal.commit_interval_ms / 1000, journal.commit_rows, journal.commit_bytes)
 
 
 def _new_id() -> str:

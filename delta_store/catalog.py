@@ -4,7 +4,7 @@ Each operation appends the row that records it and applies it to the state in th
 can't differ. Invariant: applying the appended rows to a catalog in the state before gives the state after.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +14,11 @@ from delta_store import api_errors, retention
 from delta_store.event_rows import event_row, ranges_of, removal_data, stream_data
 from delta_store.msg_ttl import MsgTtls, marker_header
 from delta_store.records import Kind, Removal, Row, RowColumns, stored_size
-from delta_store.replay import replay, restore_watermarks
+from delta_store.replayed_streams import ReplayedStreams
 from delta_store.stream_config import StreamConfig
-from delta_store.stream_directory import StreamDirectory
 from delta_store.stream_index import StreamIndex
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter
-from delta_store.watermark import Watermark
 
 
 class NewMessage(NamedTuple):
@@ -33,7 +31,7 @@ class NewMessage(NamedTuple):
     msg_id: str | None
 
 
-class Catalog(StreamDirectory):
+class Catalog(ReplayedStreams):
     """The streams by name; ``domain`` stands in publish acknowledgements when it is not empty."""
 
     def __init__(self, *, domain: str = "") -> None:
@@ -179,20 +177,6 @@ class Catalog(StreamDirectory):
         state.note_content(seq, header, b"", ts_ns=ts_ns)
         place = (state.name, state.stream_id, seq, state.event_no, Kind.MESSAGE.value)
         rows.append(Row(*place, subject, ts_ns, None, first_seq, evicted, header, b"", 0))
-
-    def apply(self, row: Row) -> None:
-        """Replay one row; one that was applied before is passed over."""
-        columns = RowColumns()
-        columns.append(row)
-        replay(self, columns)
-
-    def apply_columns(self, rows: RowColumns, *, sizes: Sequence[int] | None = None) -> None:
-        """Replay rows, see :func:`delta_store.replay.replay`."""
-        replay(self, rows, sizes=sizes)
-
-    def apply_watermarks(self, watermarks: Mapping[str, Watermark]) -> None:
-        """Take over how far settled rows went, see :func:`delta_store.replay.restore_watermarks`."""
-        restore_watermarks(self, watermarks)
 
     def _record_removal(
         self, state: StreamState, seqs: list[int], reason: str, *, now_ns: int, rows: RowColumns, erase: bool = False
