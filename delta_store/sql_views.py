@@ -1,5 +1,6 @@
 """SQL over the streams: a view of each stream's live messages, ``silt_streams``, ``silt_consumers``, ``multi_last``.
 
+Each key-value bucket has two more: ``kv_<bucket>``, its latest values, and ``kv_<bucket>_history``.
 A view shows what JetStream would show, settled or not: the journal's version is pinned first, then that of
 ``messages``, and rows of the journal count where they lie above the watermark, so no row is seen twice or missed.
 Views keep the versions they were registered with; registering again shows what has come since.
@@ -21,6 +22,7 @@ from delta_store.records import stored_size
 from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_FOLDER, MESSAGES_DDL, MESSAGES_FOLDER
 from delta_store.spark_session import open_session
 from delta_store.transforms.batch_rows import above
+from delta_store.transforms.bucket_view import STREAM_PREFIX, as_history, latest_values
 from delta_store.transforms.consumer_rows import existing_consumers
 from delta_store.transforms.live_rows import END, live_at
 from delta_store.transforms.settled_rows import settled_columns
@@ -81,6 +83,7 @@ def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = N
     for head in heads:
         if head["stream"] not in (STREAMS_VIEW, CONSUMERS_VIEW) and (asked is None or head["stream"] in asked):
             _stream_rows(pinned.rows, [head]).transform(as_messages).createOrReplaceTempView(_quoted(head["stream"]))
+    _register_buckets(pinned.rows, heads, asked)
     if asked is None or STREAMS_VIEW in asked:
         settled = {name: mark.seq for name, mark in pinned.watermarks.items()}
         _streams(pinned, heads, settled).createOrReplaceTempView(STREAMS_VIEW)
@@ -89,6 +92,21 @@ def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = N
         streams = spark.createDataFrame([head[:2] for head in heads], "stream STRING, stream_id BIGINT")
         consumers.transform(as_consumers(streams)).createOrReplaceTempView(CONSUMERS_VIEW)
     return sorted(head["stream"] for head in heads)
+
+
+def _register_buckets(rows: DataFrame, heads: list[Row], asked: str | None) -> None:
+    """``kv_<bucket>``, the values, and ``kv_<bucket>_history``, of each stream that is a bucket's."""
+    taken = {head["stream"] for head in heads}
+    for head in heads:
+        bucket = head["stream"].removeprefix(STREAM_PREFIX)
+        name = f"kv_{bucket}"
+        if bucket == head["stream"] or (asked is not None and name not in asked):
+            continue
+        history = _stream_rows(rows, [head]).transform(as_messages).transform(as_history(bucket))
+        views = {name: history.transform(latest_values), f"{name}_history": history}
+        for view, frame in views.items():
+            if view not in taken:
+                frame.createOrReplaceTempView(_quoted(view))
 
 
 def pin(spark: SparkSession, data_dir: str) -> PinnedRows:

@@ -38,19 +38,21 @@ class Publisher:
 
     @staticmethod
     def config(name: str, **config: object) -> StreamConfig:
-        """A configuration of a stream that takes ``<name>.>``."""
-        return StreamConfig(name=name, subjects=(f"{name}.>",), **config)
+        """A configuration of a stream that takes ``<name>.>``, or the subjects given."""
+        return StreamConfig(**{"name": name, "subjects": (f"{name}.>",), **config})
 
     def tick(self, ns: int = SECOND) -> int:
         """Let time pass."""
         self.now_ns += ns
         return self.now_ns
 
-    def publish(self, name: str, token: str, data: bytes = b"x", *, msg_id: str | None = None) -> int:
-        """Store one message of subject ``<name>.<token>``; returns its sequence."""
+    def publish(
+        self, name: str, token: str, data: bytes = b"x", *, msg_id: str | None = None, headers: bytes | None = None
+    ) -> int:
+        """Store one message of subject ``<name>.<token>`` (or ``token`` if it begins with $); returns its sequence."""
         state = self.catalog.streams[name]
-        subject = f"{name}.{token}"
-        headers = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n\r\n".encode() if msg_id else None
+        subject = token if token.startswith("$") else f"{name}.{token}"
+        headers = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n\r\n".encode() if msg_id else headers
         ts_ns = state.tick(self.now_ns)
         size = stored_size(subject, headers, data)
         sid = state.index.table.intern(subject)

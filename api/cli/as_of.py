@@ -1,0 +1,43 @@
+"""What ``--as-of`` means: a revision, a time, or how long ago. Pure."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+_AGO = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?: ?ago)?")
+
+
+class AsOf(NamedTuple):
+    """A point in a stream's life: a sequence (it counts), a time (what was stored before it counts), or now."""
+
+    seq: int | None = None
+    time: datetime | None = None
+
+
+class NotAPoint(ValueError):
+    """The text names no point in time."""
+
+
+def parse_as_of(text: str | None, *, now: datetime) -> AsOf:
+    """The point that a text names: ``42``, ``2026-01-31T12:00:00Z``, ``15m``, ``2d12h ago``; None is now.
+
+    A time without a zone is UTC. Raises :class:`NotAPoint`.
+    """
+    if text is None:
+        return AsOf()
+    text = text.strip()
+    if text.isdecimal():
+        if not int(text):
+            raise NotAPoint("revisions begin with 1")
+        return AsOf(seq=int(text))
+    ago = _AGO.fullmatch(text)
+    if ago is not None and any(ago.groups()):
+        days, hours, minutes, seconds = (int(part or 0) for part in ago.groups())
+        return AsOf(time=now - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotAPoint(
+            f"{text!r} is no revision, no time such as 2026-01-31T12:00:00Z, and no age such as 15m"
+        ) from None
+    return AsOf(time=moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -1,0 +1,183 @@
+"""``silt kv get|ls|history``: buckets as they are, and as they were at any point within the history horizon."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from api.cli.as_of import AsOf, NotAPoint, parse_as_of
+from api.cli.exit_codes import EPILOG, Exit
+from api.cli.nats_context import NatsContext, UnknownContext, find_context
+from api.cli.options import ContextOption, ServerOption
+from api.cli.output import Format, Output, OutputOption
+from conf.clock import SystemClock
+from consumers.client import JetStreamContext, JetStreamError, StoredMessage, Stream
+from consumers.client.errors import NoResponders, NothingFound, StreamNotFound, TooManySubjects
+
+_ENTRY = ("key", "revision", "operation", "created", "value")
+_HISTORY_PAGE = 1_000
+_GONE = {"DEL", "PURGE"}
+
+app = typer.Typer(help="Read key-value buckets, now or as of a point in the past.", epilog=EPILOG, no_args_is_help=True)
+BucketArgument = Annotated[str, typer.Argument(help="The bucket's name.")]
+KeyArgument = Annotated[str, typer.Argument(help="The key.")]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", help="A revision (42), a time (2026-01-31T12:00:00Z) or an age (15m, 2d12h). Default: now."
+    ),
+]
+T = TypeVar("T")
+
+
+class Absent(LookupError):
+    """The bucket has no value for the key at that point."""
+
+
+class NotDirect(RuntimeError):
+    """The bucket's stream has ``allow_direct`` off, which reads of the past need."""
+
+
+@app.command("get")
+def get(
+    bucket: BucketArgument,
+    key: KeyArgument,
+    *,
+    as_of: AsOfOption = None,
+    server: ServerOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Print a key's value, byte for byte; status 5 when it has none."""
+    point = _point(as_of)
+
+    async def work(js: JetStreamContext) -> bytes:
+        found = await _last(await js.get_stream(f"KV_{bucket}"), [f"$KV.{bucket}.{key}"], point)
+        if not found or operation(found[0]) in _GONE:
+            raise Absent(f"{key!r} has no value in bucket {bucket!r}" + (f" as of {as_of}" if as_of else ""))
+        return found[0].data
+
+    sys.stdout.buffer.write(_run(work, server, context))
+    sys.stdout.buffer.flush()
+
+
+@app.command("ls")
+def ls(
+    bucket: BucketArgument,
+    filter_: Annotated[
+        str, typer.Argument(metavar="[FILTER]", help="Only keys that match; wildcards as in subjects.")
+    ] = ">",
+    *,
+    as_of: AsOfOption = None,
+    server: ServerOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """List the keys that have a value, with their values; at most 1,024 keys may match."""
+    point = _point(as_of)
+
+    async def work(js: JetStreamContext) -> list[tuple[Any, ...]]:
+        found = await _last(await js.get_stream(f"KV_{bucket}"), [f"$KV.{bucket}.{filter_}"], point)
+        return sorted(_entry(bucket, one) for one in found if operation(one) not in _GONE)
+
+    Output(output).table(_ENTRY, _run(work, server, context))
+
+
+@app.command("history")
+def history(
+    bucket: BucketArgument,
+    key: KeyArgument,
+    *,
+    server: ServerOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """List what the bucket still keeps of a key: values, deletions and purges, oldest first."""
+
+    async def work(js: JetStreamContext) -> list[tuple[Any, ...]]:
+        stream = await js.get_stream(f"KV_{bucket}")
+        found: list[StoredMessage] = []
+        with suppress(NothingFound):
+            found = await stream.get_batch(_HISTORY_PAGE, subject=f"$KV.{bucket}.{key}").all()
+        return [_entry(bucket, one) for one in found]
+
+    Output(output).table(_ENTRY, _run(work, server, context))
+
+
+def operation(message: StoredMessage) -> str:
+    """``PUT``, ``DEL`` or ``PURGE``; a marker that a limit left behind counts as the last."""
+    if "Nats-Marker-Reason" in message.headers:
+        return "PURGE"
+    return message.headers.get("KV-Operation", "PUT")
+
+
+async def _last(stream: Stream, subjects: list[str], point: AsOf) -> list[StoredMessage]:
+    """Each subject's last message at the point; none is no error."""
+    try:
+        return await stream.get_last_msgs_for(subjects, up_to_seq=point.seq, up_to_time=point.time).all()
+    except NothingFound:
+        return []
+    except NoResponders:
+        raise NotDirect(
+            f"{stream.name} does not allow Direct Get: nats stream edit {stream.name} --allow-direct"
+        ) from None
+
+
+def _entry(bucket: str, message: StoredMessage) -> tuple[Any, ...]:
+    key = message.subject.removeprefix(f"$KV.{bucket}.")
+    created = datetime.fromtimestamp(message.timestamp_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    return key, message.seq, operation(message), created, message.data.decode(errors="replace")
+
+
+def _point(text: str | None) -> AsOf:
+    try:
+        return parse_as_of(text, now=datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC))
+    except NotAPoint as error:
+        raise typer.BadParameter(str(error), param_hint="--as-of") from None
+
+
+def _run(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], server: str | None, context: str | None) -> T:
+    """Connect, do ``work``, disconnect; ends the process with the right exit code when that fails."""
+    try:
+        found = find_context(server, context, environment=os.environ, home=Path.home())
+        return asyncio.run(_work(work, found))
+    except UnknownContext as error:
+        code, text = Exit.USAGE, str(error)
+    except (Absent, StreamNotFound) as error:
+        code, text = Exit.NOT_FOUND, str(error)
+    except TooManySubjects:
+        code, text = Exit.FAILED, "more than 1,024 keys match: give a filter"
+    except (NoResponders, OSError) as error:
+        code, text = Exit.UNREACHABLE, str(error)
+    except (JetStreamError, NotDirect) as error:
+        code, text = Exit.FAILED, str(error)
+    typer.echo(f"silt kv: {text}", err=True)
+    raise typer.Exit(code)
+
+
+async def _work(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], context: NatsContext) -> T:
+    import nats
+    from nats.errors import Error
+
+    async def quiet(_: Exception) -> None:
+        """The caller gets the error as an exception."""
+
+    try:
+        client = await nats.connect(
+            **context.connect_options(),
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            connect_timeout=2,
+            error_cb=quiet,
+        )
+    except (Error, OSError) as error:
+        raise ConnectionError(f"no NATS server answers at {context.url}: {error}") from error
+    try:
+        return await work(JetStreamContext(client, prefix=context.api_prefix))
+    finally:
+        await client.close()

@@ -1,0 +1,68 @@
+"""``silt kv`` on a bucket that an unmodified client filled: now, and as it was."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nats
+import pytest
+
+from tests.servers import silt_server
+
+SILT = str(Path(sys.executable).with_name("silt"))
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Silt with a bucket that keeps two values of a key."""
+    with silt_server(tmp_path_factory.mktemp("kv")) as silt:
+        asyncio.run(_fill(silt.hub.url))
+        yield silt.hub.url
+
+
+async def _fill(url: str) -> None:
+    client = await nats.connect(url)
+    bucket = await client.jetstream().create_key_value(bucket="CONFIG", history=2, direct=True)
+    for value in (b"1", b"2", b"3", b"4"):
+        await bucket.put("color.a", value)
+    await bucket.put("size", b"\xff\x00")
+    await bucket.delete("color.a")
+    await client.jetstream().create_key_value(bucket="INDIRECT")
+    await client.close()
+
+
+def kv(url: str, *arguments: str) -> tuple[int, bytes, str]:
+    """Status, output and error output of ``silt kv``."""
+    done = subprocess.run([SILT, "kv", *arguments, "--server", url], capture_output=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_values_now_and_then(url: str) -> None:
+    """A value that the bucket has long forgotten is still there as of its revision; bytes come as they are."""
+    assert kv(url, "get", "CONFIG", "size")[:2] == (0, b"\xff\x00")
+    assert kv(url, "get", "CONFIG", "color.a", "--as-of", "1")[:2] == (0, b"1")
+    assert kv(url, "get", "CONFIG", "color.a", "--as-of", "4")[:2] == (0, b"4")
+
+
+def test_absent_keys(url: str) -> None:
+    """A deleted key, one that never was, one from before the first value, and a bucket that is not there."""
+    assert kv(url, "get", "CONFIG", "color.a")[0] == 5
+    assert kv(url, "get", "CONFIG", "nothing")[0] == 5
+    assert kv(url, "get", "CONFIG", "size", "--as-of", "2")[0] == 5
+    assert kv(url, "get", "CONFIG", "size", "--as-of", "1d")[0] == 5
+    assert kv(url, "get", "NOSUCH", "size")[0] == 5
+    assert "--allow-direct" in kv(url, "get", "INDIRECT", "size")[2]
+    assert kv(url, "get", "CONFIG", "size", "--as-of", "whenever")[0] == 2
+
+
+def test_lists(url: str) -> None:
+    """``ls`` shows keys that have a value at the point, ``history`` what the bucket keeps of a key."""
+    now = kv(url, "ls", "CONFIG", "--output", "ndjson")[1].decode().splitlines()
+    then = kv(url, "ls", "CONFIG", "color.*", "--as-of", "2", "--output", "ndjson")[1].decode().splitlines()
+    kept = kv(url, "history", "CONFIG", "color.a", "--output", "csv")[1].decode().splitlines()
+    assert [line.split(",")[0] for line in now] == ['{"key":"size"']
+    assert len(then) == 1
+    assert '"key":"color.a","revision":2,"operation":"PUT"' in then[0]
+    assert [line.split(",")[1:3] for line in kept] == [["revision", "operation"], ["4", "PUT"], ["6", "DEL"]]

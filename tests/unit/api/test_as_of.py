@@ -1,0 +1,33 @@
+"""What ``--as-of`` means."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from api.cli.as_of import AsOf, NotAPoint, parse_as_of
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        (None, AsOf()),
+        ("42", AsOf(seq=42)),
+        ("2026-01-30T08:00:00Z", AsOf(time=datetime(2026, 1, 30, 8, tzinfo=UTC))),
+        ("2026-01-30T08:00:00", AsOf(time=datetime(2026, 1, 30, 8, tzinfo=UTC))),
+        ("15m", AsOf(time=NOW - timedelta(minutes=15))),
+        ("2d12h ago", AsOf(time=NOW - timedelta(days=2, hours=12))),
+        ("1h2m3s", AsOf(time=NOW - timedelta(hours=1, minutes=2, seconds=3))),
+    ],
+)
+def test_points(text: str | None, point: AsOf) -> None:
+    """A revision, a time with or without a zone, an age, or nothing at all."""
+    assert parse_as_of(text, now=NOW) == point
+
+
+@pytest.mark.parametrize("text", ["", "0", "soon", "ago", "-5", "1.5h", "12:00"])
+def test_no_point(text: str) -> None:
+    """What names no point is refused, not guessed."""
+    with pytest.raises(NotAPoint):
+        parse_as_of(text, now=NOW)
