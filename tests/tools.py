@@ -18,6 +18,8 @@ NATSCLI_VERSION = "v0.4.0"
 NPM_PACKAGES = {
     "@nats-io/transport-node": "3.4.0",
     "@nats-io/jetstream": "3.4.0",
+    "@nats-io/kv": "3.4.0",
+    "@nats-io/obj": "3.4.0",
 }
 _BUILD_SECONDS = 900
 

@@ -1,4 +1,4 @@
-"""nats.js's JetStream manager and Direct Get, unmodified, see in Silt what they see in nats-server."""
+"""nats.js, unmodified, sees in Silt what it sees in nats-server: manager, Direct Get, consumers, buckets, objects."""
 
 import json
 import shutil
@@ -12,17 +12,19 @@ from tests.integration.clients.comparable import pretty, run
 from tests.servers import side_by_side
 from tests.tools import Missing, node_modules
 
-SCRIPT = Path(__file__).with_name("jetstream_manager.mjs")
+SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs")
 
 
 @pytest.fixture(scope="module")
-def script() -> Path:
-    """The script, where Node finds nats.js beside it."""
+def folder() -> Path:
+    """Where Node finds nats.js: the scripts are copied beside it."""
     try:
-        folder = node_modules()
+        found = node_modules()
     except Missing as missing:
         pytest.skip(str(missing))
-    return Path(shutil.copy(SCRIPT, folder / SCRIPT.name))
+    for name in SCRIPTS:
+        shutil.copy(Path(__file__).with_name(name), found / name)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +40,10 @@ def _outcomes(script: Path, url: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_stream_manager(script: Path, pair: tuple[str, str]) -> None:
-    """Each call gives the same value or the same error."""
-    expected, actual = (_outcomes(script, url) for url in pair)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_same_outcomes(folder: Path, pair: tuple[str, str], name: str) -> None:
+    """Each call of the script gives the same value or the same error."""
+    expected, actual = (_outcomes(folder / name, url) for url in pair)
     assert [item["name"] for item in actual] == [item["name"] for item in expected]
     for one, other in zip(expected, actual, strict=True):
         assert pretty(other["outcome"]) == pretty(one["outcome"]), one["name"]
