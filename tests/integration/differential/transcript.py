@@ -31,6 +31,9 @@ def normal_json(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         if "stream_name" in value and "name" not in value.get("config", value) and _GENERATED.fullmatch(value["name"]):
             value = value | {"name": "<generated>"}
+        if value.keys() >= {"level", "total", "errors"}:
+            # Whatever other scenarios asked counts too; the one about counting compares differences.
+            value = value | {"total": "<count>", "errors": "<count>"}
         return {name: normal_json(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [normal_json(item, key) for item in value]
