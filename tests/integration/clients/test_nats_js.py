@@ -12,7 +12,7 @@ from tests.integration.clients.comparable import pretty, run
 from tests.servers import side_by_side
 from tests.tools import Missing, node_modules
 
-SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs")
+SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs", "jetstream_buckets.mjs")
 
 
 @pytest.fixture(scope="module")
