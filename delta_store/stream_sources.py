@@ -153,7 +153,8 @@ def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, se
     said["lag"] = origin.count_matching(chosen, next_seq) if origin is not None else 0
     if seq:
         said["seq"] = seq
-    said["active"] = 0 if origin is not None else -1
+    # An origin within the store is heard at once; clients take 0 for never.
+    said["active"] = 1 if origin is not None else -1
     if origin is None and source.external is None:
         said["error"] = api_errors.STREAM_NOT_FOUND.error.as_json()
     if source.filter_subject:

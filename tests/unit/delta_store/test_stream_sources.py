@@ -123,7 +123,7 @@ def test_what_info_shows() -> None:
         "name": "O",
         "lag": 2,
         "seq": 1,
-        "active": 0,
+        "active": 1,
         "filter_subject": "b",
     }
     assert shown(StreamSource("O"), None, next_seq=0, seq=0) == {
