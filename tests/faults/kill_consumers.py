@@ -34,6 +34,8 @@ _GROUP = "workers"
 _ACK_WAIT_NS = 2_000_000_000
 _ALIVE_SECONDS_MAX = 1.2
 _FINISH_SECONDS = 90.0
+# Nothing settles here: fewer commits keep the journal, which every restart reads whole, small.
+_PACED = {"SILT_JOURNAL__COMMIT_INTERVAL_MS": "10"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ async def kill_rounds(folder: Path, *, rounds: int, seed: int) -> Outcome:
     rng = random.Random(seed)
     progress = {name: Progress(name) for name in (*PULL, PUSH)}
     problems: list[str] = []
-    with nats_server(folder / "hub", leaf=True) as hub, gateway(hub, folder / "data") as running:
+    with nats_server(folder / "hub", leaf=True) as hub, gateway(hub, folder / "data", env=_PACED) as running:
         async with Wire.open(hub.url, inbox="_INBOX.kill") as wire, Wire.open(hub.url, inbox="_INBOX.work") as clients:
             await create_stream(wire)
             await _create_consumers(wire)

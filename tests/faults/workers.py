@@ -7,9 +7,10 @@ from typing import Any
 
 from tests.wire import Delivered, Wire
 
-BATCH = 20
+BATCH = 100
 _EXPIRES_NS = 1_000_000_000
 _REQUEST_SECONDS = 1.5
+_MORE_SECONDS = 0.05
 _ACK_SECONDS = 1.0
 
 
@@ -70,33 +71,36 @@ class Worker:
             await self._work(BATCH)
 
     async def _work(self, limit: int) -> None:
-        """Acknowledge up to ``limit`` messages; a status or silence ends it earlier."""
-        for _ in range(limit):
+        """Acknowledge up to ``limit`` messages, all at once; a status or silence ends the waiting for more."""
+        taken: list[Delivered] = []
+        while len(taken) < limit:
             try:
-                async with asyncio.timeout(_REQUEST_SECONDS):
+                async with asyncio.timeout(_REQUEST_SECONDS if not taken else _MORE_SECONDS):
                     message = await self._inbox.get()
             except TimeoutError:
-                return
+                break
             if message.status:
-                return
-            await self._acknowledge(message)
+                break
+            taken.append(message)
+        await self._acknowledge(taken)
 
-    async def _acknowledge(self, message: Delivered) -> None:
-        seq = sequence(message)
-        if seq % 4 == 0:
-            self._wire.publish(message.reply, b"+ACK")
-            return
-        reply = f"{_acks(self)}.{seq}"
-        self._answers[reply] = seq
-        self._answered.clear()
-        self._wire.publish(message.reply, b"+ACK", reply=reply)
+    async def _acknowledge(self, messages: list[Delivered]) -> None:
+        asked = []
+        for message in messages:
+            seq = sequence(message)
+            reply = "" if seq % 4 == 0 else f"{_acks(self)}.{seq}"
+            if reply:
+                self._answers[reply] = seq
+                asked.append(reply)
+            self._wire.publish(message.reply, b"+ACK", reply=reply)
         try:
             async with asyncio.timeout(_ACK_SECONDS):
-                while reply in self._answers:
-                    await self._answered.wait()
+                while any(reply in self._answers for reply in asked):
                     self._answered.clear()
+                    await self._answered.wait()
         except TimeoutError:
-            self._answers.pop(reply, None)
+            for reply in asked:
+                self._answers.pop(reply, None)
 
     def _came(self, message: Delivered) -> None:
         if not message.status:
