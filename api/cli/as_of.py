@@ -33,7 +33,10 @@ def parse_as_of(text: str | None, *, now: datetime) -> AsOf:
     ago = _AGO.fullmatch(text)
     if ago is not None and any(ago.groups()):
         days, hours, minutes, seconds = (int(part or 0) for part in ago.groups())
-        return AsOf(time=now - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
+        try:
+            return AsOf(time=now - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
+        except OverflowError:
+            raise NotAPoint(f"{text!r} is before the first day of the calendar") from None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -23,6 +24,7 @@ from consumers.client.errors import NoResponders, NothingFound, StreamNotFound, 
 _ENTRY = ("key", "revision", "operation", "created", "value")
 _HISTORY_PAGE = 1_000
 _GONE = {"DEL", "PURGE"}
+_KEY = re.compile(r"[-/_=.a-zA-Z0-9]+")
 
 app = typer.Typer(help="Read key-value buckets, now or as of a point in the past.", epilog=EPILOG, no_args_is_help=True)
 BucketArgument = Annotated[str, typer.Argument(help="The bucket's name.")]
@@ -37,7 +39,7 @@ T = TypeVar("T")
 
 
 class Absent(LookupError):
-    """The bucket has no value for the key at that point."""
+    """The bucket has no value for the key at that point, or has not come to it yet."""
 
 
 class NotDirect(RuntimeError):
@@ -55,6 +57,7 @@ def get(
 ) -> None:
     """Print a key's value, byte for byte; status 5 when it has none."""
     point = _point(as_of)
+    _check(key)
 
     async def work(js: JetStreamContext) -> bytes:
         found = await _last(await js.get_stream(f"KV_{bucket}"), [f"$KV.{bucket}.{key}"], point)
@@ -98,6 +101,7 @@ def history(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """List what the bucket still keeps of a key: values, deletions and purges, oldest first."""
+    _check(key)
 
     async def work(js: JetStreamContext) -> list[tuple[Any, ...]]:
         stream = await js.get_stream(f"KV_{bucket}")
@@ -118,6 +122,9 @@ def operation(message: StoredMessage) -> str:
 
 async def _last(stream: Stream, subjects: list[str], point: AsOf) -> list[StoredMessage]:
     """Each subject's last message at the point; none is no error."""
+    last_seq = stream.cached_info.state.last_seq
+    if point.seq is not None and point.seq > last_seq:
+        raise Absent(f"revision {point.seq} is still to come: the bucket is at {last_seq}")
     try:
         return await stream.get_last_msgs_for(subjects, up_to_seq=point.seq, up_to_time=point.time).all()
     except NothingFound:
@@ -126,6 +133,12 @@ async def _last(stream: Stream, subjects: list[str], point: AsOf) -> list[Stored
         raise NotDirect(
             f"{stream.name} does not allow Direct Get: nats stream edit {stream.name} --allow-direct"
         ) from None
+
+
+def _check(key: str) -> None:
+    """Refuse what is no key, wildcards above all."""
+    if not _KEY.fullmatch(key) or key.startswith(".") or key.endswith("."):
+        raise typer.BadParameter(f"{key!r} is no key", param_hint="key")
 
 
 def _entry(bucket: str, message: StoredMessage) -> tuple[Any, ...]:

@@ -57,6 +57,17 @@ def test_absent_keys(url: str) -> None:
     assert kv(url, "get", "CONFIG", "size", "--as-of", "whenever")[0] == 2
 
 
+def test_what_is_no_key_or_still_to_come(url: str) -> None:
+    """Wildcards are no keys, and nobody knows the bucket's later revisions."""
+    assert kv(url, "get", "CONFIG", "*")[0] == 2
+    assert kv(url, "get", "CONFIG", "a b")[0] == 2
+    assert kv(url, "history", "CONFIG", "color.>")[0] == 2
+    status, output, error = kv(url, "get", "CONFIG", "size", "--as-of", "7")
+    assert (status, output) == (5, b"")
+    assert "the bucket is at 6" in error
+    assert kv(url, "ls", "CONFIG", "--as-of", "99999999999999999999")[0] == 5
+
+
 def test_lists(url: str) -> None:
     """``ls`` shows keys that have a value at the point, ``history`` what the bucket keeps of a key."""
     now = kv(url, "ls", "CONFIG", "--output", "ndjson")[1].decode().splitlines()

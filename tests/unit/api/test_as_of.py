@@ -26,7 +26,7 @@ def test_points(text: str | None, point: AsOf) -> None:
     assert parse_as_of(text, now=NOW) == point
 
 
-@pytest.mark.parametrize("text", ["", "0", "soon", "ago", "-5", "1.5h", "12:00"])
+@pytest.mark.parametrize("text", ["", "0", "soon", "ago", "-5", "1.5h", "12:00", "999999d", "9999999999d"])
 def test_no_point(text: str) -> None:
     """What names no point is refused, not guessed."""
     with pytest.raises(NotAPoint):
