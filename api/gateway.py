@@ -163,8 +163,9 @@ class Gateway:
             self._link.send(b"".join(group.replies))
         for read in group.deferred:
             self._reads.submit(read)
-        self.consumers.released(dict(zip(group.rows.stream, group.rows.seq, strict=True)), self._clock.now_ns())
-        self.copies.released(group.rows)
+        reached = group.rows.reached()
+        self.consumers.released(reached, self._clock.now_ns())
+        self.copies.released(reached)
         self.delivery.pump()
 
     def _api_path(self, subject: bytes) -> bytes:

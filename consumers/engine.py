@@ -7,7 +7,7 @@ applied at once and recorded: at once where an event row says so, with the group
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from consumers.ack_subject import ACK_PREFIX, AckMessage, parse_acks, parse_flow
 from consumers.consumer import Consumer
@@ -102,15 +102,15 @@ class ConsumerEngine(ConsumerRegistry):
         for home in self._retaining:
             home.drop_unwanted()
 
-    def released(self, durable: dict[str, int], now_ns: int) -> None:
+    def released(self, reached: Mapping[tuple[str, int], int], now_ns: int) -> None:
         """Streams are durable up to these sequences: their consumers may go on."""
         starting, self._starting = self._starting, []
         for consumer in starting:
             if consumer in self._home:
                 self._activate(consumer, now_ns)
-        for stream, seq in durable.items():
+        for (stream, stream_id), seq in reached.items():
             home = self.streams.get(stream)
-            if home is None:
+            if home is None or home.state.stream_id != stream_id:
                 continue
             told = home.attentive
             if home.removals_changed():

@@ -115,6 +115,13 @@ class RowColumns:
         for name in self.__slots__:
             getattr(self, name).append(getattr(row, name))
 
+    def reached(self) -> dict[tuple[str, int], int]:
+        """The last sequence of each stream incarnation (name and id) that has rows here."""
+        names, ids, seqs = self.stream, self.stream_id, self.seq
+        if names and names.count(names[0]) == ids.count(ids[0]) == len(names):
+            return {(names[0], ids[0]): seqs[-1]}
+        return dict(zip(zip(names, ids, strict=True), seqs, strict=True))
+
     def rows(self) -> Iterator[Row]:
         """The same rows one by one, with their checksums."""
         for values in zip(*(getattr(self, name) for name in self.__slots__), strict=True):

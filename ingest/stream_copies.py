@@ -7,7 +7,7 @@ copy after the other. Streams of other domains are not copied from.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from delta_store.catalog import Catalog
 from delta_store.payloads import Payloads
 from delta_store.read_errors import ReadError
 from delta_store.read_threads import ReadsBusy, ReadThreads
-from delta_store.records import Kind, RowColumns
+from delta_store.records import Kind
 from delta_store.stored_message import MessageRun
 from delta_store.stream_parts import StreamSource
 from delta_store.stream_sources import (
@@ -106,9 +106,8 @@ class StreamCopies:
                 self._copies[copy.key] = kept if kept is not None and kept.target is state else copy
         self._kick.set()
 
-    def released(self, rows: RowColumns) -> None:
-        """These rows are durable: take the next steps."""
-        reached = _reached(rows)
+    def released(self, reached: Mapping[tuple[str, int], int]) -> None:
+        """Streams (by name and id) are durable up to these sequences: take the next steps."""
         self._durable |= reached
         if not self._copies:
             return
@@ -216,14 +215,6 @@ class StreamCopies:
         self.stored()
         self.changed()
         return done
-
-
-def _reached(rows: RowColumns) -> dict[tuple[str, int], int]:
-    """How far the rows lead each stream."""
-    names, ids, seqs = rows.stream, rows.stream_id, rows.seq
-    if names and names.count(names[0]) == ids.count(ids[0]) == len(names):
-        return {(names[0], ids[0]): seqs[-1]}
-    return dict(zip(zip(names, ids, strict=True), seqs, strict=True))
 
 
 def _copies_of(state: StreamState) -> Sequence[_Copy]:

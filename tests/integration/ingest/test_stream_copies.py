@@ -51,7 +51,7 @@ class Store:
         """What the gateway does with a durable group, as far as copies go."""
         self.commits += bool(len(group.rows))
         self.payloads.stored(group.rows)
-        self.copies.released(group.rows)
+        self.copies.released(group.rows.reached())
 
     def create(self, name: str, **config: object) -> None:
         """Create a stream."""
