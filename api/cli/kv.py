@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from api.cli.as_of import AsOf, NotAPoint, parse_as_of
+from api.cli.connection import connected
 from api.cli.exit_codes import EPILOG, Exit
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
@@ -174,23 +175,5 @@ def _run(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], server: str
 
 
 async def _work(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], context: NatsContext) -> T:
-    import nats
-    from nats.errors import Error
-
-    async def quiet(_: Exception) -> None:
-        """The caller gets the error as an exception."""
-
-    try:
-        client = await nats.connect(
-            **context.connect_options(),
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            connect_timeout=2,
-            error_cb=quiet,
-        )
-    except (Error, OSError) as error:
-        raise ConnectionError(f"no NATS server answers at {context.url}: {error}") from error
-    try:
+    async with connected(context) as client:
         return await work(JetStreamContext(client, prefix=context.api_prefix))
-    finally:
-        await client.close()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from api.cli.connection import connected
 from api.cli.exit_codes import EPILOG, Exit
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
@@ -130,38 +131,21 @@ def _run(work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, cont
 
 
 async def _work(work: Callable[[Ask], Coroutine[Any, Any, T]], context: NatsContext) -> T:
-    import nats
-    from nats.errors import Error, NoRespondersError, NoServersError
+    from nats.errors import Error, NoRespondersError
 
-    async def quiet(_: Exception) -> None:
-        """The caller gets the error as an exception."""
+    async with connected(context) as client:
 
-    try:
-        client = await nats.connect(
-            **context.connect_options(),
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0.1,
-            connect_timeout=2,
-            error_cb=quiet,
-        )
-    except (NoServersError, Error, OSError) as error:
-        raise ConnectionError(f"no NATS server answers at {context.url}: {error}") from error
+        async def ask(subject: str, body: dict[str, Any]) -> dict[str, Any]:
+            payload = json.dumps(body).encode() if body else b""
+            try:
+                reply = await client.request(f"{context.api_prefix}.{subject}", payload, timeout=REQUEST_SECONDS)
+            except NoRespondersError as error:
+                raise ConnectionError(f"nobody serves {context.api_prefix} at {context.url}: start silt up") from error
+            except Error as error:
+                raise ConnectionError(f"no answer from {context.url} to {subject}: {error}") from error
+            answer: dict[str, Any] = json.loads(reply.data)
+            if "error" in answer:
+                raise ApiRefused(answer["error"])
+            return answer
 
-    async def ask(subject: str, body: dict[str, Any]) -> dict[str, Any]:
-        payload = json.dumps(body).encode() if body else b""
-        try:
-            reply = await client.request(f"{context.api_prefix}.{subject}", payload, timeout=REQUEST_SECONDS)
-        except NoRespondersError as error:
-            raise ConnectionError(f"nobody serves {context.api_prefix} at {context.url}: start silt up") from error
-        except Error as error:
-            raise ConnectionError(f"no answer from {context.url} to {subject}: {error}") from error
-        answer: dict[str, Any] = json.loads(reply.data)
-        if "error" in answer:
-            raise ApiRefused(answer["error"])
-        return answer
-
-    try:
         return await work(ask)
-    finally:
-        await client.close()
