@@ -5,10 +5,11 @@ What 64 bits do not hold (before 1678, after 2262) is the nearest time that they
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from api.json_syntax import JsonError, quote
+from delta_store.time_text import utc_text
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 """Go's zero time: what a stream without messages shows as its first and last time."""
@@ -47,9 +48,7 @@ def format_time(ts_ns: int | None) -> str:
     """RFC 3339 in UTC with as many digits of the fraction as there are; None is :data:`ZERO_TIME`."""
     if ts_ns is None:
         return ZERO_TIME
-    seconds, rest = divmod(ts_ns, _SECOND)
-    text = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
-    return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
+    return utc_text(ts_ns)
 
 
 def parse_time(text: str) -> int:
