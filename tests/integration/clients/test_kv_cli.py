@@ -3,15 +3,13 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import nats
-import pytest
 
 from tests.integration.clients.comparable import comparable_text, run
-from tests.servers import side_by_side, wait_until
-from tests.tools import Missing, nats_cli
+from tests.servers import wait_until
 
 BUCKET = (
     "kv add A --history=3 --description=a --max-value-size=100 --max-bucket-size=1MB --compress --metadata=a:b",
@@ -124,22 +122,6 @@ _COPYING = (
     # nats-server tells of sources in the order of a Go map.
     (re.compile(r"Source Bucket: \w+"), "Source Bucket: <bucket>"),
 )
-
-
-@pytest.fixture(scope="module")
-def cli() -> str:
-    """Path of the nats CLI."""
-    try:
-        return str(nats_cli())
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URLs of nats-server and Silt."""
-    with side_by_side(tmp_path_factory.mktemp("kv-cli")) as urls:
-        yield urls
 
 
 def _output(cli: str, url: str, line: str, *, copies: bool = False) -> list[str]:

@@ -1,14 +1,12 @@
 """The ``nats`` CLI, unmodified, prints against Silt what it prints against nats-server."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.clients.comparable import comparable_text, run
-from tests.servers import answers_api, nats_server, side_by_side, silt_server, silt_up, wait_until
-from tests.tools import Missing, nats_cli
+from tests.servers import answers_api, nats_server, silt_server, silt_up, wait_until
 
 STREAM_LIFE = (
     "stream ls",
@@ -69,22 +67,6 @@ BENCHES = (
     "bench js get sync --msgs=200",
     "bench js get batch --msgs=20000",
 )
-
-
-@pytest.fixture(scope="module")
-def cli() -> str:
-    """Path of the nats CLI."""
-    try:
-        return str(nats_cli())
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URLs of nats-server and Silt."""
-    with side_by_side(tmp_path_factory.mktemp("nats-cli")) as urls:
-        yield urls
 
 
 def _output(cli: str, url: str, line: str) -> str:

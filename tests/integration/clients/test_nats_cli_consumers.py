@@ -1,14 +1,9 @@
 """The ``nats`` CLI, unmodified, prints of consumers, buckets and objects what it prints against nats-server."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.integration.clients.comparable import comparable_text, run
-from tests.servers import side_by_side
-from tests.tools import Missing, nats_cli
 
 OBJECT_BYTES = 3_000_000
 
@@ -115,22 +110,6 @@ _VARIES = (
     (re.compile(r"\d+h\d+m[\d.]+s|\d+y\d+d\S*"), "<left>"),
     (re.compile(r"[\d.]+(µs|ms|s)\b"), "<duration>"),
 )
-
-
-@pytest.fixture(scope="module")
-def cli() -> str:
-    """Path of the nats CLI."""
-    try:
-        return str(nats_cli())
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URLs of nats-server and Silt."""
-    with side_by_side(tmp_path_factory.mktemp("nats-cli")) as urls:
-        yield urls
 
 
 def _output(cli: str, url: str, line: str) -> list[str]:

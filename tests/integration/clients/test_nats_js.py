@@ -2,14 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.clients.comparable import pretty, run
-from tests.servers import side_by_side
 from tests.tools import Missing, node_modules
 
 SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs", "jetstream_buckets.mjs")
@@ -25,13 +23,6 @@ def folder() -> Path:
     for name in SCRIPTS:
         shutil.copy(Path(__file__).with_name(name), found / name)
     return found
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URLs of nats-server and Silt."""
-    with side_by_side(tmp_path_factory.mktemp("nats-js")) as urls:
-        yield urls
 
 
 def _outcomes(script: Path, url: str) -> list[dict[str, Any]]:
