@@ -43,6 +43,7 @@ class Inbox:
         self._receive = receive
         self._prefix = client.new_inbox() + "."
         self._subscription: Subscription | None = None
+        self._draining: asyncio.Task[None] | None = None
 
     def reply(self, number: int) -> str:
         """The subject for the answers to request ``number``."""
@@ -62,19 +63,30 @@ class Inbox:
         """Unsubscribe, and return once all that the server had sent before has been received.
 
         Without a connection nothing more can come: then it unsubscribes, and that is all.
+        Cancelled, it leaves the draining to a task that :meth:`close` waits for: nats-py's connection does not
+        survive a PONG whose waiter was cancelled.
         """
         if not self._client.is_connected:
             await self.close()
             return
         if self._subscription is not None:
             with nats_errors("draining"):
+                self._draining = asyncio.create_task(_drained(self._subscription))  # noqa: TID251  # outlives its caller
                 async with asyncio.timeout(timeout):
-                    await self._subscription.drain()  # type: ignore[no-untyped-call]  # nats-py left it bare
+                    await asyncio.shield(self._draining)
+                self._draining = self._subscription = None
 
     async def close(self) -> None:
         """Unsubscribe now; what is on its way is dropped. Says nothing if the connection is gone."""
         subscription, self._subscription = self._subscription, None
-        if subscription is not None:
+        draining, self._draining = self._draining, None
+        if draining is not None:
+            await asyncio.wait({draining}, timeout=CLOSE_SECONDS)
+        elif subscription is not None:
             with suppress(JetStreamError), nats_errors("unsubscribing"):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await subscription.unsubscribe()
+
+
+async def _drained(subscription: Subscription) -> None:
+    await subscription.drain()  # type: ignore[no-untyped-call]  # nats-py left it bare

@@ -68,8 +68,6 @@ def test_nothing_is_left_after_a_cancellation(run: Run, read: Callable[[Stream],
                 task.cancel()
             assert task.cancelled(), turns
             await asyncio.sleep(0)
-            if isinstance(client.last_error, asyncio.InvalidStateError):
-                return  # nats-py fell over a PONG that nobody waits for any more, and its connection is gone
             assert client._subs.keys() == {1}, turns
             assert asyncio.all_tasks() <= own, turns
         assert [name async for name in stream.consumer_names()] == ["worker"]

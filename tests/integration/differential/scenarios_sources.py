@@ -48,6 +48,7 @@ async def mirrors(side: Side) -> None:
     await side.api("STREAM.PURGE.WHOLE")
     await side.info("WHOLE", label="info after its purge")
     await side.publish("origin.b", "m8")
+    await side.pause(SETTLED_SECONDS)  # or nats-server may have purged it before its mirrors have copied it
     await side.api("STREAM.PURGE.ORIGIN")
     await side.publish("origin.b", "m9")
     await side.pause(SETTLED_SECONDS)
@@ -78,6 +79,7 @@ async def sources(side: Side) -> None:
     await side.pause(SETTLED_SECONDS)
     await side.publish("all.own", "own")
     await side.publish("origin.a", "m7", headers=[("Nats-Msg-Id", "seven"), ("Nats-Expected-Last-Sequence", "6")])
+    await side.pause(SETTLED_SECONDS)
     await side.publish("all.id", "own", headers=[("Nats-Msg-Id", "seven")])
     await side.pause(SETTLED_SECONDS)
     await show(side, "CHAIN", upto=8, label="at last")
@@ -113,6 +115,7 @@ async def buckets_copied(side: Side) -> None:
     await side.pause(SETTLED_SECONDS)
     await side.publish("$KV.B.k1", headers=[("KV-Operation", "PURGE"), ("Nats-Rollup", "sub")])
     await side.publish("$KV.B.k0", headers=[("KV-Operation", "DEL")])
+    await side.pause(SETTLED_SECONDS)  # what is copied may come before or after what is published at the same time
     await side.publish("$KV.S.own", "own")
     await side.pause(SETTLED_SECONDS)
     await show(side, "KV_M", upto=8, label="at last")
