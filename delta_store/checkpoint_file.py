@@ -7,10 +7,10 @@ be fsynced and checksummed like all else (``_last_checkpoint`` carries the CRC-3
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
 from delta_store.journal_state import JournalState
 from delta_store.log_entry import (

@@ -7,21 +7,21 @@ altered after they were written are reported, never returned as rows.
 """
 
 import json
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
+from delta_store.parquet_file import Field, Layout
 from delta_store.records import RowColumns
-from delta_store.schemas import JOURNAL_SCHEMA
+from delta_store.schemas import JOURNAL_COLUMNS, JOURNAL_SCHEMA
 
-_DICTIONARY_ROWS_MIN: Final = 64
-"""Below it dictionaries cost more than they save."""
-_DICTIONARY_COLUMNS: Final = ("stream", "kind", "subject")
+_LAYOUT: Final = Layout(
+    [Field(column.name, column.delta_type, column.nullable) for column in JOURNAL_COLUMNS], created_by="silt"
+)
 _NO_NULLS: Final = {field.name: 0 for field in JOURNAL_SCHEMA}
 
 
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 class EncodedFile(NamedTuple):
     """A journal file and what its log entry says of it."""
 
-    body: pa.Buffer
+    body: bytes
     rows: int
     checksum: int
     """CRC-32 of ``body``."""
@@ -54,38 +54,9 @@ class EncodedFile(NamedTuple):
 
 def encode(rows: RowColumns) -> EncodedFile:
     """Build the Parquet file of a group; ``rows`` must not be empty and each stream's rows must be in order."""
-    times = _integers(rows.ts_ns)
-    msg_ids, headers = pa.array(rows.msg_id, pa.string()), pa.array(rows.headers, pa.binary())
-    columns = [
-        _strings(rows.stream),
-        _integers(rows.stream_id),
-        _integers(rows.seq),
-        _integers(rows.event_no),
-        _strings(rows.kind),
-        pa.array(rows.subject, pa.string()),
-        times,
-        msg_ids,
-        _integers(rows.first_seq),
-        _integers(rows.evicts),
-        headers,
-        pa.array(rows.data, pa.binary()),
-        _integers(checksums(rows)),
-    ]
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        pa.Table.from_arrays(columns, schema=JOURNAL_SCHEMA),
-        sink,
-        row_group_size=len(rows),
-        compression="none",
-        use_dictionary=list(_DICTIONARY_COLUMNS) if len(rows) >= _DICTIONARY_ROWS_MIN else False,
-        write_statistics=False,
-        write_page_checksum=True,
-        store_schema=False,
-    )
-    body = sink.getvalue()
+    body = _LAYOUT.encode([*(getattr(rows, name) for name in RowColumns.__slots__), checksums(rows)])
     spans = spans_of(rows)
-    nulls = {"msg_id": msg_ids.null_count, "headers": headers.null_count}
-    return EncodedFile(body, len(rows), crc32(body), spans, _stats(spans, times, _NO_NULLS | nulls))
+    return EncodedFile(body, len(rows), crc32(body), spans, _stats(spans, rows))
 
 
 def decode(body: pa.Buffer | bytes, *, size: int, checksum: int) -> RowColumns:
@@ -125,7 +96,7 @@ def checksums(rows: RowColumns) -> list[int]:
     without = rows.headers.count(None)
     if without < len(rows):
         headers = [block or b"" for block in rows.headers] if without else rows.headers
-        running = map(crc32, headers, running)  # type: ignore[arg-type]  # None has been counted out
+        running = map(crc32, headers, running)  # None has been counted out
     return list(map(crc32, rows.data, running))
 
 
@@ -144,39 +115,26 @@ def spans_of(rows: RowColumns) -> tuple[Span, ...]:
     )
 
 
-def _integers(values: Sequence[int]) -> pa.Array:
-    total = len(values)
-    repeats = total > 1 and values.count(values[0]) == total
-    buffer = array("q", values[:1]) * total if repeats else array("q", values)
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(buffer)])
-
-
-def _strings(values: Sequence[str]) -> pa.Array:
-    """For columns that mostly repeat one value."""
-    if len(values) > 1 and values.count(values[0]) == len(values):
-        return pa.repeat(values[0], len(values))
-    return pa.array(values, pa.string())
-
-
-def _stats(spans: Sequence[Span], times: pa.Array, nulls: Mapping[str, int]) -> str:
-    ts_ns = np.asarray(times)
+def _stats(spans: Sequence[Span], rows: RowColumns) -> str:
     low: dict[str, Any] = {
         "stream": min(span.stream for span in spans),
         "stream_id": min(span.stream_id for span in spans),
         "seq": min(span.first_seq for span in spans),
         "event_no": min(span.first_event for span in spans),
-        "ts_ns": int(ts_ns.min()),
+        "ts_ns": min(rows.ts_ns),
     }
     high: dict[str, Any] = {
         "stream": max(span.stream for span in spans),
         "stream_id": max(span.stream_id for span in spans),
         "seq": max(span.last_seq for span in spans),
         "event_no": max(span.last_event for span in spans),
-        "ts_ns": int(ts_ns.max()),
+        "ts_ns": max(rows.ts_ns),
     }
-    return json.dumps(
-        {"numRecords": len(times), "minValues": low, "maxValues": high, "nullCount": nulls}, separators=(",", ":")
-    )
+    nulls = _NO_NULLS | {"msg_id": rows.msg_id.count(None), "headers": rows.headers.count(None)}
+    return _compact({"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _list(column: pa.ChunkedArray) -> list[Any]:

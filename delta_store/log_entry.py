@@ -17,7 +17,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 from delta_store.journal_file import Span
 from delta_store.schemas import JOURNAL_COLUMNS, MIN_READER_VERSION, MIN_WRITER_VERSION, delta_schema_string
@@ -273,5 +274,4 @@ def _verify(raw: bytes) -> None:
         raise DamagedEntry("its content does not match its checksum")
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+_compact = json.JSONEncoder(separators=(",", ":")).encode

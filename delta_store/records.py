@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
-from zlib import crc32
+
+from isal.isal_zlib import crc32
 
 
 class Kind(StrEnum):

@@ -9,12 +9,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 from pyarrow import fs as pa_fs
 
 from delta_store.read_errors import DamagedData, FileGone

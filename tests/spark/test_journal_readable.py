@@ -4,11 +4,13 @@ from pathlib import Path
 from threading import Thread
 
 from chispa.schema_comparer import assert_schema_equality
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delta_store.journal import Journal
 from delta_store.log_entry import LOG_FOLDER, entry_name
+from delta_store.records import checksum
 from delta_store.schemas import JOURNAL_COLUMNS, JOURNAL_DDL
 from tests.groups import SteppedClock, event, group, message, open_journal, reader, settled_to, through_delta_rs
 
@@ -38,6 +40,29 @@ def test_rows_read_by_spark_are_the_rows_committed(spark: SparkSession, tmp_path
     found = table.orderBy("seq", "event_no").collect()
     names = [column.name for column in JOURNAL_COLUMNS]
     assert [tuple(row[name] for name in names) for row in found] == [tuple(row) for row in rows]
+
+
+def test_spark_reads_each_way_to_write_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    """Values that repeat, few different ones, all different ones, and nulls in between, in one large commit."""
+    rows = [
+        message(seq)._replace(
+            subject=f"orders.{seq % 3}" if seq % 2 else "préfixe",
+            msg_id=None if seq % 5 else f"id-{seq}",
+            headers=None if seq % 7 == 0 else b"NATS/1.0\r\nA: " + b"x" * seq + b"\r\n\r\n",
+            data=bytes(seq % 11),
+        )
+        for seq in range(1, 402)
+    ]
+    rows = [row._replace(crc=checksum(row.subject, row.headers, row.data)) for row in rows]
+    gathered = group(1, 0)
+    for row in rows:
+        gathered.append(row)
+    open_journal(tmp_path).commit(gathered)
+    names = [column.name for column in JOURNAL_COLUMNS]
+    through_spark = spark.read.format("delta").load(str(tmp_path)).orderBy("seq").collect()
+    assert [tuple(row[name] for name in names) for row in through_spark] == [tuple(row) for row in rows]
+    through_delta = DeltaTable(str(tmp_path)).to_pyarrow_table(columns=names).sort_by("seq")
+    assert [tuple(row[name] for name in names) for row in through_delta.to_pylist()] == [tuple(row) for row in rows]
 
 
 def test_spark_skips_files_by_our_statistics_and_misses_none(spark: SparkSession, tmp_path: Path) -> None:

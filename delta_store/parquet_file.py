@@ -1,0 +1,249 @@
+"""Builds a Parquet file of one row group from columns of Python values. Pure: values in, bytes out.
+
+A commit is small and waits for its file, and bringing its values into Arrow arrays for a general writer takes several
+times as long as writing the bytes. So this writes the little that the journal needs: flat columns of integers, strings
+and binaries, uncompressed, in version 1 data pages with checksums. A column is written as
+
+    all values equal      a dictionary of one value, and one run of its index
+    few different ones    a dictionary, and one byte a row (strings of many rows)
+    any others            PLAIN
+
+Columns that say the same in every commit (stream, kind, ...) come from a cache. Reading is left to Arrow, Spark and
+delta-rs, and they are what the tests compare with. Source: Apache Parquet format, ``parquet.thrift`` and Encodings.md;
+Thrift's compact protocol.
+"""
+
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from isal.isal_zlib import crc32
+
+MAGIC: Final = b"PAR1"
+_LENGTH: Final = Struct("<I")
+_DICTIONARY_ROWS_MIN: Final = 64
+"""Below it a dictionary of several values costs more than it saves."""
+_DICTIONARY_VALUES_MAX: Final = 256
+"""What one byte tells apart."""
+
+_INT64, _BYTE_ARRAY = 2, 6
+_PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
+_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
+_STOP: Final = b"\0"
+
+
+class Field(NamedTuple):
+    """A column of the file."""
+
+    name: str
+    kind: str
+    """``long`` (64 bits, signed), ``string`` or ``binary``."""
+    nullable: bool
+
+
+class _Pages(NamedTuple):
+    """A column's pages with their headers."""
+
+    dictionary: bytes
+    """Empty when there is none."""
+    data: bytes
+
+
+class Layout:
+    """The columns of one kind of file."""
+
+    def __init__(self, fields: Sequence[Field], *, created_by: str) -> None:
+        self.fields = tuple(fields)
+        root = _binary(4, b"schema") + _i32(1, len(fields)) + _STOP
+        elements = b"".join(map(_schema_element, fields))
+        self._version_and_schema = _i32(1, 1) + _list(1, _STRUCT, len(fields) + 1) + root + elements
+        self._created_by = _binary(2, created_by.encode()) + _STOP
+
+    def encode(self, columns: Sequence[Sequence[Any]]) -> bytes:
+        """The file of these values by column: equally many in each, at least one.
+
+        They are ``int``, ``str`` or ``bytes`` as the fields say, and None only where that is nullable.
+        """
+        rows = len(columns[0])
+        parts = [MAGIC]
+        chunks = []
+        offset = len(MAGIC)
+        for field, values in zip(self.fields, columns, strict=True):
+            pages = _pages(field, values)
+            parts += pages
+            chunks.append(_column_chunk(field, rows, offset, len(pages.dictionary), len(pages.data)))
+            offset += len(pages.dictionary) + len(pages.data)
+        row_group = (*chunks, _i64(1, offset - len(MAGIC)), _i64(1, rows), _STOP)
+        footer = b"".join(
+            (
+                self._version_and_schema,
+                _i64(1, rows),
+                _list(1, _STRUCT, 1),
+                _list(1, _STRUCT, len(chunks)),
+                *row_group,
+                self._created_by,
+            )
+        )
+        return b"".join((*parts, footer, _LENGTH.pack(len(footer)), MAGIC))
+
+
+def _pages(field: Field, values: Sequence[Any]) -> _Pages:
+    """The cheapest way to write these values that every reader takes."""
+    rows, first = len(values), values[0]
+    if field.kind != "binary" or first is None:
+        if rows == 1 or values.count(first) == rows:
+            return _constant(field, first, rows)
+        if field.kind == "string" and rows >= _DICTIONARY_ROWS_MIN and not field.nullable:
+            different = list(dict.fromkeys(values))
+            if len(different) <= _DICTIONARY_VALUES_MAX:
+                return _indexed(different, values)
+    if not field.nullable:
+        return _Pages(b"", _data_page(rows, _PLAIN, _plain(field.kind, values)))
+    present = [value for value in values if value is not None]
+    return _Pages(b"", _data_page(rows, _PLAIN, _levels(values, len(present)) + _plain(field.kind, present)))
+
+
+@lru_cache(maxsize=2048)
+def _constant(field: Field, value: int | str | None, rows: int) -> _Pages:
+    """A column that says the same in all rows."""
+    levels = _level_run(rows, 0 if value is None else 1) if field.nullable else b""
+    if value is None:
+        return _Pages(b"", _data_page(rows, _PLAIN, levels))
+    plain = _plain(field.kind, [value])
+    if rows == 1:
+        return _Pages(b"", _data_page(rows, _PLAIN, levels + plain))
+    index = b"\x01" + _varint(rows << 1) + b"\0"
+    return _Pages(_dictionary_page(1, plain), _data_page(rows, _RLE_DICTIONARY, levels + index))
+
+
+def _indexed(different: Sequence[str], values: Sequence[str]) -> _Pages:
+    """A dictionary of at most 256 strings, and one byte a row."""
+    rows = len(values)
+    number_of = dict(zip(different, range(len(different)), strict=True))
+    groups = (rows + 7) // 8
+    index = b"\x08" + _varint(groups << 1 | 1) + bytes(map(number_of.__getitem__, values)) + bytes(groups * 8 - rows)
+    plain = _plain("string", different)
+    return _Pages(_dictionary_page(len(different), plain), _data_page(rows, _RLE_DICTIONARY, index))
+
+
+def _plain(kind: str, values: Sequence[Any]) -> bytes:
+    """PLAIN encoding: integers of eight bytes, or each value after its length."""
+    if kind == "long":
+        return array("q", values).tobytes()
+    parts: Sequence[bytes] = [value.encode() for value in values] if kind == "string" else values
+    if not parts:
+        return b""
+    lengths = list(map(len, parts))
+    if lengths.count(lengths[0]) == len(lengths):
+        prefix = _LENGTH.pack(lengths[0])
+        return prefix + prefix.join(parts)
+    pairs = [b""] * (2 * len(parts))
+    pairs[::2] = map(_LENGTH.pack, lengths)
+    pairs[1::2] = parts
+    return b"".join(pairs)
+
+
+def _levels(values: Sequence[Any], present: int) -> bytes:
+    """Which values are there, one bit each."""
+    if present == len(values):
+        return _level_run(present, 1)
+    bits = np.packbits(np.fromiter((value is not None for value in values), bool, len(values)), bitorder="little")
+    body = _varint(len(bits) << 1 | 1) + bits.tobytes()
+    return _LENGTH.pack(len(body)) + body
+
+
+def _level_run(rows: int, level: int) -> bytes:
+    body = _varint(rows << 1) + bytes((level,))
+    return _LENGTH.pack(len(body)) + body
+
+
+def _data_page(rows: int, encoding: int, body: bytes) -> bytes:
+    about = _i32(1, rows) + _i32(1, encoding) + _i32(1, _RLE) + _i32(1, _RLE) + _STOP
+    return _page_head(_DATA_PAGE, body) + _field(1, _STRUCT) + about + _STOP + body
+
+
+def _dictionary_page(values: int, body: bytes) -> bytes:
+    about = _i32(1, values) + _i32(1, _PLAIN) + _STOP
+    return _page_head(_DICTIONARY_PAGE, body) + _field(3, _STRUCT) + about + _STOP + body
+
+
+def _page_head(kind: int, body: bytes) -> bytes:
+    """The first four fields of a page header; the fourth is the body's checksum, as a signed number."""
+    checksum = crc32(body)
+    signed = checksum - (checksum >> 31 << 32)
+    return _i32(1, kind) + _i32(1, len(body)) * 2 + _i32(1, signed)
+
+
+@lru_cache(maxsize=2048)
+def _column_chunk(field: Field, rows: int, offset: int, dictionary_bytes: int, data_bytes: int) -> bytes:
+    name = field.name.encode()
+    size = dictionary_bytes + data_bytes
+    encodings = (_RLE, _PLAIN, _RLE_DICTIONARY) if dictionary_bytes else (_RLE, _PLAIN)
+    return b"".join(
+        (
+            _i64(2, 0),
+            _field(1, _STRUCT),
+            _i32(1, _physical(field)),
+            _list(1, _I32, len(encodings)),
+            *(_varint(encoding << 1) for encoding in encodings),
+            _list(1, _BINARY, 1),
+            _varint(len(name)),
+            name,
+            _i32(1, 0),
+            _i64(1, rows),
+            _i64(1, size),
+            _i64(1, size),
+            _i64(2, offset + dictionary_bytes),
+            _i64(2, offset) if dictionary_bytes else b"",
+            _STOP,
+            _STOP,
+        )
+    )
+
+
+def _schema_element(field: Field) -> bytes:
+    head = _i32(1, _physical(field)) + _i32(2, int(field.nullable)) + _binary(1, field.name.encode())
+    if field.kind != "string":
+        return head + _STOP
+    return head + _i32(2, 0) + _field(4, _STRUCT) + _field(1, _STRUCT) + _STOP + _STOP + _STOP
+
+
+def _physical(field: Field) -> int:
+    return _INT64 if field.kind == "long" else _BYTE_ARRAY
+
+
+def _field(step: int, kind: int) -> bytes:
+    """Head of a Thrift field whose id is ``step`` above the one before."""
+    return bytes((step << 4 | kind,))
+
+
+def _i32(step: int, value: int) -> bytes:
+    return _field(step, _I32) + _varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def _i64(step: int, value: int) -> bytes:
+    return _field(step, _I64) + _varint(value << 1)
+
+
+def _binary(step: int, value: bytes) -> bytes:
+    return _field(step, _BINARY) + _varint(len(value)) + value
+
+
+def _list(step: int, kind: int, length: int) -> bytes:
+    """Head of a list and of the field it is in; fewer than 15 elements fit into its first byte."""
+    return _field(step, _LIST) + (bytes((length << 4 | kind,)) if length < 15 else bytes((0xF0 | kind, length)))
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
