@@ -48,6 +48,9 @@ def matching_run(
 
     There may be fewer than there are, but none only when there are none.
     """
+    if chosen is None and not index.num_deleted:
+        start = max(from_seq, index.first_seq, 1)
+        return list(range(start, min(to_seq, index.last_seq, start + limit - 1) + 1))
     first = index.next_matching(chosen, from_seq)
     if not first or first > to_seq:
         return []

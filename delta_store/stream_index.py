@@ -138,6 +138,9 @@ class StreamIndex(SubjectEnds):
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def _matching(self, chosen: SubjectFilter | None, from_seq: int) -> Iterator[int]:
+        if chosen is None and not self.num_deleted:
+            yield from range(max(from_seq, self.first_seq, 1), self.last_seq + 1)
+            return
         if chosen is None:
             for segment, start in self.segments_from(from_seq):
                 yield from segment.sequences(segment.live_slots(start)).tolist()
