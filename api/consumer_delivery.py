@@ -78,7 +78,9 @@ class ConsumerDelivery:
             effects = [effect for _, effect in group]
             if is_run:
                 run = [effect for effect in effects if isinstance(effect, Deliver)]
-                frames.append(consumer_frames.delivered(consumer.stream_name, consumer, run))
+                for part in consumer_frames.delivered(consumer.stream_name, consumer, run):
+                    self._link.send(b"".join((*frames, part)))
+                    frames.clear()
             else:
                 self._flush_others(consumer, effects, frames)
         if frames:

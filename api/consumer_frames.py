@@ -6,11 +6,12 @@ reply.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
 from api.go_time import format_time
+from conf.limits import CONSUMER_FRAME_MESSAGES
 from consumers.ack_subject import ack_prefix
 from consumers.consumer import Consumer
 from consumers.effects import Advisory, Deliver, Reply, Status
@@ -23,16 +24,22 @@ ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
 
 
-def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver]) -> bytes:
-    """The frames of what one consumer delivers at once: in its order, also where several receivers take turns."""
+def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver]) -> Iterator[bytes]:
+    """The frames of what one consumer delivers at once: in its order, also where several receivers take turns.
+
+    They come in parts, so that the hub can work on the first while the next is made.
+    """
     if len(run) == 1:
-        return _joined(stream, consumer, run[0])
+        start, end, columns = _columns(stream, consumer, run[0])
+        for first in range(0, len(columns.seqs), CONSUMER_FRAME_MESSAGES):
+            part = slice(first, first + CONSUMER_FRAME_MESSAGES)
+            yield _joined(start, end, _Columns._make([column[part] for column in columns]))
+        return
     framed = (zip(one.consumer_seqs, _frames(*_columns(stream, consumer, one)), strict=False) for one in run)
-    return b"".join(frame for _, frame in sorted(chain.from_iterable(framed)))
+    yield b"".join(frame for _, frame in sorted(chain.from_iterable(framed)))
 
 
-def _joined(stream: str, consumer: Consumer, effect: Deliver) -> bytes:
-    start, end, run = _columns(stream, consumer, effect)
+def _joined(start: str, end: str, run: "_Columns") -> bytes:
     small = sum(map(len, run.payloads)) < _SMALL_BYTES * len(run.seqs)
     first_ones = small and run.counts.count(1) == len(run.counts) and not any(run.headers)
     if first_ones and f"{start}{end}{''.join(run.subjects)}".isascii():

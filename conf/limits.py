@@ -61,8 +61,8 @@ LEAF_CONTROL_LINE_BYTES_MAX = 64 * KIB
 """Longest line of a hub: INFO with its URLs; clients' subjects and replies are bounded by 4 KiB (max_control_line)."""
 LEAF_PAYLOAD_BYTES_MAX = 64 * MIB
 """nats-server's own ceiling for max_payload (server/const.go)."""
-LINK_OUTBOUND_HIGH_BYTES = 8 * MIB
-"""Past it a link says that it is not writable."""
+LINK_OUTBOUND_HIGH_BYTES = 16 * KIB
+"""Past it, beyond what the kernel has taken, a link says that it is not writable; uvloop writes so much at once."""
 LINK_OUTBOUND_BYTES_MAX = 64 * MIB
 """Past it a link refuses what it is given: the hub does not read."""
 LINK_FLUSHES_MAX = 1024
@@ -124,6 +124,8 @@ CONSUMER_RUN_MESSAGES = 1_000
 """Messages that one consumer is given at a time."""
 CONSUMER_RUN_BYTES = 4 * MIB
 """What they may weigh."""
+CONSUMER_FRAME_MESSAGES = 100
+"""Messages of a run that are framed and sent before the next: the hub works on them meanwhile."""
 CONSUMER_TURN_MESSAGES = 4_000
 """Messages that are delivered before the event loop gets its turn."""
 CONSUMER_READS_MAX = 4

@@ -1,6 +1,7 @@
 """One connection of the leaf link: bytes to events, frames to bytes, until it closes. It decides nothing about retries.
 
-Invariant: everything written leaves in the order of the calls, joined into one write per turn of the event loop.
+Invariant: everything written leaves in the order of the calls, joined into one write per turn of the event loop or
+per ``LINK_OUTBOUND_HIGH_BYTES``.
 """
 
 import asyncio
@@ -138,6 +139,8 @@ class LeafSession(asyncio.Protocol):
             self._loop.call_soon(self._write_out)
         self._out.append(frames)
         self._out_bytes += len(frames)
+        if self._out_bytes > LINK_OUTBOUND_HIGH_BYTES:
+            self._write_out()
         return True
 
     def ping(self) -> asyncio.Future[None]:
@@ -202,7 +205,7 @@ class LeafSession(asyncio.Protocol):
 
     def _write_out(self) -> None:
         out, self._out, self._out_bytes = self._out, [], 0
-        if self._transport is not None and not self.closed.done():
+        if out and self._transport is not None and not self.closed.done():
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _crash(self, error: Exception) -> None:
