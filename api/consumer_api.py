@@ -156,6 +156,7 @@ def _update(
     config = consumer_create_rules.checked_update(known.config, config, interested=call.directory.interested)
     if config != known.config:
         known = call.directory.update(state, known.name, config, now_ns=call.now_ns, rows=call.rows)
+    call.directory.tell_if_paused(state, known.name, now_ns=call.now_ns)
     return _info(call, state, known)
 
 

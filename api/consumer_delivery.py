@@ -98,7 +98,9 @@ class ConsumerDelivery:
     def advise(self, effect: Advisory) -> None:
         """Send an advisory, if anyone listens, when what it tells of is durable."""
         if self.engine.interested(effect.subject.encode()):
-            frame = consumer_frames.advisory(effect, id_=self._new_id(), now_ns=self._clock.now_ns())
+            frame = consumer_frames.advisory(
+                effect, id_=self._new_id(), now_ns=self._clock.now_ns(), domain=self.engine.domain
+            )
             self._group().replies.append(frame)
 
     def pump(self) -> None:

@@ -11,6 +11,7 @@ Invariant: nothing leaves before all state that it was computed from is durable.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from api import stream_advisories
 from api.api_call import ApiRequest, NeedMessage
 from api.consumer_delivery import ConsumerDelivery
 from api.direct_get import no_responders_frame
@@ -21,7 +22,7 @@ from api.responses import ApiAccount
 from conf.clock import Clock
 from conf.limits import INTAKE_BYTES_MAX, INTAKE_MESSAGES_MAX
 from consumers.ack_subject import ACK_PREFIX, FLOW_PREFIX
-from consumers.effects import Advisory, PullRequest
+from consumers.effects import PullRequest
 from delta_store import api_errors
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
@@ -29,7 +30,7 @@ from ingest.group import Group
 from ingest.group_commit import GroupCommitter
 from ingest.leaf_protocol import Message, encode_message
 from ingest.pub_ack import pub_acks
-from ingest.publish import decide
+from ingest.publish import decide, forget_batches
 from ingest.stream_copies import StreamCopies
 
 _DIRECT: Final = b"DIRECT.GET."
@@ -37,11 +38,7 @@ _NEXT: Final = b"CONSUMER.MSG.NEXT."
 EXPIRY_SECONDS: Final = 0.25
 """How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
 _ACK, _FLOW = ACK_PREFIX, FLOW_PREFIX
-_STREAM_ACTIONS: Final = {
-    b"STREAM.CREATE": ("create", "CREATED"),
-    b"STREAM.UPDATE": ("modify", "UPDATED"),
-    b"STREAM.DELETE": ("delete", "DELETED"),
-}
+_AUDIT: Final = stream_advisories.AUDIT_SUBJECT.encode()
 _KEYED: Final = (b"$KV.", b"$OBJ.")
 """What a hub with a domain wraps into that domain's API subjects."""
 
@@ -151,6 +148,10 @@ class Gateway:
     def expire(self) -> None:
         """Remove what is too old by now; called by a timer, for streams that nobody reads or writes."""
         now_ns = self._clock.now_ns()
+        forget_batches(self.catalog, now_ns, self.committer.group)
+        if self.committer.group.abandoned:
+            self._tell_of_batches(self.committer.group)
+            self.committer.changed()
         if 0 < self.catalog.next_expiry_ns() <= now_ns:
             self.catalog.expire(now_ns=now_ns, rows=self.committer.group.rows)
             self.committer.changed()
@@ -183,6 +184,8 @@ class Gateway:
             self._refuse(run, None)
         else:
             decide(self.catalog, run, now_ns, committer.group)
+            if committer.group.abandoned:
+                self._tell_of_batches(committer.group)
             self.consumers.stored()
 
     def _refuse(self, run: Sequence[Message], error: api_errors.ApiError | None) -> None:
@@ -213,7 +216,6 @@ class Gateway:
             self._publish([message._replace(subject=path)], now_ns)
             return
         group = self.committer.group
-        events = len(group.rows)
         if path.startswith(_DIRECT):
             self._answer(group, self._reads.direct(message))
             return
@@ -221,12 +223,18 @@ class Gateway:
             if message.reply and not self._pull(message, path, now_ns):
                 group.replies.append(no_responders_frame(message.subject, message.reply))
             return
+        self._dispatch(group, message, path, now_ns=now_ns)
+
+    def _dispatch(self, group: Group, message: Message, path: bytes, *, now_ns: int) -> None:
+        """Have a request of the API proper answered, and tell who listens what came of it."""
+        account = self._account
+        events, total, errors = len(group.rows), account.api_total, account.api_errors
         answer = dispatch(
             self.catalog,
             ApiRequest(*message),
             now_ns=now_ns,
             rows=group.rows,
-            account=self._account,
+            account=account,
             consumers=self.consumers,
         )
         self.delivery.flush()
@@ -234,19 +242,22 @@ class Gateway:
             self.consumers.sync_streams(now_ns)
             self.copies.sync()
             self.follow_subjects()
-            self._tell_of_stream(path)
+            told = stream_advisories.stream_action(path)
+            if told is not None and account.api_errors == errors:
+                self.delivery.advise(told)
         if isinstance(answer, NeedMessage):
             self._answer(group, self._reads.stored(answer, message.reply))
         elif answer is not None and message.reply:
             group.replies.append(encode_message(message.reply, answer))
+        if isinstance(answer, bytes) and account.api_total > total and self.consumers.interested(_AUDIT):
+            told = stream_advisories.api_audit(path, message.payload, answer, server=account.server_name)
+            self.delivery.advise(told)
 
-    def _tell_of_stream(self, path: bytes) -> None:
-        """Advise of a stream that a request has just created, changed or deleted."""
-        verb = _STREAM_ACTIONS.get(path.rpartition(b".")[0])
-        if verb is not None:
-            name = path.rpartition(b".")[2].decode()
-            subject = f"$JS.EVENT.ADVISORY.STREAM.{verb[1]}.{name}"
-            self.delivery.advise(Advisory(subject, "stream_action", {"stream": name, "action": verb[0]}))
+    def _tell_of_batches(self, group: Group) -> None:
+        """Advise of the batches that were just given up."""
+        abandoned, group.abandoned = group.abandoned, []
+        for stream, one in abandoned:
+            self.delivery.advise(stream_advisories.batch_abandoned(stream, one))
 
     def _pull(self, message: Message, path: bytes, now_ns: int) -> bool:
         """Give a consumer a request for messages; False when there is no such consumer."""

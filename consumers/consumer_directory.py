@@ -37,6 +37,10 @@ class Consumers(Protocol):
         """Give a consumer another configuration, which has been checked."""
         ...
 
+    def tell_if_paused(self, state: StreamState, name: str, *, now_ns: int) -> None:
+        """Advise of a pause that lasts: what asking for a consumer does, be it there already or not."""
+        ...
+
     def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
         """Take a consumer away."""
         ...

@@ -43,10 +43,16 @@ class ConsumerRegistry(EngineCore):
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
         self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
         self.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
-        until_ns = config.pause_until
-        paused = advisories.paused(home.name, config.name, until_ns=until_ns, now_ns=now_ns)
-        self._after(consumer, [paused] if until_ns > now_ns else [])
+        self._after(consumer, [])
+        self.tell_if_paused(state, config.name, now_ns=now_ns)
         return consumer
+
+    def tell_if_paused(self, state: StreamState, name: str, *, now_ns: int) -> None:
+        """Advise of a pause that lasts: what asking for a consumer does, be it there already or not."""
+        home, consumer = self._known(state, name)
+        until_ns = consumer.config.pause_until
+        if until_ns > now_ns:
+            self.outbox.append((consumer, advisories.paused(home.name, name, until_ns=until_ns, now_ns=now_ns)))
 
     def update(
         self, state: StreamState, name: str, config: ConsumerConfig, *, now_ns: int, rows: RowColumns

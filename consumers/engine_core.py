@@ -52,6 +52,11 @@ class EngineCore:
         self._kept = ConsumerRows(catalog)
         self._wakes = Wakes()
 
+    @property
+    def domain(self) -> str:
+        """The JetStream domain, empty for none."""
+        return self._catalog.domain
+
     def _home_of(self, state: StreamState) -> StreamConsumers:
         home = self.streams.get(state.config.name)
         if home is None or home.state is not state:

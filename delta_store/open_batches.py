@@ -25,14 +25,36 @@ class OpenBatch:
     bytes: int = 0
 
 
+class Abandoned(NamedTuple):
+    """A batch that ended without a commit."""
+
+    batch_id: str
+    reason: str
+    """``timeout``, ``large``, ``incomplete`` or ``unsupported``, as nats-server's advisory has it."""
+
+
 class OpenBatches(dict[str, OpenBatch]):
     """The open batches of one stream by their ids."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._abandoned: list[Abandoned] = []
+
+    def abandon(self, batch_id: str, reason: str) -> None:
+        """Drop a batch for a reason that somebody may want to hear of."""
+        del self[batch_id]
+        self._abandoned.append(Abandoned(batch_id, reason))
+
     def forget(self, now_ns: int) -> None:
-        """Drop the batches that nothing was added to for a while."""
+        """Abandon the batches that nothing was added to for a while."""
         before = now_ns - int(ATOMIC_BATCH_SECONDS * 1e9)
         for batch_id in [batch_id for batch_id, batch in self.items() if batch.touched_ns < before]:
-            del self[batch_id]
+            self.abandon(batch_id, "timeout")
+
+    def take_abandoned(self) -> list[Abandoned]:
+        """The batches that were abandoned since the last call; whoever adds messages or forgets calls this after it."""
+        abandoned, self._abandoned = self._abandoned, []
+        return abandoned
 
     @property
     def is_full(self) -> bool:

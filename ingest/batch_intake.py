@@ -3,7 +3,7 @@
 A batch is staged until its commit comes; then either all of its messages are stored or none.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from conf.limits import API_LEVEL, ATOMIC_BATCH_ID_CHARS_MAX, ATOMIC_BATCH_MESSAGES_MAX, ATOMIC_BATCHES_OPEN_MAX
 from delta_store import api_errors
@@ -12,6 +12,15 @@ from delta_store.open_batches import BatchMessage, OpenBatch
 from delta_store.stream_state import StreamState
 from ingest.publish_checks import Fields, text
 from ingest.publish_headers import sequence, with_field, without
+
+_TOO_LARGE_CODE: Final = 10199
+
+_ABANDONED: Final = {
+    api_errors.REQUIRED_API_LEVEL.error.err_code: "unsupported",
+    api_errors.BATCH_INCOMPLETE.error.err_code: "incomplete",
+    _TOO_LARGE_CODE: "large",
+}
+"""Errors that end an open batch and that advisories tell of, with their reasons there."""
 
 
 class Staged(NamedTuple):
@@ -44,7 +53,10 @@ def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int)
         batch = batches[batch_id] = OpenBatch(now_ns)
     error = _ends(batch, fields, number=number, commit=commit)
     if error:
-        del batches[batch_id]
+        if error.err_code in _ABANDONED:
+            batches.abandon(batch_id, _ABANDONED[error.err_code])
+        else:
+            del batches[batch_id]
         return error
     batch.last_seq, batch.touched_ns = number, now_ns
     if commit != b"eob":
@@ -91,4 +103,4 @@ def _ends(batch: OpenBatch, fields: Fields, *, number: int, commit: bytes | None
 
 
 def _too_large() -> ApiError:
-    return ApiError(400, 10199, f"atomic publish batch is too large: {ATOMIC_BATCH_MESSAGES_MAX}")
+    return ApiError(400, _TOO_LARGE_CODE, f"atomic publish batch is too large: {ATOMIC_BATCH_MESSAGES_MAX}")

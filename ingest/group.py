@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from delta_store.open_batches import Abandoned
 from delta_store.records import RowColumns
 
 
@@ -15,6 +16,8 @@ class Group:
     """Encoded leaf frames, sent in order once the rows are durable."""
     deferred: list[Any] = field(default_factory=list)
     """Reads whose answers were computed from this group's state; whoever releases the group knows their type."""
+    abandoned: list[tuple[str, Abandoned]] = field(default_factory=list)
+    """Batches that were given up, each with its stream, until somebody has told of them."""
     bytes: int = 0
     """Payload and header bytes of the rows."""
 

@@ -73,6 +73,14 @@ def decide(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Gr
         messages = _decide_run(catalog, messages, now_ns, group)
 
 
+def forget_batches(catalog: Catalog, now_ns: int, group: Group) -> None:
+    """Give up the atomic batches that nothing was added to for a while; ``group`` names them."""
+    for state in catalog.streams.values():
+        if state.batches:
+            state.batches.forget(now_ns)
+            group.abandoned += [(state.name, one) for one in state.batches.take_abandoned()]
+
+
 def _decide_run(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> list[Message]:
     """Decide each message in turn; returns what is republished."""
     again: list[Message] = []
@@ -224,6 +232,7 @@ class _Intake:
         reply, header = run.replies[place], stored(run.headers[place])
         message = BatchMessage(run.subjects[place], header or b"", run.payloads[place])
         taken = batch_intake.take(self.state, message, found, self.now_ns)
+        self.group.abandoned += [(self.state.name, one) for one in self.state.batches.take_abandoned()]
         if isinstance(taken, ApiError):
             self._refuse(reply, taken)
         elif isinstance(taken, batch_intake.Commit):

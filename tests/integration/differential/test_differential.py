@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.differential import (
     scenarios_acking,
+    scenarios_advisories,
     scenarios_batches,
     scenarios_consumers,
     scenarios_consuming,
@@ -36,6 +37,7 @@ SCENARIO_MODULES = (
     scenarios_consuming,
     scenarios_pushing,
     scenarios_acking,
+    scenarios_advisories,
 )
 STEPS_LEAST = 800
 _steps_seen: dict[str, int] = {}
