@@ -17,6 +17,7 @@ from conf.limits import (
     DIRECT_GET_BATCH_BYTES,
     DIRECT_GET_STEP_BYTES,
     DIRECT_GET_STEP_MESSAGES,
+    MULTI_LAST_PAST_SUBJECTS_MAX,
     MULTI_LAST_SUBJECTS_MAX,
 )
 from delta_store.stored_message import StoredMessage
@@ -62,6 +63,11 @@ class Past(NamedTuple):
     request: DirectRequest
     up_to_seq: int | None
     up_to_ts_ns: int | None
+
+    @property
+    def subjects_max(self) -> int:
+        """How many subjects the answer may hold."""
+        return min(max(self.request.max_subjects, MULTI_LAST_SUBJECTS_MAX), MULTI_LAST_PAST_SUBJECTS_MAX)
 
 
 @dataclass(slots=True)
@@ -280,7 +286,8 @@ def _multi(state: StreamState, request: DirectRequest) -> Plan:
     try:
         seqs = index.last_per_subject(subjects, up_to or None, limit=MULTI_LAST_SUBJECTS_MAX)
     except TooMany:
-        return TOO_MANY_RESULTS
+        more = truth and up_to and request.max_subjects > MULTI_LAST_SUBJECTS_MAX
+        return Past(state.config.name, request, up_to, None) if more else TOO_MANY_RESULTS
     return _multi_series(
         state.config.name, state.stream_id, request, (seqs, up_to or index.last_seq), step=step_of(index)
     )

@@ -42,6 +42,8 @@ class DirectRequest(NamedTuple):
     up_to_seq: int = 0
     up_to_time_ns: int | None = None
     no_hdr: bool = False
+    max_subjects: int = 0
+    """Ours: how many subjects an answer of ``multi_last`` about the past may hold; nats-server ignores the field."""
 
     @property
     def conflicts(self) -> bool:
@@ -86,7 +88,7 @@ def parse_subject(key: str, header: bytes, body: bytes) -> DirectRequest | bytes
     request = _decode(body)
     if request is None:
         return MALFORMED_REQUEST
-    only_form = DirectRequest(max_bytes=request.max_bytes, no_hdr=request.no_hdr)
+    only_form = DirectRequest(max_bytes=request.max_bytes, no_hdr=request.no_hdr, max_subjects=request.max_subjects)
     if not key or request != only_form:
         return BAD_REQUEST
     return DirectRequest(last_by_subj=key, max_bytes=request.max_bytes, no_hdr=request.no_hdr)
@@ -179,4 +181,5 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "up_to_seq": ("up_to_seq", _unsigned),
     "up_to_time": ("up_to_time_ns", _time),
     "no_hdr": ("no_hdr", _flag),
+    "silt_max_subjects": ("max_subjects", _unsigned),
 }

@@ -25,7 +25,7 @@ from api.direct_get import (
     status_frame,
 )
 from api.direct_request import parse_body, parse_subject, status_block
-from conf.limits import MULTI_LAST_SUBJECTS_MAX, READ_QUEUE_MAX
+from conf.limits import READ_QUEUE_MAX
 from delta_store.catalog import Catalog
 from delta_store.payloads import Payloads
 from delta_store.point_in_time import PointInTime
@@ -222,7 +222,7 @@ class DirectResponder:
             past.request.multi_last,
             up_to_seq=past.up_to_seq,
             up_to_ts_ns=past.up_to_ts_ns,
-            limit=MULTI_LAST_SUBJECTS_MAX,
+            limit=past.subjects_max,
         )
         state = await self._threads.run(look)
         held = {message.seq: message for message in state.messages}

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,11 +18,19 @@ from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from conf.clock import SystemClock
-from consumers.client import JetStreamContext, JetStreamError, StoredMessage, Stream
-from consumers.client.errors import NoResponders, NothingFound, StreamNotFound, TooManySubjects
+from conf.limits import MULTI_LAST_PAST_SUBJECTS_MAX
+from consumers.client import (
+    DeliverPolicy,
+    JetStreamContext,
+    JetStreamError,
+    OrderedOptions,
+    StoredMessage,
+    Stream,
+)
+from consumers.client.errors import MessageNotFound, NoResponders, NothingFound, StreamNotFound, TooManySubjects
 
 _ENTRY = ("key", "revision", "operation", "created", "value")
-_HISTORY_PAGE = 1_000
+_STALLED_SECONDS = 5.0
 _GONE = {"DEL", "PURGE"}
 _KEY = re.compile(r"[-/_=.a-zA-Z0-9]+")
 
@@ -61,7 +68,8 @@ def get(
     _check(key)
 
     async def work(js: JetStreamContext) -> bytes:
-        found = await _last(await js.get_stream(f"KV_{bucket}"), [f"$KV.{bucket}.{key}"], point)
+        stream, subject = await js.get_stream(f"KV_{bucket}"), f"$KV.{bucket}.{key}"
+        found = await (_then(stream, subject, point) if as_of else _newest(stream, subject))
         if not found or operation(found[0]) in _GONE:
             raise Absent(f"{key!r} has no value in bucket {bucket!r}" + (f" as of {as_of}" if as_of else ""))
         return found[0].data
@@ -82,11 +90,16 @@ def ls(
     context: ContextOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """List the keys that have a value, with their values; at most 1,024 keys may match."""
+    """List the keys that have a value, with their values; as of a point, at most 100,000 keys may match."""
     point = _point(as_of)
 
     async def work(js: JetStreamContext) -> list[tuple[Any, ...]]:
-        found = await _last(await js.get_stream(f"KV_{bucket}"), [f"$KV.{bucket}.{filter_}"], point)
+        stream, subject = await js.get_stream(f"KV_{bucket}"), f"$KV.{bucket}.{filter_}"
+        if as_of:
+            found = await _then(stream, subject, point)
+        else:
+            newest = {one.subject: one for one in await _stored(stream, subject, DeliverPolicy.LAST_PER_SUBJECT)}
+            found = list(newest.values())
         return sorted(_entry(bucket, one) for one in found if operation(one) not in _GONE)
 
     Output(output).table(_ENTRY, _run(work, server, context))
@@ -106,9 +119,7 @@ def history(
 
     async def work(js: JetStreamContext) -> list[tuple[Any, ...]]:
         stream = await js.get_stream(f"KV_{bucket}")
-        found: list[StoredMessage] = []
-        with suppress(NothingFound):
-            found = await stream.get_batch(_HISTORY_PAGE, subject=f"$KV.{bucket}.{key}").all()
+        found = await _stored(stream, f"$KV.{bucket}.{key}", DeliverPolicy.ALL)
         return [_entry(bucket, one) for one in found]
 
     Output(output).table(_ENTRY, _run(work, server, context))
@@ -121,18 +132,53 @@ def operation(message: StoredMessage) -> str:
     return message.headers.get("KV-Operation", "PUT")
 
 
-async def _last(stream: Stream, subjects: list[str], point: AsOf) -> list[StoredMessage]:
-    """Each subject's last message at the point; none is no error."""
+async def _newest(stream: Stream, subject: str) -> list[StoredMessage]:
+    """A subject's last message; none is no error."""
+    try:
+        return [await stream.get_msg(last_for=subject)]
+    except (NothingFound, MessageNotFound):
+        return []
+
+
+async def _stored(stream: Stream, subject: str, policy: DeliverPolicy) -> list[StoredMessage]:
+    """What the stream holds of the subjects that match, oldest first: read by a consumer, which any bucket allows."""
+    consumer = stream.ordered_consumer(OrderedOptions(filter_subjects=[subject], deliver_policy=policy))
+    found: list[StoredMessage] = []
+    async with consumer.consume() as messages:
+        info = await consumer.info()
+        pending = (info.num_pending or 0) + (info.delivered.consumer_seq if info.delivered else 0)
+        while pending:
+            try:
+                async with asyncio.timeout(_STALLED_SECONDS):
+                    message = await anext(messages)
+            except TimeoutError:  # what was still to come may have been removed meanwhile
+                pending = (await consumer.info()).num_pending or 0
+                continue
+            place = message.metadata
+            headers = message.headers
+            found.append(
+                StoredMessage(stream.name, message.subject, place.stream_seq, place.timestamp_ns, headers, message.data)
+            )
+            pending = place.pending
+    return found
+
+
+async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage]:
+    """The last message of each matching subject at the point; none is no error."""
     last_seq = stream.cached_info.state.last_seq
     if point.seq is not None and point.seq > last_seq:
         raise Absent(f"revision {point.seq} is still to come: the bucket is at {last_seq}")
     try:
-        return await stream.get_last_msgs_for(subjects, up_to_seq=point.seq, up_to_time=point.time).all()
+        batch = stream.get_last_msgs_for(
+            [subject], up_to_seq=point.seq, up_to_time=point.time, max_subjects=MULTI_LAST_PAST_SUBJECTS_MAX
+        )
+        return await batch.all()
     except NothingFound:
         return []
     except NoResponders:
         raise NotDirect(
-            f"{stream.name} does not allow Direct Get: nats stream edit {stream.name} --allow-direct"
+            f"reads of the past need Direct Get, which {stream.name} does not allow: "
+            f"nats stream edit {stream.name} --allow-direct"
         ) from None
 
 
@@ -165,7 +211,7 @@ def _run(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], server: str
     except (Absent, StreamNotFound) as error:
         code, text = Exit.NOT_FOUND, str(error)
     except TooManySubjects:
-        code, text = Exit.FAILED, "more than 1,024 keys match: give a filter"
+        code, text = Exit.FAILED, "too many keys match: give a filter"
     except (NoResponders, OSError) as error:
         code, text = Exit.UNREACHABLE, str(error)
     except (JetStreamError, NotDirect) as error:

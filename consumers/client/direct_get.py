@@ -33,6 +33,7 @@ class DirectQuery:
     multi_last: tuple[str, ...] = ()
     up_to_seq: int | None = None
     up_to_time: datetime | None = None
+    max_subjects: int | None = None
 
     @property
     def body(self) -> bytes:
@@ -47,6 +48,7 @@ class DirectQuery:
             "multi_last": list(self.multi_last) or None,
             "up_to_seq": self.up_to_seq,
             "up_to_time": write_time(self.up_to_time) if self.up_to_time else None,
+            "silt_max_subjects": self.max_subjects,
         }
         return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
@@ -76,7 +78,12 @@ def batch_query(
 
 
 def last_query(
-    subjects: Sequence[str], *, up_to_seq: int | None, up_to_time: datetime | None, batch: int | None
+    subjects: Sequence[str],
+    *,
+    up_to_seq: int | None,
+    up_to_time: datetime | None,
+    batch: int | None,
+    max_subjects: int | None = None,
 ) -> DirectQuery:
     """The query for the last message of each subject."""
     if isinstance(subjects, str) or not subjects:
@@ -85,7 +92,15 @@ def last_query(
         raise UsageError("up_to_seq and up_to_time exclude each other")
     if batch is not None and batch < 1:
         raise UsageError("batch is at least 1")
-    return DirectQuery(multi_last=tuple(subjects), up_to_seq=up_to_seq, up_to_time=_zoned(up_to_time), batch=batch)
+    if max_subjects is not None and max_subjects < 1:
+        raise UsageError("max_subjects is at least 1")
+    return DirectQuery(
+        multi_last=tuple(subjects),
+        up_to_seq=up_to_seq,
+        up_to_time=_zoned(up_to_time),
+        batch=batch,
+        max_subjects=max_subjects,
+    )
 
 
 def _zoned(time: datetime | None) -> datetime | None:

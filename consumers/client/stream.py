@@ -108,12 +108,14 @@ class Stream:
         up_to_seq: int | None = None,
         up_to_time: datetime | None = None,
         batch: int | None = None,
+        max_subjects: int | None = None,
     ) -> DirectBatch:
         """The last message of each subject, by sequence, as of now, a sequence (inclusive) or a time (exclusive).
 
-        One view of the stream at one point, however many pages it takes. Raises TooManySubjects above 1024.
+        One view of the stream at one point, however many pages it takes. Raises TooManySubjects above 1024; of a
+        sequence or time Silt answers with up to ``max_subjects``.
         """
-        query = last_query(subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch)
+        query = last_query(subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch, max_subjects=max_subjects)
         return DirectBatch(self._calls, self.name, query)
 
     async def get_consumer(self, name: str) -> Consumer:

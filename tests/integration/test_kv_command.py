@@ -1,6 +1,7 @@
 """``silt kv`` on a bucket that an unmodified client filled: now, and as it was."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,22 @@ async def _fill(url: str) -> None:
         await bucket.put("color.a", value)
     await bucket.put("size", b"\xff\x00")
     await bucket.delete("color.a")
-    await client.jetstream().create_key_value(bucket="INDIRECT")
+    indirect = await client.jetstream().create_key_value(bucket="INDIRECT", history=3)
+    for value in (b"1", b"2"):
+        await indirect.put("size", value)
+    await indirect.put("gone", b"x")
+    await indirect.delete("gone")
+    await client.close()
+
+
+async def _fill_many(url: str) -> None:
+    """A bucket of more keys than one Direct Get may name: 3,000 at first, all of them gone or changed later."""
+    client = await nats.connect(url)
+    js = client.jetstream()
+    bucket = await js.create_key_value(bucket="MANY", direct=True)
+    await asyncio.gather(*(bucket.put(f"k.{number:04}", b"old") for number in range(3_000)))
+    await asyncio.gather(*(bucket.delete(f"k.{number:04}") for number in range(1_000)))
+    await asyncio.gather(*(bucket.put(f"k.{number:04}", b"new") for number in range(1_000, 3_000)))
     await client.close()
 
 
@@ -53,8 +69,34 @@ def test_absent_keys(url: str) -> None:
     assert kv(url, "get", "CONFIG", "size", "--as-of", "2")[0] == 5
     assert kv(url, "get", "CONFIG", "size", "--as-of", "1d")[0] == 5
     assert kv(url, "get", "NOSUCH", "size")[0] == 5
-    assert "--allow-direct" in kv(url, "get", "INDIRECT", "size")[2]
     assert kv(url, "get", "CONFIG", "size", "--as-of", "whenever")[0] == 2
+
+
+def test_more_keys_than_one_request_may_name(url: str) -> None:
+    """All keys of a large bucket are listed, as they are and as they were before each of them changed or went."""
+    asyncio.run(_fill_many(url))
+    now = kv(url, "ls", "MANY", "--output", "ndjson")[1].decode().splitlines()
+    assert [json.loads(line)["key"] for line in now] == [f"k.{number:04}" for number in range(1_000, 3_000)]
+    assert {json.loads(line)["value"] for line in now} == {"new"}
+    then = kv(url, "ls", "MANY", "--as-of", "3000", "--output", "ndjson")[1].decode().splitlines()
+    assert [json.loads(line)["key"] for line in then] == [f"k.{number:04}" for number in range(3_000)]
+    assert {json.loads(line)["value"] for line in then} == {"old"}
+    between = kv(url, "ls", "MANY", "--as-of", "4500", "--output", "ndjson")[1].decode().splitlines()
+    assert [json.loads(line)["value"] for line in between].count("new") == 500
+    assert len(between) == 2_000
+
+
+def test_bucket_without_direct_get(url: str) -> None:
+    """Of a bucket as nats-py makes it by default the present can be read; of its past the command says why not."""
+    assert kv(url, "get", "INDIRECT", "size")[:2] == (0, b"2")
+    listed = kv(url, "ls", "INDIRECT", "--output", "csv")[1].decode().splitlines()
+    assert [line.split(",")[0] for line in listed] == ["key", "size"]
+    kept = kv(url, "history", "INDIRECT", "size", "--output", "csv")[1].decode().splitlines()
+    assert [line.split(",")[-1] for line in kept] == ["value", "1", "2"]
+    for verb in (("get", "INDIRECT", "size"), ("ls", "INDIRECT")):
+        status, _, error = kv(url, *verb, "--as-of", "1")
+        assert status == 1
+        assert "--allow-direct" in error
 
 
 def test_what_is_no_key_or_still_to_come(url: str) -> None:
