@@ -24,6 +24,7 @@ from consumers.engine import ConsumerEngine
 from delta_store.payloads import Payloads
 from delta_store.read_threads import ReadThreads
 from ingest.group import Group
+from ingest.leaf_protocol import Message, encode_message
 
 _SECOND: Final = 1_000_000_000
 _IDLE_SECONDS: Final = 3600.0
@@ -62,6 +63,8 @@ class ConsumerDelivery:
         self._reads = ConsumerReads(engine, payloads, threads=threads, clock=clock)
         self._reads.delivered = self._turn
         self._going_on = False
+        self.keep: Callable[[Message], None]
+        """Stores an advisory that a stream takes: a leaf link does not hear what it sends itself. The gateway's."""
 
     def connect(self, *, group: Callable[[], Group], changed: Callable[[], None], new_id: Callable[[], str]) -> None:
         """To the group that gathers, to who must know that it has something new, and to the ids of advisories."""
@@ -95,13 +98,23 @@ class ConsumerDelivery:
             elif isinstance(effect, Advisory):
                 self.advise(effect)
 
+    def tells(self, subject: str) -> bool:
+        """Whether anyone listens to a subject of advisories, or a stream keeps them."""
+        return self.engine.interested(subject.encode()) or self.engine.is_kept(subject)
+
     def advise(self, effect: Advisory) -> None:
-        """Send an advisory, if anyone listens, when what it tells of is durable."""
-        if self.engine.interested(effect.subject.encode()):
-            frame = consumer_frames.advisory(
-                effect, id_=self._new_id(), now_ns=self._clock.now_ns(), domain=self.engine.domain
-            )
-            self._group().replies.append(frame)
+        """Send an advisory, if anyone listens or a stream keeps it, when what it tells of is durable."""
+        subject = effect.subject.encode()
+        heard, kept = self.engine.interested(subject), self.engine.is_kept(effect.subject)
+        if not (heard or kept):
+            return
+        payload = consumer_frames.advisory(
+            effect, id_=self._new_id(), now_ns=self._clock.now_ns(), domain=self.engine.domain
+        )
+        if heard:
+            self._group().replies.append(encode_message(subject, payload))
+        if kept:
+            self.keep(Message(subject, b"", b"", payload))
 
     def pump(self) -> None:
         """Deliver what is in memory, within the bounds of one turn; the rest follows in :meth:`run`."""

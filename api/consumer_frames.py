@@ -111,12 +111,12 @@ def reply(effect: Reply) -> bytes:
 
 
 def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> bytes:
-    """The frame of an advisory or a metric."""
+    """The payload of an advisory or a metric."""
     kind = (METRIC_TYPE if effect.subject.startswith("$JS.EVENT.METRIC.") else ADVISORY_TYPE) + effect.kind
     shown = {"type": kind, "id": id_, "timestamp": format_time(now_ns), **effect.fields}
     if domain:
         shown["domain"] = domain
-    return encode_message(effect.subject.encode(), json.dumps(shown, separators=(",", ":")).encode())
+    return json.dumps(shown, separators=(",", ":")).encode()
 
 
 def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str) -> StoredMessage:

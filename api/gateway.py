@@ -38,7 +38,6 @@ _NEXT: Final = b"CONSUMER.MSG.NEXT."
 EXPIRY_SECONDS: Final = 0.25
 """How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
 _ACK, _FLOW = ACK_PREFIX, FLOW_PREFIX
-_AUDIT: Final = stream_advisories.AUDIT_SUBJECT.encode()
 _KEYED: Final = (b"$KV.", b"$OBJ.")
 """What a hub with a domain wraps into that domain's API subjects."""
 
@@ -95,6 +94,7 @@ class Gateway:
         self.catalog = catalog
         self.delivery = delivery
         self.consumers = delivery.engine
+        delivery.keep = self._keep
         self.committer: GroupCommitter
         """Set by whoever assembles the gateway, before the first message."""
         self.copies: StreamCopies
@@ -149,8 +149,8 @@ class Gateway:
         """Remove what is too old by now; called by a timer, for streams that nobody reads or writes."""
         now_ns = self._clock.now_ns()
         forget_batches(self.catalog, now_ns, self.committer.group)
-        if self.committer.group.abandoned:
-            self._tell_of_batches(self.committer.group)
+        for told in stream_advisories.abandoned_batches(self.committer.group):
+            self.delivery.advise(told)
             self.committer.changed()
         if 0 < self.catalog.next_expiry_ns() <= now_ns:
             self.catalog.expire(now_ns=now_ns, rows=self.committer.group.rows)
@@ -184,9 +184,9 @@ class Gateway:
             self._refuse(run, None)
         else:
             decide(self.catalog, run, now_ns, committer.group)
-            if committer.group.abandoned:
-                self._tell_of_batches(committer.group)
             self.consumers.stored()
+            for told in stream_advisories.abandoned_batches(committer.group):
+                self.delivery.advise(told)
 
     def _refuse(self, run: Sequence[Message], error: api_errors.ApiError | None) -> None:
         """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
@@ -237,8 +237,9 @@ class Gateway:
             account=account,
             consumers=self.consumers,
         )
+        changed = len(group.rows) > events
         self.delivery.flush()
-        if len(group.rows) > events:
+        if changed:
             self.consumers.sync_streams(now_ns)
             self.copies.sync()
             self.follow_subjects()
@@ -249,15 +250,18 @@ class Gateway:
             self._answer(group, self._reads.stored(answer, message.reply))
         elif answer is not None and message.reply:
             group.replies.append(encode_message(message.reply, answer))
-        if isinstance(answer, bytes) and account.api_total > total and self.consumers.interested(_AUDIT):
+        if (
+            isinstance(answer, bytes)
+            and account.api_total > total
+            and self.delivery.tells(stream_advisories.AUDIT_SUBJECT)
+        ):
             told = stream_advisories.api_audit(path, message.payload, answer, server=account.server_name)
             self.delivery.advise(told)
 
-    def _tell_of_batches(self, group: Group) -> None:
-        """Advise of the batches that were just given up."""
-        abandoned, group.abandoned = group.abandoned, []
-        for stream, one in abandoned:
-            self.delivery.advise(stream_advisories.batch_abandoned(stream, one))
+    def _keep(self, message: Message) -> None:
+        """Store an advisory as if a client had published it."""
+        self._publish([message], self._clock.now_ns())
+        self.committer.changed()
 
     def _pull(self, message: Message, path: bytes, now_ns: int) -> bool:
         """Give a consumer a request for messages; False when there is no such consumer."""

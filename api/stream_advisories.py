@@ -6,7 +6,7 @@ Pure.
 from typing import Any, Final
 
 from consumers.effects import Advisory
-from delta_store.open_batches import Abandoned
+from ingest.group import Group
 
 AUDIT_SUBJECT: Final = "$JS.EVENT.ADVISORY.API"
 _ACTIONS: Final = {
@@ -41,10 +41,19 @@ def api_audit(path: bytes, request: bytes, response: bytes, *, server: str) -> A
     return Advisory(AUDIT_SUBJECT, "api_audit", fields | {"response": _text(response)})
 
 
-def batch_abandoned(stream: str, abandoned: Abandoned) -> Advisory:
-    """An atomic batch ended without a commit."""
-    fields = {"stream": stream, "batch": abandoned.batch_id, "reason": abandoned.reason}
-    return Advisory(f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{stream}", "stream_batch_abandoned", fields)
+def abandoned_batches(group: Group) -> list[Advisory]:
+    """The atomic batches that a group names as ended without a commit; it forgets them."""
+    if not group.abandoned:
+        return []
+    abandoned, group.abandoned = group.abandoned, []
+    return [
+        Advisory(
+            f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{stream}",
+            "stream_batch_abandoned",
+            {"stream": stream, "batch": one.batch_id, "reason": one.reason},
+        )
+        for stream, one in abandoned
+    ]
 
 
 def _text(raw: bytes) -> str:

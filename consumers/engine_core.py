@@ -57,6 +57,10 @@ class EngineCore:
         """The JetStream domain, empty for none."""
         return self._catalog.domain
 
+    def is_kept(self, subject: str) -> bool:
+        """Whether a stream takes messages of a subject."""
+        return self._catalog.stream_of(subject) is not None
+
     def _home_of(self, state: StreamState) -> StreamConsumers:
         home = self.streams.get(state.config.name)
         if home is None or home.state is not state:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import b64decode
 from typing import Any
 
 from tests.integration.differential.desk import MILLISECOND, QUIET_SECONDS, QUIET_SECONDS_MAX, SECOND, normal_info
@@ -189,3 +190,31 @@ async def advisories_of_batches(side: Side) -> None:
     await watch.batch("late", 2, batch_commit="1")
     await watch.batch("deleted", 1)
     await watch.api("STREAM.DELETE.W")
+
+
+@scenario
+async def advisories_kept_by_a_stream(side: Side) -> None:
+    """A stream that takes the subjects of advisories holds them, though nobody listens."""
+    await side.create("KEPT", subjects=["$JS.EVENT.ADVISORY.CONSUMER.>", "$JS.EVENT.ADVISORY.STREAM.>"])
+    await side.create("W", subjects=["w.>"], allow_atomic=True)
+    await side.wire.ask("w.1", b"data")
+    await side.wire.ask(
+        "$JS.API.CONSUMER.CREATE.W.C",
+        b'{"stream_name":"W","config":{"name":"C","ack_policy":"explicit","max_deliver":1,"ack_wait":200000000}}',
+    )
+    await side.wire.ask("$JS.API.CONSUMER.MSG.NEXT.W.C", b'{"batch":1,"no_wait":true}')
+    for number in ("1", "3"):
+        block = [("Nats-Batch-Id", "b"), ("Nats-Batch-Sequence", number)]
+        await side.wire.ask("w.2", b"", header=header_block(block))
+    await asyncio.sleep(0.6)
+    await side.wire.ask("$JS.API.STREAM.DELETE.W")
+    await asyncio.sleep(0.2)
+    kept = []
+    for seq in range(1, 9):
+        reply = await side.wire.ask("$JS.API.STREAM.MSG.GET.KEPT", json.dumps({"seq": seq}).encode())
+        assert reply is not None
+        message = json.loads(reply.payload).get("message")
+        if message is not None:
+            event = normal_info(json.loads(b64decode(message["data"])))
+            kept.append({"subject": message["subject"], "json": event, "headers": "hdrs" in message})
+    side.note("what is kept", sorted(kept, key=lambda event: json.dumps(event, sort_keys=True)))

@@ -10,19 +10,20 @@ from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from api import consumer_frames, stream_advisories
 from consumers.effects import Advisory
 from delta_store.open_batches import Abandoned
+from ingest.group import Group
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 TOLD = (
     stream_advisories.api_audit(b"STREAM.INFO.S", b'{"a":1}', b'{"type":"x"}', server="silt"),
     stream_advisories.api_audit(b"STREAM.INFO.S", b"", b"{}", server="silt"),
-    stream_advisories.batch_abandoned("S", Abandoned("b", "timeout")),
+    *stream_advisories.abandoned_batches(Group(abandoned=[("S", Abandoned("b", "timeout"))])),
 )
 
 
 def told(advisory: Advisory, domain: str) -> dict[str, Any]:
     """The event as its frame holds it."""
-    frame = consumer_frames.advisory(advisory, id_="i" * 22, now_ns=1_764_000_000_000_000_000, domain=domain)
-    shown: dict[str, Any] = json.loads(frame.split(b"\r\n")[1])
+    payload = consumer_frames.advisory(advisory, id_="i" * 22, now_ns=1_764_000_000_000_000_000, domain=domain)
+    shown: dict[str, Any] = json.loads(payload)
     return shown
 
 
