@@ -6,7 +6,6 @@ kills it when the supervisor dies, however that happens.
 """
 
 import asyncio
-import ctypes
 import json
 import os
 import signal
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from api.process_log import ProcessLog
+from ingest.parent_death import die_with
 
-_PR_SET_PDEATHSIG = 1
 _READ_BYTES = 64 * 1024
 
 
@@ -108,7 +107,7 @@ class ChildProcess:
             cwd=self._plan.cwd,
             env={**os.environ, **self._plan.env},
             start_new_session=True,
-            preexec_fn=_die_with_parent(os.getpid()),
+            preexec_fn=die_with(os.getpid()),
         )
 
     async def run(self) -> int:
@@ -196,15 +195,3 @@ def _ready_line(line: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) and said.get("ready") is True else None
-
-
-def _die_with_parent(parent: int) -> Callable[[], None]:
-    """What a child does between fork and exec: bind its life to ``parent``."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def bind() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return bind

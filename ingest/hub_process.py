@@ -4,22 +4,18 @@ The server picks free ports itself and says in its log which, so no port is ever
 """
 
 import asyncio
-import ctypes
 import os
 import re
 import signal
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from conf.hub import HubConfig
 from conf.limits import HUB_LOG_POLL_SECONDS
+from ingest.parent_death import die_with
 
 _CLIENTS = re.compile(r"Listening for (?:TLS )?client connections on \S*?:(\d+)$", re.MULTILINE)
 _LEAFS = re.compile(r"Listening for leafnode connections on \S*?:(\d+)$", re.MULTILINE)
-_PR_SET_PDEATHSIG: Final = 1
 
 
 class HubNotStarted(RuntimeError):
@@ -74,7 +70,7 @@ class HubProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # a terminal's Ctrl-C is for us: we stop the hub after draining
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=die_with(os.getpid()),
             )
         try:
             async with asyncio.timeout(timeout):
@@ -155,20 +151,3 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
-
-
-def _die_with(parent: int) -> Callable[[], None] | None:
-    """For the child, before it becomes nats-server: be killed when ``parent`` ends. None where there is no such thing.
-
-    The kernel watches the thread that forked, so the hub must be started from one that lives as long as the process.
-    """
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up before the fork: the child only calls
-
-    def arm() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return arm
