@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import repeat
 
 from delta_store.api_errors import TOO_MANY_REQUESTS, ApiError
 
@@ -75,12 +74,6 @@ class PubAcks:
 def pub_acks(stream: str, domain: str = "") -> PubAcks:
     """The acknowledgement frames of a stream, made once."""
     return PubAcks(stream, domain)
-
-
-def too_many_requests(replies: Sequence[bytes], stream: str, domain: str = "") -> list[bytes]:
-    """The frames for messages that can't be taken in because too many are waiting."""
-    acks = pub_acks(stream, domain)
-    return [ack(reply) for ack, reply in zip(repeat(acks.busy), replies, strict=False) if reply]
 
 
 def _frame(reply: bytes, body: bytes) -> bytes:
