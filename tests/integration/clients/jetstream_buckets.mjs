@@ -3,6 +3,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { Kvm, KvWatchInclude } from "@nats-io/kv";
 import { Objm } from "@nats-io/obj";
 import { connect, delay, headers } from "@nats-io/transport-node";
+import { printOutcomes } from "./outcomes.mjs";
 
 const connection = await connect({ servers: process.argv[2] });
 const client = jetstream(connection);
@@ -240,13 +241,5 @@ const calls = [
   ["destroy", async () => [await files.destroy(), await kv.destroy(), await timed.destroy()]],
 ];
 
-for (const [name, call] of calls) {
-  let outcome;
-  try {
-    outcome = { value: (await call()) ?? null };
-  } catch (error) {
-    outcome = { error: error.name, code: error.code ?? null, text: error.message };
-  }
-  console.log(JSON.stringify({ name, outcome }));
-}
+await printOutcomes(calls);
 await connection.close();

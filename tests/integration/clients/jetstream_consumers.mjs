@@ -3,6 +3,7 @@ import { AckPolicy, DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/
 import { Kvm } from "@nats-io/kv";
 import { Objm } from "@nats-io/obj";
 import { connect } from "@nats-io/transport-node";
+import { printOutcomes } from "./outcomes.mjs";
 
 const connection = await connect({ servers: process.argv[2] });
 const manager = await jetstreamManager(connection);
@@ -100,13 +101,5 @@ const calls = [
   ["put sealed", () => store.putBlob({ name: "late" }, new Uint8Array(1))],
 ];
 
-for (const [name, call] of calls) {
-  let outcome;
-  try {
-    outcome = { value: (await call()) ?? null };
-  } catch (error) {
-    outcome = { error: error.name, code: error.code ?? null, text: error.message };
-  }
-  console.log(JSON.stringify({ name, outcome }));
-}
+await printOutcomes(calls);
 await connection.close();

@@ -1,6 +1,7 @@
 // Runs nats.js's JetStream manager against the server given as argument and prints what each call gave, as JSON lines.
 import { jetstream, jetstreamManager, DiscardPolicy } from "@nats-io/jetstream";
 import { connect, headers } from "@nats-io/transport-node";
+import { printOutcomes } from "./outcomes.mjs";
 
 const connection = await connect({ servers: process.argv[2] });
 const manager = await jetstreamManager(connection);
@@ -61,13 +62,5 @@ const calls = [
   ["delete twice", () => manager.streams.delete("JS")],
 ];
 
-for (const [name, call] of calls) {
-  let outcome;
-  try {
-    outcome = { value: (await call()) ?? null };
-  } catch (error) {
-    outcome = { error: error.name, text: error.message, code: error.code ?? null };
-  }
-  console.log(JSON.stringify({ name, outcome }));
-}
+await printOutcomes(calls);
 await connection.close();

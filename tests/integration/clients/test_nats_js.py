@@ -20,7 +20,7 @@ def folder() -> Path:
         found = node_modules()
     except Missing as missing:
         pytest.skip(str(missing))
-    for name in SCRIPTS:
+    for name in (*SCRIPTS, "outcomes.mjs"):
         shutil.copy(Path(__file__).with_name(name), found / name)
     return found
 
