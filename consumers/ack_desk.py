@@ -85,16 +85,7 @@ class AckDesk:
             self._effects.append(Reply(ack.reply))
             self._replied = True
         if body.startswith(TERM):
-            self._effects.append(
-                advisories.terminated(
-                    self._consumer.stream_name,
-                    self._consumer.name,
-                    consumer_seq=ack.consumer_seq,
-                    stream_seq=ack.stream_seq,
-                    deliveries=ack.delivered,
-                    reason=term_reason(body),
-                )
-            )
+            self._effects.append(advisories.terminated(self._delivery(ack), term_reason(body)))
 
     def _ack(self, ack: Ack, *, sample: bool) -> bool:
         """Ack one message; False when it has not been delivered yet, which gets no answer."""
@@ -116,15 +107,7 @@ class AckDesk:
         done = max(pending.floor[0], pending.reached[0])
         if not done < ack.consumer_seq <= pending.delivered[0] + 1 or seq not in pending.cseqs:
             return
-        self._effects.append(
-            advisories.naked(
-                consumer.stream_name,
-                consumer.name,
-                consumer_seq=ack.consumer_seq,
-                stream_seq=seq,
-                deliveries=ack.delivered,
-            )
-        )
+        self._effects.append(advisories.naked(self._delivery(ack)))
         delay = nak_delay(ack.body)
         if delay is not None:
             pending.queue.drop(seq)
@@ -138,16 +121,11 @@ class AckDesk:
         consumer, seq = self._consumer, ack.stream_seq
         sent_ns = consumer.pending.sent.get(seq)
         if sent_ns is not None and _is_sampled(consumer.config.sample_freq, seq):
-            self._effects.append(
-                advisories.ack_metric(
-                    consumer.stream_name,
-                    consumer.name,
-                    consumer_seq=ack.consumer_seq,
-                    stream_seq=seq,
-                    deliveries=ack.delivered,
-                    ack_time_ns=self._now_ns - sent_ns,
-                )
-            )
+            self._effects.append(advisories.ack_metric(self._delivery(ack), self._now_ns - sent_ns))
+
+    def _delivery(self, ack: Ack) -> advisories.Delivery:
+        consumer = self._consumer
+        return advisories.Delivery(consumer.stream_name, consumer.name, ack.consumer_seq, ack.stream_seq, ack.delivered)
 
     def _note_delivery(self) -> None:
         self._consumer.dirty = True

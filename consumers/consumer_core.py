@@ -251,12 +251,10 @@ class ConsumerCore:
         pending = self.pending
         effects: list[Effect] = [
             message_advisories.terminated(
-                self.stream_name,
-                self.name,
-                consumer_seq=pending.cseqs[seq],
-                stream_seq=seq,
-                deliveries=max(1, pending.counts.get(seq, 0)),
-                reason=_GONE,
+                message_advisories.Delivery(
+                    self.stream_name, self.name, pending.cseqs[seq], seq, max(1, pending.counts.get(seq, 0))
+                ),
+                _GONE,
             )
             for seq in seqs
         ]

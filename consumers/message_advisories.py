@@ -1,24 +1,32 @@
 """Advisories and metrics about single messages and pins, with the fields of nats-server's schemas."""
 
+from typing import NamedTuple
+
 from consumers.effects import Advisory
 
 _ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER."
 
 
-def naked(stream: str, consumer: str, *, consumer_seq: int, stream_seq: int, deliveries: int) -> Advisory:
+class Delivery(NamedTuple):
+    """Which delivery of which message an advisory is about."""
+
+    stream: str
+    consumer: str
+    consumer_seq: int
+    stream_seq: int
+    deliveries: int
+    """How often the message had been delivered, this time included."""
+
+
+def naked(delivery: Delivery) -> Advisory:
     """A client refused a message."""
-    fields = _message(stream, consumer, consumer_seq=consumer_seq, stream_seq=stream_seq, deliveries=deliveries)
-    return Advisory(f"{_ADVISORY}MSG_NAKED.{stream}.{consumer}", "nak", fields)
+    return Advisory(f"{_ADVISORY}MSG_NAKED.{delivery.stream}.{delivery.consumer}", "nak", delivery._asdict())
 
 
-def terminated(
-    stream: str, consumer: str, *, consumer_seq: int, stream_seq: int, deliveries: int, reason: str
-) -> Advisory:
+def terminated(delivery: Delivery, reason: str) -> Advisory:
     """A message will not be delivered again: a client said so, or it left the stream before it was acked."""
-    fields = _message(stream, consumer, consumer_seq=consumer_seq, stream_seq=stream_seq, deliveries=deliveries)
-    if reason:
-        fields["reason"] = reason
-    return Advisory(f"{_ADVISORY}MSG_TERMINATED.{stream}.{consumer}", "terminated", fields)
+    fields = delivery._asdict() | ({"reason": reason} if reason else {})
+    return Advisory(f"{_ADVISORY}MSG_TERMINATED.{delivery.stream}.{delivery.consumer}", "terminated", fields)
 
 
 def max_deliver(stream: str, consumer: str, *, stream_seq: int, deliveries: int) -> Advisory:
@@ -42,20 +50,7 @@ def unpinned(stream: str, consumer: str, *, group: str, reason: str) -> Advisory
     return Advisory(f"{_ADVISORY}UNPINNED.{stream}.{consumer}", "consumer_group_unpinned", fields)
 
 
-def ack_metric(
-    stream: str, consumer: str, *, consumer_seq: int, stream_seq: int, deliveries: int, ack_time_ns: int
-) -> Advisory:
+def ack_metric(delivery: Delivery, ack_time_ns: int) -> Advisory:
     """How long a sampled message waited for its ack."""
-    fields = _message(stream, consumer, consumer_seq=consumer_seq, stream_seq=stream_seq, deliveries=deliveries)
-    fields["ack_time"] = ack_time_ns
-    return Advisory(f"$JS.EVENT.METRIC.CONSUMER.ACK.{stream}.{consumer}", "consumer_ack", fields)
-
-
-def _message(stream: str, consumer: str, *, consumer_seq: int, stream_seq: int, deliveries: int) -> dict[str, object]:
-    return {
-        "stream": stream,
-        "consumer": consumer,
-        "consumer_seq": consumer_seq,
-        "stream_seq": stream_seq,
-        "deliveries": deliveries,
-    }
+    subject = f"$JS.EVENT.METRIC.CONSUMER.ACK.{delivery.stream}.{delivery.consumer}"
+    return Advisory(subject, "consumer_ack", delivery._asdict() | {"ack_time": ack_time_ns})
