@@ -13,6 +13,7 @@ _PLACEHOLDERS = (
     (re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE), ""),
     (re.compile(r"(Host Version:) \S+"), r"\1 <version>"),
     (re.compile(r"\bN[A-Z2-7]{55}\b"), "<server>"),
+    (re.compile(r"(Leader:) \S+"), r"\1 <server>"),
     (re.compile(r'("leader": )"[^"]+"'), r'\1"<server>"'),
     (re.compile(r'("_nats.ver": )"[^"]+"'), r'\1"<version>"'),
     (re.compile(r"│ [\d.]+(ns|µs|ms|s|m\d+s) +│$", re.MULTILINE), "│ <age> │"),

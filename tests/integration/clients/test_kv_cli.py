@@ -109,7 +109,6 @@ WATCHES = (
     ("object watch WO", 2),
 )
 _ALWAYS = (
-    (re.compile(r"Leader: \S+"), "Leader: <server>"),
     (re.compile(r"\d+h\d+m[\d.]+s"), "<left>"),
     (re.compile(r" in [\d.]+(ns|µs|ms|s)$", re.MULTILINE), " in <duration>"),
     # Go writes an object's time without its last zeros, so stores differ by a few bytes.

@@ -102,7 +102,6 @@ BENCHES = (
     "bench kv get --msgs=200",
 )
 _VARIES = (
-    (re.compile(r"Leader: \S+"), "Leader: <server>"),
     (re.compile(r"\[\d\d:\d\d:\d\d\]"), "<time>"),
     (re.compile(r"(Last (delivery|Ack): )[\d.]+(µs|ms|s) ago"), r"\1<age>"),
     (re.compile(r"(\$JS\.ACK\.\S+?\.\d+\.\d+\.\d+\.)\d{19}"), r"\1<ns>"),
