@@ -2,26 +2,12 @@
 
 from typing import Protocol
 
-from delta_store.catalog import Catalog
-from delta_store.payloads import Payloads
-from delta_store.point_in_time import PointInTime
+from api.direct_responder import Store
 from delta_store.read_threads import ReadThreads
 
 
-class RestStore(Protocol):
-    """Streams, messages and their past, as of ``journal_version``."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The live streams; replaced as a whole by a rebuild, so never kept over an await."""
-
-    @property
-    def payloads(self) -> Payloads:
-        """Their messages."""
-
-    @property
-    def past(self) -> PointInTime:
-        """What they held before."""
+class RestStore(Store, Protocol):
+    """Streams, messages and their past, as of ``journal_version``; the catalog is never kept over an await."""
 
     @property
     def threads(self) -> ReadThreads:
