@@ -12,6 +12,7 @@ from api.direct_get import (
     CLIENT,
     NO_RESULTS,
     NOT_FOUND,
+    TOO_MANY_RESULTS,
     One,
     Past,
     Series,
@@ -202,3 +203,18 @@ def test_other_links_get_other_verbs() -> None:
     assert frame == b"HPUB in %d %d\r\n" % (len(block), len(block) + 1) + block + b"d\r\n"
     assert plain_frame(b"abc", b"in", wire=CLIENT) == b"PUB in 3\r\nabc\r\n"
     assert status_frame(NOT_FOUND, b"in", wire=CLIENT).startswith(b"HPUB in 34 34\r\nNATS/1.0 404")
+
+
+def test_more_subjects_only_of_the_past_and_only_where_asked_for() -> None:
+    """Above 1,024 subjects the history answers, within our own limit, if the request says so and names a point."""
+    state = stream(1_100, subjects=1_100)
+    many = asked(multi_last=("s.>",), up_to_seq=1_090)
+    assert plan(state, many) == TOO_MANY_RESULTS
+    past = plan(state, many._replace(max_subjects=2_000))
+    assert isinstance(past, Past)
+    assert past.subjects_max == 2_000
+    assert past._replace(request=many._replace(max_subjects=10**9)).subjects_max == 100_000
+    assert past._replace(request=many).subjects_max == 1_024
+    assert plan(state, asked(multi_last=("s.>",), max_subjects=2_000)) == TOO_MANY_RESULTS
+    body = b'{"multi_last":["s.>"],"up_to_seq":1090,"silt_max_subjects":2000}'
+    assert parse_body(b"", body) == many._replace(max_subjects=2_000)

@@ -161,6 +161,7 @@ def test_contradictions_are_refused_before_they_are_sent() -> None:
         lambda: last_query("a", up_to_seq=None, up_to_time=None, batch=None),
         lambda: last_query(["a"], up_to_seq=1, up_to_time=datetime.now(UTC), batch=None),
         lambda: last_query(["a"], up_to_seq=None, up_to_time=None, batch=0),
+        lambda: last_query(["a"], up_to_seq=None, up_to_time=None, batch=None, max_subjects=0),
     )
     for wrong in wrongs:
         with pytest.raises(UsageError):
