@@ -58,7 +58,7 @@ class Watch:
         """Publish one message of an atomic batch."""
         block = [("Nats-Batch-Id", name), ("Nats-Batch-Sequence", f"{number}")]
         block += [(f"Nats-{key.replace('_', '-').title()}", value) for key, value in headers.items()]
-        await self.side.wire.ask("w.batch", b"x", header=header_block(block))
+        await self.side.wire.ask("batch", b"x", header=header_block(block))
         await self.brought(f"batch {name} {number} {headers}")
 
     async def wait(self, seconds: float, *, label: str = "") -> None:
@@ -80,10 +80,8 @@ class Watch:
             spent += QUIET_SECONDS
 
 
-@scenario
-async def advisories_of_streams(side: Side) -> None:
+async def _streams(side: Side, watch: Watch) -> None:
     """Which requests are audited, and what is told of streams that come, change and go, and of failures."""
-    watch = Watch(side)
     await watch.api("INFO")
     config = {"name": "W", "subjects": ["w.>"], "allow_direct": True}
     await watch.api("STREAM.CREATE.W", config)
@@ -161,15 +159,16 @@ async def advisories_of_consumers(side: Side) -> None:
 
 
 @scenario
-async def advisories_of_batches(side: Side) -> None:
-    """What is told of atomic batches that end without a commit, and of those that do not."""
+async def advisories_of_batches_and_streams(side: Side) -> None:
+    """What is told of atomic batches that end without a commit, and of streams while the first batch waits in vain."""
     watch = Watch(side)
-    await side.create("W", subjects=["w.>"], allow_atomic=True)
+    await watch.api("STREAM.CREATE.B", {"name": "B", "subjects": ["batch"], "allow_atomic": True})
+    begun = asyncio.get_running_loop().time()
+    await watch.batch("late", 1)
+    await _streams(side, watch)
     old = {"name": "OLD", "subjects": ["old"], "max_age": SECOND}
     await watch.api("STREAM.CREATE.OLD", old)
-    begun = asyncio.get_running_loop().time()
     await side.wire.ask("old", b"x")
-    await watch.batch("late", 1)
     await watch.batch("fine", 1, batch_commit="1")
     await watch.batch("begins with 2", 2)
     await watch.batch("begins too large", 1002)
@@ -183,13 +182,13 @@ async def advisories_of_batches(side: Side) -> None:
     await watch.batch("large", 1)
     for number in range(2, 1001):
         block = [("Nats-Batch-Id", "large"), ("Nats-Batch-Sequence", f"{number}")]
-        side.wire.publish("w.batch", b"x", header=header_block(block))
+        side.wire.publish("batch", b"x", header=header_block(block))
     await watch.batch("large", 1001)
     await watch.wait(begun + 10.6 - asyncio.get_running_loop().time(), label="until the first batch is too late")
     await watch.api("STREAM.UPDATE.OLD", old | {"storage": "memory"}, label="refused, and a message is too old")
     await watch.batch("late", 2, batch_commit="1")
     await watch.batch("deleted", 1)
-    await watch.api("STREAM.DELETE.W")
+    await watch.api("STREAM.DELETE.B")
 
 
 @scenario
@@ -202,7 +201,8 @@ async def advisories_kept_by_a_stream(side: Side) -> None:
         "$JS.API.CONSUMER.CREATE.W.C",
         b'{"stream_name":"W","config":{"name":"C","ack_policy":"explicit","max_deliver":1,"ack_wait":200000000}}',
     )
-    await side.wire.ask("$JS.API.CONSUMER.MSG.NEXT.W.C", b'{"batch":1,"no_wait":true}')
+    side.wire.listen("pulled", lambda _: None)
+    side.wire.publish("$JS.API.CONSUMER.MSG.NEXT.W.C", b'{"batch":1,"no_wait":true}', reply="pulled")
     for number in ("1", "3"):
         block = [("Nats-Batch-Id", "b"), ("Nats-Batch-Sequence", number)]
         await side.wire.ask("w.2", b"", header=header_block(block))
