@@ -275,7 +275,7 @@ def test_flush_fails_when_the_link_is_lost(tmp_path: Path) -> None:
                 await link.flush(WAIT)
             await asyncio.wait_for(link.attached.wait(), WAIT)
             os.kill(hub.pid, signal.SIGSTOP)
-            await _stopped(hub.pid)
+            await until(lambda: _is_stopped(hub.pid))
             async with asyncio.TaskGroup() as tasks:
                 flushes = [tasks.create_task(_outcome(link)) for _ in range(3)]
                 await asyncio.sleep(0.05)
@@ -286,11 +286,9 @@ def test_flush_fails_when_the_link_is_lost(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-async def _stopped(pid: int) -> None:
-    """A stopped process goes on for a moment, on its other threads."""
-    async with asyncio.timeout(WAIT):
-        while any(" T " not in path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")):
-            await asyncio.sleep(0.001)
+def _is_stopped(pid: int) -> bool:
+    """Whether all threads have stopped: some go on for a moment."""
+    return all(" T " in path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat"))
 
 
 async def _outcome(link: LeafLink) -> Failure | None:
