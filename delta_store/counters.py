@@ -12,6 +12,7 @@ from delta_store.stream_index import StreamIndex
 
 _SOURCES: Final = re.compile(rb"\r\nNats-Counter-Sources: *(.*?)\r\n", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
 _SPARE: Final = 1024
 
 
@@ -25,6 +26,22 @@ class Total(NamedTuple):
     value: int
     sources: bytes
     """``Nats-Counter-Sources``: what other streams contributed, empty for nothing."""
+
+    def with_source(self, source: bytes, data: bytes) -> tuple[int, bytes]:
+        """What a counter's copy from another stream adds: the increment and the contributions with it.
+
+        ``source`` is the copy's ``Nats-Stream-Source``, ``data`` holds the origin's total. Only the difference to what
+        the origin contributed before counts, so that a total that is copied twice adds nothing. Raises
+        :class:`BrokenCounter`.
+        """
+        told, copied = source.decode(errors="replace").split(" "), _total(data, b"")
+        stream, subject = told[0], told[4] if len(told) > 4 else ""
+        if copied is None:
+            raise BrokenCounter
+        shares: dict[str, dict[str, str]] = json.loads(self.sources) if self.sources else {}
+        share = shares.setdefault(stream, {})
+        before, share[subject] = share.get(subject, "0"), str(copied.value)
+        return copied.value - _number(before), _go_json(shares)
 
 
 class Counters:
@@ -60,10 +77,28 @@ def _total(data: bytes, sources: bytes) -> Total | None:
     try:
         shown = json.loads(data)
         value = shown.get("val", "") if isinstance(shown, dict) else None
-        if sources:
-            json.loads(sources)
+        shares = json.loads(sources) if sources else {}
     except ValueError:
         return None
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not _are_shares(shares):
         return None
-    return Total(int(value) if _NUMBER.fullmatch(value) else 0, sources)
+    return Total(_number(value), sources)
+
+
+def _number(value: str) -> int:
+    return int(value) if _NUMBER.fullmatch(value) else 0
+
+
+def _are_shares(shares: object) -> bool:
+    """Whether this is ``{stream: {subject: total}}``."""
+    if not isinstance(shares, dict):
+        return False
+    return all(
+        isinstance(one, dict) and all(isinstance(value, str) for value in one.values()) for one in shares.values()
+    )
+
+
+def _go_json(shares: dict[str, dict[str, str]]) -> bytes:
+    """As nats-server writes it: sorted, and with what HTML would read escaped."""
+    text = json.dumps(shares, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -14,7 +14,7 @@ from delta_store.stream_state import StreamState
 from ingest import publish_checks
 from ingest.featured_store import FeaturedStore, Single
 from ingest.group import Group
-from ingest.publish_headers import fields
+from ingest.publish_headers import fields, is_increment
 
 _MESSAGE = Kind.MESSAGE.value
 _MSG_ID, _ROLLUP = b"Nats-Msg-Id", b"Nats-Rollup"
@@ -109,12 +109,26 @@ class CopyStore:
             if self._refused(sid, header, payload, size=stored_size(subject, header, payload), rolls=_ROLLUP in found):
                 return place
             message = Single(subject, sid, b"", header, payload, found)
+            if state.counters is not None:
+                counted = self._counted(store, message)
+                if counted is None:
+                    return place
+                message = counted
             if self._mirrors:
                 self._store_in_place(store, message, seq=seq, ts_ns=ts_ns)
             else:
                 store.store(message)
         self._catalog.tidy(state)
         return len(run)
+
+    @staticmethod
+    def _counted(store: FeaturedStore, message: Single) -> Single | None:
+        """The message of a counter with the total of this stream; None for one that can't be added."""
+        increment = message.fields.get(b"Nats-Incr")
+        if increment is None or not is_increment(increment):
+            return None
+        counted = store.counted(message)
+        return counted if isinstance(counted, Single) else None
 
     def _refused(self, sid: int, header: bytes | None, payload: bytes, *, size: int, rolls: bool) -> bool:
         """Whether the stream has no room for a message, or it is too large for it."""

@@ -13,7 +13,7 @@ from ingest import publish_checks
 from ingest.group import Group
 from ingest.leaf_protocol import Message, encode_message
 from ingest.pub_ack import PubAcks, pub_acks
-from ingest.publish_headers import with_field, without
+from ingest.publish_headers import set_field, with_field, without
 from ingest.republish import republished
 
 _SECOND: Final = 1_000_000_000
@@ -61,10 +61,17 @@ class FeaturedStore:
             total = counters.last(self.state.index, message.sid)
         except BrokenCounter:
             return api_errors.COUNTER_BROKEN.error
-        header = message.header or b""
-        if total.sources:
-            header = with_field(without(header, b"Nats-Counter-Sources"), b"Nats-Counter-Sources", total.sources)
-        payload = counter_payload(total.value + int(increment))
+        header, added, shares = message.header or b"", int(increment), total.sources
+        source = message.fields.get(b"Nats-Stream-Source")
+        if source is not None:
+            try:
+                added, shares = total.with_source(source, message.payload)
+            except BrokenCounter:
+                return api_errors.COUNTER_BROKEN.error
+            header = set_field(header, b"Nats-Incr", b"%d" % added)
+        if shares:
+            header = set_field(header, b"Nats-Counter-Sources", shares)
+        payload = counter_payload(total.value + added)
         if 0 < self.state.config.max_msg_size < len(header) + len(payload):
             return api_errors.MESSAGE_TOO_LARGE.error
         return message._replace(header=header or None, payload=payload)

@@ -74,3 +74,13 @@ def without(header: bytes, name: bytes) -> bytes:
 def with_field(header: bytes, name: bytes, value: bytes) -> bytes:
     """The block with one more header at its end."""
     return (header[:-2] or LINE) + name + b": " + value + b"\r\n\r\n"
+
+
+def set_field(header: bytes, name: bytes, value: bytes) -> bytes:
+    """The block with this value in the first header of this name, or in a new one at its end."""
+    start = header.find(b"\r\n" + name + b":")
+    if start < 0:
+        return with_field(header, name, value)
+    start += len(name) + 3
+    start += header[start : start + 1] == b" "
+    return header[:start] + value + header[header.find(b"\r\n", start) :]
