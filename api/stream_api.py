@@ -25,6 +25,7 @@ def create(call: ApiCall) -> Result:
     config = _normalised(call, request)
     stream_config_rules.check_replicas(config)
     stream_config_rules.refuse_unsupported(request)
+    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     state = call.catalog.streams.get(config.name)
     if state is None:
         source_rules.check_new(config)
@@ -47,6 +48,7 @@ def update(call: ApiCall) -> Result:
     kept = stream_config_rules.with_required_level(config.metadata, config.as_json())
     config = stream_update_rules.checked_update(state.config, replace(config, metadata=kept))
     stream_config_rules.refuse_unsupported(request)
+    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     violation = stream_update_rules.violated_by(state.config, config, state.consumer_limits())
     if violation is not None:
         raise violation

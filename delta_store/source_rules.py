@@ -8,6 +8,7 @@ from delta_store import api_errors, subjects
 from delta_store.api_errors import Fixed, stream_invalid_config
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_parts import StreamSource, SubjectMapping
+from delta_store.stream_sources import is_local
 from delta_store.subject_transform import BadMapping, check_mapping
 
 Find = Callable[[str], StreamConfig | None]
@@ -59,6 +60,15 @@ def check_new(config: StreamConfig) -> None:
     for source in config.sources:
         if source.filter_subject and not subjects.valid(source.filter_subject):
             raise api_errors.create_failed(f"subject filter '{source.filter_subject}' for the source: invalid subject")
+
+
+def refuse_unsupported(config: StreamConfig, *, domain: str) -> None:
+    """Refuse, by name, what Silt can't copy yet: from another domain, or through a consumer that somebody else made."""
+    for source in _origins(config):
+        if not is_local(source, domain):
+            raise stream_invalid_config("external is not supported by Silt yet")
+        if source.consumer is not None:
+            raise stream_invalid_config("consumer of a mirror or source is not supported by Silt yet")
 
 
 def _checked_mirror(config: StreamConfig, mirror: StreamSource, *, pedantic: bool, find: Find) -> StreamConfig:

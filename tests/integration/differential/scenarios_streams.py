@@ -243,6 +243,8 @@ async def create_later_fields(side: Side) -> None:
         {"allow_msg_counter": True},
         {"allow_atomic": True},
         {"allow_msg_schedules": True},
+        {"mirror": {"name": "O", "external": {"api": "$JS.other.API", "deliver": ""}}},
+        {"sources": [{"name": "O", "consumer": {"name": "C", "deliver_subject": "d"}}]},
         {"allow_batched": True},
         {"persist_mode": "async"},
         {"compression": "s2"},
