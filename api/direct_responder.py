@@ -27,6 +27,7 @@ from api.direct_get import (
 from api.direct_request import parse_body, parse_subject, status_block
 from conf.limits import READ_QUEUE_MAX
 from delta_store.catalog import Catalog
+from delta_store.copy_links import direct_server
 from delta_store.payloads import Payloads
 from delta_store.point_in_time import PointInTime
 from delta_store.read_errors import DamagedData, NoSuchStream, PastHorizon, ReadError, TooMany
@@ -121,8 +122,8 @@ class DirectResponder:
         if not reply:
             return None
         name, _, key = request.subject.partition(_MARK)[2].partition(b".")
-        state = self._store.catalog.streams.get(name.decode("utf-8", "replace"))
-        if state is None or not state.config.allow_direct:
+        state = direct_server(self._store.catalog, name.decode("utf-8", "replace"))
+        if state is None:
             return no_responders_frame(request.subject, reply)
         if key:
             asked = parse_subject(key.decode("utf-8", "replace"), request.header, request.payload)

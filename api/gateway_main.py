@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,8 @@ class _Process:
         self.copies.group = lambda: self.committer.group
         self.copies.changed = self.committer.changed
         self.copies.stored = self.consumers.stored
+        self.copies.taken = self.consumers.copied
+        self.copies.warn = partial(_report, "copy waits")
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
 

@@ -18,6 +18,7 @@ from consumers.effects import PullRequest
 from consumers.stream_consumers import StreamConsumers
 from delta_store.records import RowColumns
 from delta_store.stored_message import StoredMessage
+from delta_store.stream_state import StreamState
 
 
 class ConsumerEngine(ConsumerRegistry):
@@ -93,7 +94,7 @@ class ConsumerEngine(ConsumerRegistry):
                 del self.streams[name]
         self._look_at_streams()
         for home in self.streams.values():
-            if home.retention_changed() and home.drop_all_unwanted():
+            if (home.retention_changed() | home.copies_changed()) and home.drop_all_unwanted():
                 for consumer in home.by_name.values():
                     self._after(consumer, consumer.stored(now_ns))
 
@@ -101,6 +102,10 @@ class ConsumerEngine(ConsumerRegistry):
         """Messages were added (not yet durable): drop those of interest streams that nobody wants."""
         for home in self._retaining:
             home.drop_unwanted()
+
+    def copied(self, state: StreamState, seqs: Sequence[int]) -> None:
+        """Mirrors or sources have taken messages: those that nobody else needs leave the stream."""
+        self._home_of(state).done(seqs, None)
 
     def released(self, reached: Mapping[tuple[str, int], int], now_ns: int) -> None:
         """Streams are durable up to these sequences: their consumers may go on."""

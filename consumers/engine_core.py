@@ -1,6 +1,7 @@
 """The consumers of all streams and what each of them waits for: what API calls and events have in common. Pure."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from consumers import consumer_advisories as advisories
 from consumers.consumer import Consumer
@@ -11,6 +12,7 @@ from consumers.effects import Done, Effect, Gone
 from consumers.stream_consumers import LIMITS, StreamConsumers
 from consumers.wakes import Wakes
 from delta_store.catalog import Catalog
+from delta_store.copy_links import local_copies
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
 
@@ -64,7 +66,9 @@ class EngineCore:
     def _home_of(self, state: StreamState) -> StreamConsumers:
         home = self.streams.get(state.config.name)
         if home is None or home.state is not state:
-            home = self.streams[state.config.name] = StreamConsumers(state, durable_seq=state.index.last_seq)
+            home = self.streams[state.config.name] = StreamConsumers(
+                state, durable_seq=state.index.last_seq, copies=partial(local_copies, self._catalog, state.name)
+            )
         return home
 
     def _look_at_streams(self) -> None:

@@ -1,11 +1,12 @@
 """The consumers of one stream, what they may see of it, and which of its messages nobody needs any more. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
 from consumers.consumer import Consumer
+from delta_store.copy_links import CopyLink, Want
 from delta_store.segments import Ints
 from delta_store.stream_index import StreamIndex
 from delta_store.stream_state import StreamState
@@ -22,6 +23,8 @@ class StreamConsumers:
     """
 
     __slots__ = (
+        "_copied_by",
+        "_copies",
         "_removals_seen",
         "_retained_by",
         "attentive",
@@ -32,7 +35,9 @@ class StreamConsumers:
         "state",
     )
 
-    def __init__(self, state: StreamState, *, durable_seq: int) -> None:
+    def __init__(
+        self, state: StreamState, *, durable_seq: int, copies: Callable[[], Sequence[CopyLink]] = tuple
+    ) -> None:
         self.state = state
         self.durable_seq = durable_seq
         """The last sequence that may be delivered."""
@@ -41,6 +46,8 @@ class StreamConsumers:
         """Those that wait for the next message."""
         self.consumed: list[int] = []
         """Sequences that left because nobody needs them, and that no row records yet."""
+        self._copies = copies
+        self._copied_by = self._copiers()
         self._retained_by = state.config.retention
         self._removals_seen = self.removals
         self.checked_seq = state.index.last_seq
@@ -77,20 +84,26 @@ class StreamConsumers:
         before, self._retained_by = self._retained_by, self.state.config.retention
         return before != self._retained_by
 
+    def copies_changed(self) -> bool:
+        """Whether other mirrors and sources take from the stream than when this was last asked."""
+        before, self._copied_by = self._copied_by, self._copiers()
+        return before != self._copied_by
+
     def content_size(self, seq: int) -> int:
         """Bytes of headers and payload, as good as the index knows them."""
         index = self.state.index
         return max(0, index.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
 
-    def done(self, seqs: Iterable[int], by: Consumer) -> None:
-        """A consumer is through with messages: those that no other needs leave the stream."""
+    def done(self, seqs: Iterable[int], by: Consumer | None) -> None:
+        """A consumer, or a copy (None), is through with messages: those that no other needs leave the stream."""
         retention = self.state.config.retention
         if retention == LIMITS:
             return
-        others = [one for one in self.by_name.values() if one is not by] if retention == INTEREST else []
-        index = self.state.index
+        wants, index = self._wants(), self.state.index
+        shared = retention == INTEREST or wants or by is None
+        others = [one for one in self.by_name.values() if one is not by] if shared else []
         for seq in seqs:
-            if not any(other.needs(seq) for other in others) and index.remove(seq):
+            if not self._needed(seq, others, wants) and index.remove(seq):
                 self.consumed.append(seq)
 
     def drop_unwanted(self) -> bool:
@@ -113,11 +126,24 @@ class StreamConsumers:
         return taken
 
     def _drop(self, seqs: Ints) -> bool:
-        consumers = list(self.by_name.values())
-        if consumers:
-            seqs = np.array([seq for seq in seqs.tolist() if not any(one.needs(seq) for one in consumers)], np.int64)
+        consumers, wants = list(self.by_name.values()), self._wants()
+        if consumers or wants:
+            seqs = np.array([seq for seq in seqs.tolist() if not self._needed(seq, consumers, wants)], np.int64)
         if not len(seqs):
             return False
         self.state.index.remove_many(seqs)
         self.consumed += seqs.tolist()
         return True
+
+    def _copiers(self) -> list[tuple[int, str]]:
+        return [(link.target.stream_id, link.label) for link in self._copies()]
+
+    def _wants(self) -> list[Want]:
+        """What mirrors and sources have yet to take."""
+        return [Want(link.selection, link.next_seq(self.state)) for link in self._copies()]
+
+    def _needed(self, seq: int, consumers: Sequence[Consumer], wants: Sequence[Want]) -> bool:
+        if any(one.needs(seq) for one in consumers):
+            return True
+        subject = self.state.index.subject_of(seq) if wants else None
+        return subject is not None and any(one.needs(seq, subject) for one in wants)

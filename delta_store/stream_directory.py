@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from delta_store import api_errors
+from delta_store.copy_links import CopyLink, links_by_origin
 from delta_store.records import Position
 from delta_store.routes import Route, RouteTable
 from delta_store.stream_config import StreamConfig
@@ -19,6 +20,7 @@ class StreamDirectory:
         self.ended: dict[str, Position] = {}
         """The last row of each deleted stream: what comes again in a replay is passed over."""
         self._routes = RouteTable()
+        self._links: dict[str, list[CopyLink]] = {}
 
     def route(self, subject: bytes) -> Route | None:
         """Where a message of this subject goes, None when no stream takes it. Valid until a stream changes."""
@@ -50,6 +52,10 @@ class StreamDirectory:
             name: Watermark(*state.position, first_seq=state.index.first_seq) for name, state in self.streams.items()
         }
 
+    def copies_of(self, name: str) -> Sequence[CopyLink]:
+        """The mirrors and sources that name this stream; also those that mean one of another domain."""
+        return self._links.get(name, ())
+
     def refuse_overlap(self, config: StreamConfig) -> None:
         """Raise 10065 when another stream takes some of these subjects."""
         for other in self.streams.values():
@@ -61,16 +67,21 @@ class StreamDirectory:
     def open(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> StreamState:
         """Add a new stream, in the place of one of the same name."""
         state = self.streams[config.name] = StreamState(config, stream_id=stream_id, created_ns=created_ns)
-        self._routes.rebuild(self.streams.values())
+        self._look()
         return state
 
     def reconfigure(self, state: StreamState, config: StreamConfig, *, ts_ns: int) -> None:
         """Give a stream another configuration at the time of its row."""
         state.reconfigure(config, ts_ns=ts_ns)
-        self._routes.rebuild(self.streams.values())
+        self._look()
 
     def close(self, name: str, position: Position) -> None:
         """Take a stream away; ``position`` is that of the row that ended it."""
         self.streams.pop(name, None)
         self.ended[name] = position
+        self._look()
+
+    def _look(self) -> None:
+        """Find again what follows from all configurations."""
         self._routes.rebuild(self.streams.values())
+        self._links = links_by_origin(self.streams.values())

@@ -21,7 +21,8 @@ Json = dict[str, Any]
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _LINE: Final = b"NATS/1.0\r\n"
 _HEADER: Final = b"Nats-Stream-Source"
-_NOT_COPIED: Final = (_HEADER + b":", b"Nats-Expected-", b"Nats-Batch-")
+_NOT_MIRRORED: Final = (b"Nats-Expected-", b"Nats-Batch-")
+_NOT_COPIED: Final = (_HEADER + b":", *_NOT_MIRRORED)
 
 
 class SourcePosition(NamedTuple):
@@ -138,10 +139,21 @@ def sourced_header(header: bytes | None, index: str, *, seq: int, subject: str, 
     field = f"{_HEADER.decode()}: {name} {seq} {filters} {dests} {subject} {identity}\r\n\r\n".encode()
     if not header:
         return _LINE + field
-    if b"\r\nNats-" in header and any(b"\r\n" + one in header for one in _NOT_COPIED):
-        lines = header[:-2].split(b"\r\n")
-        header = b"\r\n".join(line for line in lines if not line.startswith(_NOT_COPIED)) + b"\r\n"
-    return header[:-2] + field
+    return _without(header, _NOT_COPIED)[:-2] + field
+
+
+def mirrored_header(header: bytes | None) -> bytes | None:
+    """The header block of a mirror's copy; None when nothing of it is left."""
+    kept = _without(header, _NOT_MIRRORED) if header else None
+    return kept if kept != _LINE + b"\r\n" else None
+
+
+def _without(header: bytes, names: tuple[bytes, ...]) -> bytes:
+    """The block without the fields whose names begin so."""
+    if b"\r\nNats-" not in header or not any(b"\r\n" + one in header for one in names):
+        return header
+    lines = header[:-2].split(b"\r\n")
+    return b"\r\n".join(line for line in lines if not line.startswith(names)) + b"\r\n"
 
 
 def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, seq: int) -> Json:

@@ -67,6 +67,7 @@ class StreamState:
         "index",
         "last_msg_id",
         "republishes",
+        "serves_origin",
         "singly",
         "sources",
         "stream_id",
@@ -92,6 +93,8 @@ class StreamState:
         self.ttls = MsgTtls() if config.allow_msg_ttl else None
         self.counters = Counters() if config.allow_msg_counter else None
         self.batches = OpenBatches()
+        self.serves_origin = False
+        """Of a mirror: whether it has caught up once, so that it answers Direct Get of its origin, too."""
         self._take_over(config)
 
     @property

@@ -16,21 +16,18 @@ from itertools import takewhile
 from conf.clock import Clock
 from conf.limits import COPY_RETRY_SECONDS, COPY_STEP_BYTES, COPY_STEP_MESSAGES, COPY_TURN_MESSAGES
 from delta_store.catalog import Catalog
+from delta_store.copy_links import CopyLink, links_of
 from delta_store.payloads import Payloads
 from delta_store.read_errors import ReadError
 from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.records import Kind
 from delta_store.stored_message import MessageRun
-from delta_store.stream_parts import StreamSource
 from delta_store.stream_sources import (
-    Selection,
     SourcePosition,
     identity,
-    index_name,
     is_local,
-    mirror_start,
+    mirrored_header,
     positions_data,
-    source_start,
     sourced_header,
 )
 from delta_store.stream_state import StreamState
@@ -46,11 +43,7 @@ _DURABLE_SPARE = 1_000
 class _Copy:
     """One mirror or source."""
 
-    target: StreamState
-    source: StreamSource
-    index: str
-    """Of a source, how its position is called; empty for a mirror."""
-    selection: Selection
+    link: CopyLink
     origin_id: int = 0
     """The stream that ``next_seq`` is of."""
     next_seq: int = 0
@@ -58,11 +51,14 @@ class _Copy:
     """Whether the last step is not durable yet, or its messages are being read."""
     not_before: float = 0.0
     """Monotonic time of the next try where the last one came to nothing."""
+    trouble: str = ""
+    """Why the last try came to nothing, empty when it did not."""
 
     @property
     def key(self) -> _Key:
         """What tells it from all others."""
-        return self.target.name, self.target.stream_id, f"{self.index}\n{self.source.opt_start_seq}"
+        target, source, label, _ = self.link
+        return target.name, target.stream_id, f"{label}\n{source.opt_start_seq}"
 
 
 class StreamCopies:
@@ -75,6 +71,10 @@ class StreamCopies:
         """Told when the group has new rows; set likewise."""
         self.stored: Callable[[], None] = lambda: None
         """Told when streams have new messages."""
+        self.taken: Callable[[StreamState, Sequence[int]], None] = lambda _origin, _seqs: None
+        """Told which messages of a stream that keeps them only for those who want them have been copied."""
+        self.warn: Callable[[str], None] = lambda _text: None
+        """Told once why a copy does not get on."""
         self._catalog = catalog
         self._payloads = payloads
         self._threads = threads
@@ -101,9 +101,9 @@ class StreamCopies:
         for state in streams.values():
             if state.config.mirror is None and not state.config.sources:
                 continue
-            for copy in _copies_of(state):
+            for copy in map(_Copy, links_of(state)):
                 kept = known.get(copy.key)
-                self._copies[copy.key] = kept if kept is not None and kept.target is state else copy
+                self._copies[copy.key] = kept if kept is not None and kept.link.target is state else copy
         self._kick.set()
 
     def released(self, reached: Mapping[tuple[str, int], int]) -> None:
@@ -113,7 +113,7 @@ class StreamCopies:
             return
         reading = {copy for copy, _, _ in self._reads}
         for copy in self._copies.values():
-            if copy.waits and copy not in reading and (copy.target.name, copy.target.stream_id) in reached:
+            if copy.waits and copy not in reading and (copy.link.target.name, copy.link.target.stream_id) in reached:
                 copy.waits = False
         self._advance()
 
@@ -148,19 +148,19 @@ class StreamCopies:
 
     def _step(self, copy: _Copy) -> int:
         """Copy the next messages if they are in memory, or ask for them; returns how many were copied."""
-        origin = self._catalog.streams.get(copy.source.name)
-        if origin is None or not is_local(copy.source, self._catalog.domain):
+        origin = self._catalog.streams.get(copy.link.source.name)
+        if origin is None or not is_local(copy.link.source, self._catalog.domain):
             return 0
         durable = self._durable.get((origin.name, origin.stream_id), -1)
         if durable < 0:
             return 0
         if copy.origin_id != origin.stream_id:
-            copy.origin_id, copy.next_seq = origin.stream_id, _start(copy, origin)
+            copy.origin_id, copy.next_seq = origin.stream_id, copy.link.next_seq(origin)
         if copy.next_seq > durable:
             return 0
         mean = origin.index.bytes // max(1, origin.index.msgs)
         limit = max(1, min(COPY_STEP_MESSAGES, COPY_STEP_BYTES // max(1, mean)))
-        seqs = copy.selection.sequences(origin.index, copy.next_seq, up_to=durable, limit=limit)
+        seqs = copy.link.selection.sequences(origin.index, copy.next_seq, up_to=durable, limit=limit)
         if not seqs:
             copy.next_seq = durable + 1
             return 0
@@ -174,16 +174,20 @@ class StreamCopies:
 
     async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
         """Copy messages out of files; what can't be read now is tried again later."""
-        found = None
-        with suppress(ReadError, ReadsBusy, TimeoutError):
+        found, trouble = None, ""
+        try:
             found = await self._threads.run(partial(self._payloads.fetch_run, origin.name, origin.stream_id, seqs))
+        except ReadsBusy:
+            trouble = copy.trouble
+        except (ReadError, TimeoutError) as error:
+            trouble = f"its messages can't be read: {str(error) or type(error).__name__}"
         copy.waits = False
         streams = self._catalog.streams
         is_current = self._copies.get(copy.key) is copy and streams.get(origin.name) is origin
         if self._stopped or not is_current:
             return
         if found is None:
-            self._try_later(copy)
+            self._try_later(copy, trouble)
             return
         held = set(found.seqs)
         whole = list(takewhile(lambda seq: seq in held or origin.index.sid_of(seq) < 0, seqs))
@@ -193,52 +197,48 @@ class StreamCopies:
         elif whole:
             copy.next_seq = whole[-1] + 1
         else:
-            self._try_later(copy)
+            self._try_later(copy, f"its message {seqs[0]} is in no file")
 
-    def _try_later(self, copy: _Copy) -> None:
+    def _try_later(self, copy: _Copy, trouble: str) -> None:
         copy.not_before = self._clock.monotonic() + COPY_RETRY_SECONDS
+        self._tell(copy, trouble)
+
+    def _tell(self, copy: _Copy, trouble: str) -> None:
+        """Warn of a copy that has come to a halt; of one that stays there once."""
+        if trouble and trouble != copy.trouble:
+            self.warn(f"stream {copy.link.target.name} waits for its copy of {copy.link.source.name}: {trouble}")
+        copy.trouble = trouble
 
     def _store(self, copy: _Copy, origin: StreamState, run: MessageRun) -> int:
-        state, group, now_ns = copy.target, self.group(), self._clock.now_ns()
+        state, group, now_ns = copy.link.target, self.group(), self._clock.now_ns()
         store = CopyStore(self._catalog, state, now_ns=now_ns, group=group)
         ident = identity(origin.name, origin.stream_id)
         done = store.store(_copied(copy, run, ident))
         if not done:
-            self._try_later(copy)
+            self._try_later(copy, f"its next message, {run.seqs[0]}, does not fit")
             return 0
         last = run.seqs[done - 1]
         copy.next_seq, copy.waits = last + 1, True
-        if copy.index:
-            data = positions_data(state.sources | {copy.index: SourcePosition(last, ident)})
+        if copy.link.label:
+            data = positions_data(state.sources | {copy.link.label: SourcePosition(last, ident)})
             rows = group.rows
             self._catalog.record_consumer(state, Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
+        if origin.config.retention != "limits":
+            self.taken(origin, run.seqs[:done])
+        self._tell(copy, "")
         self.stored()
         self.changed()
         return done
 
 
-def _copies_of(state: StreamState) -> Sequence[_Copy]:
-    mirror = state.config.mirror
-    if mirror is not None:
-        return [_Copy(state, mirror, "", Selection(mirror))]
-    return [_Copy(state, source, index_name(source), Selection(source)) for source in state.config.sources]
-
-
-def _start(copy: _Copy, origin: StreamState) -> int:
-    if not copy.index:
-        return mirror_start(copy.source, copy.target.index, origin.index)
-    position = copy.target.sources.get(copy.index)
-    if position is not None and position.identity != identity(origin.name, origin.stream_id):
-        position = SourcePosition(0, "")
-    return source_start(copy.source, copy.target.index, origin.index, position)
-
-
 def _copied(copy: _Copy, run: MessageRun, ident: str) -> MessageRun:
     """The messages as they are stored: under their new subjects and, of a source, saying where they came from."""
     subjects, seqs, times, headers, data = run.columns
-    if copy.index:
+    if not copy.link.label:
+        headers = [mirrored_header(header) for header in headers]
+    else:
         headers = [
-            sourced_header(header, copy.index, seq=seq, subject=subject, identity=ident)
+            sourced_header(header, copy.link.label, seq=seq, subject=subject, identity=ident)
             for header, seq, subject in zip(headers, seqs, subjects, strict=True)
         ]
-    return MessageRun((copy.selection.subjects(subjects), seqs, times, headers, data))
+    return MessageRun((copy.link.selection.subjects(subjects), seqs, times, headers, data))

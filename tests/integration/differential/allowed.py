@@ -31,11 +31,29 @@ def _names(scenario: str, label: str) -> Difference:
     return Difference(scenario, label, ("[0].json.streams",), "None → []", reason)
 
 
+def _counted(label: str, difference: str) -> Difference:
+    reason = "nats-server copies through consumers of the origin, and counts them; Silt's copies need none."
+    return Difference("copies_that_consume", label, ("[0].json.state.consumer_count",), difference, reason)
+
+
+def _gone(label: str) -> Difference:
+    reason = "Silt says at once that the origin is gone; nats-server when it misses ten seconds of heartbeats."
+    paths = ("[0].json.mirror.active", "[0].json.mirror.error")
+    return Difference("mirrors_answering_for_their_origin", label, paths, "'description': 'stream not found'", reason)
+
+
 _PAST = "Silt answers from the table's history what nats-server can only answer from what limits have left."
 
 ALLOWED: tuple[Difference, ...] = (
     _later("{'allow_msg_schedules': True}"),
     _later("{'allow_batched': True}"),
+    _later("{'mirror': {'name': 'O', 'external': {'api': '$JS.other.API', 'deliver': ''}}}"),
+    _later("{'sources': [{'name': 'O', 'consumer': {'name': 'C', 'deliver_subject': 'd'}}]}"),
+    *(_counted(f"info of {name} all copied", "2 → 0") for name in "QI"),
+    *(_counted(f"info of {name} one is left to a consumer", "3 → 1") for name in "QI"),
+    _gone("nobody decides on mirror_direct"),
+    _gone("off again"),
+    _gone("on again"),
     _names("create_bad_names", "no stream came of all this"),
     _names("names_and_lists", "STREAM.NAMES with no stream"),
     _names("names_and_lists", 'STREAM.NAMES {"subject": "none"}'),

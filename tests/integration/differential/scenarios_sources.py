@@ -120,3 +120,104 @@ async def buckets_copied(side: Side) -> None:
     await side.pause(SETTLED_SECONDS)
     await show(side, "KV_M", upto=8, label="at last")
     await show(side, "KV_S", upto=9, label="at last")
+
+
+@scenario
+async def mirrors_answering_for_their_origin(side: Side) -> None:
+    """Direct Get of a stream that does not answer, or is gone: a mirror of it does."""
+    await origin(side)
+    await side.create("M", mirror={"name": "ORIGIN"}, mirror_direct=False)
+    await side.create("QUIET", subjects=["quiet"])
+    await side.create("MQ", mirror={"name": "QUIET"}, mirror_direct=True)
+    await side.pause(SETTLED_SECONDS)
+    await side.get("M", {"seq": 1}, label="the mirror itself")
+    await side.get("MQ", {"seq": 1}, label="the quiet mirror itself")
+    await side.get("QUIET", {"seq": 1}, label="the quiet origin")
+    await side.update("ORIGIN", subjects=["origin.>"], allow_direct=False)
+    await side.info("M", label="info of the mirror")
+    await side.get("ORIGIN", {"seq": 3}, label="the origin")
+    await side.get("ORIGIN.origin.a", label="by subject")
+    await side.get("ORIGIN", {"last_by_subj": "origin.b"}, label="last of a subject")
+    await side.get("ORIGIN", {"seq": 2}, label="deleted message")
+    await side.batch("ORIGIN", {"seq": 1, "batch": 3}, label="batch")
+    await side.update("M", mirror={"name": "ORIGIN"}, mirror_direct=True, label="the origin decides on mirror_direct")
+    await side.get("ORIGIN", {"seq": 3}, label="nobody")
+    await side.api("STREAM.DELETE.ORIGIN")
+    await side.update("M", mirror={"name": "ORIGIN"}, mirror_direct=True, label="nobody decides on mirror_direct")
+    await side.get("ORIGIN", {"seq": 3}, label="of an origin that is gone")
+    await side.get("ORIGIN.origin.b", label="by subject, of an origin that is gone")
+    await side.update("M", mirror={"name": "ORIGIN"}, mirror_direct=False, label="off again")
+    await side.get("ORIGIN", {"seq": 3}, label="nobody again")
+    await side.update("M", mirror={"name": "ORIGIN"}, mirror_direct=True, label="on again")
+    await side.create("ORIGIN", subjects=["origin.>"], label="create the origin again")
+    await side.get("ORIGIN", {"seq": 3}, label="of another origin of the name")
+    await side.update("M", subjects=["m.>"], label="no mirror any more")
+    await side.get("ORIGIN", {"seq": 3}, label="nobody at last")
+
+
+@scenario
+async def counters_copied(side: Side) -> None:
+    """Streams that sum up the counters of others, beside their own increments."""
+    for name in ("A", "B"):
+        await side.create(name, subjects=[f"{name.lower()}.>"], allow_msg_counter=True)
+    await side.create("P", subjects=["p.>"])
+    sources = [
+        {"name": name, "subject_transforms": [{"src": f"{name.lower()}.>", "dest": "sum.>"}]}
+        for name in ("A", "B", "P")
+    ]
+    body = {"name": "SUM", "subjects": ["sum.>"], "allow_msg_counter": True, "sources": sources}
+    await side.mute("$JS.API.STREAM.CREATE.SUM", body)  # nats-server names sources in any order
+    one = {"name": "A", "subject_transforms": [{"src": "a.*", "dest": "one"}]}
+    await side.create("ONE", allow_msg_counter=True, sources=[one])
+    await side.create("COPY", sources=[{"name": "A"}])
+    await side.pause(SETTLED_SECONDS)
+    for subject, value in (("a.x", "+1"), ("a.x", "+2"), ("a.y<", "5")):
+        await side.publish(subject, headers=[("Nats-Incr", value), ("Own", value)])
+    await side.pause(SETTLED_SECONDS)
+    await side.publish("b.x", headers=[("Nats-Incr", "-10")])
+    await side.pause(SETTLED_SECONDS)
+    await side.publish("sum.x", headers=[("Nats-Incr", "100")])
+    await side.publish("sum.x", headers=[("Nats-Incr", "1"), ("Nats-Stream-Source", "A 9 > > a.x")])
+    await side.publish("a.x", headers=[("Nats-Incr", "4")])
+    await side.publish("p.x", "of no counter")
+    await side.publish("p.x", "likewise")
+    await side.create("CHAIN", allow_msg_counter=True, sources=[{"name": "SUM"}])
+    await side.pause(SETTLED_SECONDS)
+    await side.api("STREAM.PURGE.A")
+    await side.publish("a.x", headers=[("Nats-Incr", "2")])
+    await side.pause(SETTLED_SECONDS)
+    for name, upto in (("SUM", 8), ("ONE", 5), ("COPY", 5), ("CHAIN", 8)):
+        for seq in range(1, upto + 1):
+            await side.api(f"STREAM.MSG.GET.{name}", {"seq": seq})
+
+
+@scenario
+async def copies_that_consume(side: Side) -> None:
+    """Origins that keep messages only until they are consumed: a copy counts as a consumer."""
+    kept = {"Q": "workqueue", "I": "interest"}
+    for name, retention in kept.items():
+        await side.create(name, subjects=[f"{name}.>"], retention=retention)
+        await side.create(f"M{name}", mirror={"name": name})
+        await side.create(f"S{name}", sources=[{"name": name, "filter_subject": f"{name}.1"}])
+    await side.pause(SETTLED_SECONDS)
+    for name in kept:
+        for number in range(3):
+            await side.publish(f"{name}.{number}", f"m{number}", headers=[("Nats-Expected-Stream", name)])
+    await side.pause(2 * SETTLED_SECONDS)  # nats-server's copies acknowledge with the next heartbeat
+    for name in kept:
+        await show(side, name, upto=3, label="all copied")
+        await show(side, f"M{name}", upto=3, label="the mirror")
+        await show(side, f"S{name}", upto=2, label="the source")
+        config = {"durable_name": "C", "ack_policy": "explicit", "filter_subject": f"{name}.2"}
+        await side.api(f"CONSUMER.DURABLE.CREATE.{name}.C", {"stream_name": name, "config": config})
+        for number in range(3):
+            await side.publish(f"{name}.{number}", f"n{number}")
+    await side.pause(2 * SETTLED_SECONDS)
+    for name in kept:
+        await show(side, name, upto=6, label="one is left to a consumer")
+        await side.api(f"STREAM.DELETE.M{name}")
+        await side.api(f"STREAM.DELETE.S{name}")
+    await side.pause(SETTLED_SECONDS)
+    for name in kept:
+        await side.publish(f"{name}.0", "wanted by none")
+        await show(side, name, upto=7, label="without copies")

@@ -11,6 +11,7 @@ from delta_store.stream_sources import (
     index_name,
     is_local,
     mirror_start,
+    mirrored_header,
     positions_data,
     read_positions,
     shown,
@@ -140,3 +141,20 @@ def test_origins_of_other_domains_are_not_local() -> None:
     assert is_local(StreamSource("O", external=ExternalStream("$JS.here.API")), "here")
     assert not is_local(StreamSource("O", external=ExternalStream("$JS.there.API")), "here")
     assert not is_local(StreamSource("O", external=ExternalStream("$JS..API")), "")
+
+
+@pytest.mark.parametrize(
+    ("header", "stored"),
+    [
+        (None, None),
+        (
+            b"NATS/1.0\r\nA: b\r\nNats-Stream-Source: X 1\r\n\r\n",
+            b"NATS/1.0\r\nA: b\r\nNats-Stream-Source: X 1\r\n\r\n",
+        ),
+        (b"NATS/1.0\r\nNats-Expected-Stream: O\r\nA: b\r\nNats-Batch-Id: z\r\n\r\n", b"NATS/1.0\r\nA: b\r\n\r\n"),
+        (b"NATS/1.0\r\nNats-Expected-Stream: O\r\n\r\n", None),
+    ],
+)
+def test_what_a_mirror_keeps_of_headers(header: bytes | None, stored: bytes | None) -> None:
+    """All but what was expected on publishing, and what made it part of a batch."""
+    assert mirrored_header(header) == stored
