@@ -213,8 +213,7 @@ class _Process:
         self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         self.copies.group = lambda: self.committer.group
         self.copies.changed = self.committer.changed
-        self.copies.stored = self.consumers.stored
-        self.copies.taken = self.consumers.copied
+        self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
         self.copies.warn = partial(_report, "copy waits")
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)

@@ -68,12 +68,11 @@ def links_of(state: "StreamState") -> list[CopyLink]:
 
 
 def links_by_origin(states: Iterable["StreamState"]) -> dict[str, list[CopyLink]]:
-    """The copies of all streams by the name of their origin."""
+    """The copies that streams make by the name of their origin."""
     found: dict[str, list[CopyLink]] = {}
     for state in states:
-        if state.config.mirror is not None or state.config.sources:
-            for link in links_of(state):
-                found.setdefault(link.source.name, []).append(link)
+        for link in links_of(state):
+            found.setdefault(link.source.name, []).append(link)
     return found
 
 

@@ -20,6 +20,7 @@ class StreamDirectory:
         self.ended: dict[str, Position] = {}
         """The last row of each deleted stream: what comes again in a replay is passed over."""
         self._routes = RouteTable()
+        self._copying: dict[str, StreamState] = {}
         self._links: dict[str, list[CopyLink]] = {}
 
     def route(self, subject: bytes) -> Route | None:
@@ -67,21 +68,26 @@ class StreamDirectory:
     def open(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> StreamState:
         """Add a new stream, in the place of one of the same name."""
         state = self.streams[config.name] = StreamState(config, stream_id=stream_id, created_ns=created_ns)
-        self._look()
+        self._look(config.name)
         return state
 
     def reconfigure(self, state: StreamState, config: StreamConfig, *, ts_ns: int) -> None:
         """Give a stream another configuration at the time of its row."""
         state.reconfigure(config, ts_ns=ts_ns)
-        self._look()
+        self._look(state.name)
 
     def close(self, name: str, position: Position) -> None:
         """Take a stream away; ``position`` is that of the row that ended it."""
         self.streams.pop(name, None)
         self.ended[name] = position
-        self._look()
+        self._look(name)
 
-    def _look(self) -> None:
-        """Find again what follows from all configurations."""
+    def _look(self, name: str) -> None:
+        """Find again what follows from all configurations: this stream has come, changed or gone."""
         self._routes.rebuild(self.streams.values())
-        self._links = links_by_origin(self.streams.values())
+        known, state = self._copying.pop(name, None), self.streams.get(name)
+        copies = state is not None and (state.config.mirror is not None or bool(state.config.sources))
+        if state is not None and copies:
+            self._copying[name] = state
+        if copies or known is not None:
+            self._links = links_by_origin(self._copying.values())

@@ -31,8 +31,10 @@ class CopyStore:
         self._mirrors = state.config.mirror is not None
 
     def store(self, run: MessageRun) -> int:
-        """Store messages in order; returns how many are done with: fewer when there is no room for the next."""
+        """Store messages in order; returns how many are done with: fewer when the next is refused."""
         state = self._state
+        if state.config.sealed:
+            return 0
         self._catalog.expire_stream(state, now_ns=self._now_ns, rows=self._group.rows)
         state.dedup.forget(self._now_ns)
         if state.transform is not None:

@@ -215,7 +215,7 @@ class StreamCopies:
         ident = identity(origin.name, origin.stream_id)
         done = store.store(_copied(copy, run, ident))
         if not done:
-            self._try_later(copy, f"its next message, {run.seqs[0]}, does not fit")
+            self._try_later(copy, f"its next message, {run.seqs[0]}, is refused")
             return 0
         last = run.seqs[done - 1]
         copy.next_seq, copy.waits = last + 1, True

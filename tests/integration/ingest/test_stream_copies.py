@@ -389,10 +389,26 @@ def test_a_copy_that_waits_is_told_of_once(tmp_path: Path, monkeypatch: pytest.M
         store.publish(("o.1", b"fits"), ("o.1", b"x" * 300), ("o.1", b"fits again"))
         await store.until(lambda: bool(store.warnings))
         await asyncio.sleep(0.1)
-        assert store.warnings == ["stream S waits for its copy of O: its next message, 2, does not fit"]
+        assert store.warnings == ["stream S waits for its copy of O: its next message, 2, is refused"]
         store.remove("O", 2)
         await store.until(lambda: store.data("S") == [b"fits", b"fits again"])
         assert len(store.warnings) == 1
+
+    serve(tmp_path, steps)
+
+
+def test_a_sealed_stream_takes_no_copies(tmp_path: Path) -> None:
+    """What its origin gets later stays out of it."""
+
+    async def steps(store: Store) -> None:
+        store.create("O", subjects=("o.>",))
+        store.create("S", sources=(StreamSource("O"),))
+        store.publish(*numbered(0, 3))
+        await store.until(lambda: len(store.data("S")) == 3)
+        store.update("S", sources=(StreamSource("O"),), sealed=True)
+        store.publish(*numbered(3, 3))
+        await store.until(lambda: bool(store.warnings))
+        assert store.data("S") == [b"0", b"1", b"2"]
 
     serve(tmp_path, steps)
 
