@@ -163,7 +163,7 @@ class ConsumerEngine(ConsumerRegistry):
         """Append what a group must record of consumers before it becomes durable."""
         for home in self._retaining:
             if home.consumed:
-                self._catalog.remove_consumed(home.state, home.take_consumed(), now_ns=now_ns, rows=rows)
+                self._catalog.record_removal(home.state, home.take_consumed(), "consumed", now_ns=now_ns, rows=rows)
         if not self._kept.waiting:
             return
         waiting, self._kept.waiting = self._kept.waiting, {}

@@ -62,7 +62,7 @@ class Catalog(ReplayedStreams):
         state.index.remove_many(surplus)
         retention.cut_front(config, state.index)
         if len(surplus) or state.index.first_seq != before:
-            self._record_removal(state, surplus.tolist(), "limits", now_ns=now_ns, rows=rows)
+            self.record_removal(state, surplus.tolist(), "limits", now_ns=now_ns, rows=rows)
         self.expire_stream(state, now_ns=now_ns, rows=rows)
         return state
 
@@ -81,7 +81,7 @@ class Catalog(ReplayedStreams):
             raise api_errors.message_delete_failed("message delete not permitted")
         if not state.index.remove(seq):
             return False
-        self._record_removal(state, [seq], "delete", erase=erase, now_ns=now_ns, rows=rows)
+        self.record_removal(state, [seq], "delete", erase=erase, now_ns=now_ns, rows=rows)
         return True
 
     def purge(self, name: str, *, now_ns: int, rows: RowColumns, subject: str = "", seq: int = 0, keep: int = 0) -> int:
@@ -109,7 +109,7 @@ class Catalog(ReplayedStreams):
         if not len(gone):
             return 0
         index.remove_many(gone)
-        self._record_removal(state, gone.tolist(), "purge", erase=True, now_ns=now_ns, rows=rows)
+        self.record_removal(state, gone.tolist(), "purge", erase=True, now_ns=now_ns, rows=rows)
         return len(gone)
 
     def expire(self, *, now_ns: int, rows: RowColumns) -> int:
@@ -125,7 +125,7 @@ class Catalog(ReplayedStreams):
             return 0
         removed = index.advance_first(index.seq_at_time(now_ns - age + 1))
         if removed:
-            self._record_removal(state, [], "age", now_ns=now_ns, rows=rows)
+            self.record_removal(state, [], "age", now_ns=now_ns, rows=rows)
         return removed
 
     def next_expiry_ns(self) -> int:
@@ -144,7 +144,7 @@ class Catalog(ReplayedStreams):
         index, sid = state.index, message.sid
         gone = [] if whole else index.sequences_of_id(sid)
         if len(gone) > 1:
-            self._record_removal(state, gone, "rollup", now_ns=now_ns, rows=rows)
+            self.record_removal(state, gone, "rollup", now_ns=now_ns, rows=rows)
         ts_ns = state.tick(now_ns)
         _, evicted = state.store_one(sid, ts_ns=ts_ns, size=message.size, msg_id=message.msg_id)
         if whole:
@@ -163,7 +163,7 @@ class Catalog(ReplayedStreams):
         plain = np.array(sorted(set(gone) - set(marked)), np.int64)
         if len(plain):
             index.remove_many(plain)
-            self._record_removal(state, plain.tolist(), "age", now_ns=now_ns, rows=rows)
+            self.record_removal(state, plain.tolist(), "age", now_ns=now_ns, rows=rows)
         for seq in marked:
             self._mark(state, index.sid_of(seq), now_ns=now_ns, rows=rows)
         return len(gone)
@@ -178,10 +178,10 @@ class Catalog(ReplayedStreams):
         place = (state.name, state.stream_id, seq, state.event_no, Kind.MESSAGE.value)
         rows.append(Row(*place, subject, ts_ns, None, first_seq, evicted, header, b"", 0))
 
-    def _record_removal(
+    def record_removal(
         self, state: StreamState, seqs: list[int], reason: str, *, now_ns: int, rows: RowColumns, erase: bool = False
     ) -> None:
-        """Append REMOVE rows for messages that were removed; several when there are very many ranges."""
+        """Append REMOVE rows for what the index has lost already; several when there are very many ranges."""
         ranges = ranges_of(seqs)
         for start in range(0, max(1, len(ranges)), REMOVAL_RANGES_MAX):
             removal = Removal(ranges[start : start + REMOVAL_RANGES_MAX], reason, erase)
@@ -194,10 +194,6 @@ class Catalog(ReplayedStreams):
         """Append a consumer's row (one of CONSUMER_KINDS) and keep what it says."""
         state.note_consumer(kind, name, data)
         self._record(state, kind, data, now_ns=now_ns, rows=rows, subject=name)
-
-    def remove_consumed(self, state: StreamState, seqs: list[int], *, now_ns: int, rows: RowColumns) -> None:
-        """Record that messages left because no consumer needs them any more; the index has lost them already."""
-        self._record_removal(state, seqs, "consumed", now_ns=now_ns, rows=rows)
 
     def _record(
         self, state: StreamState, kind: Kind, data: bytes, *, now_ns: int, rows: RowColumns, subject: str = ""

@@ -156,6 +156,7 @@ class StreamCopies:
             return 0
         if copy.origin_id != origin.stream_id:
             copy.origin_id, copy.next_seq = origin.stream_id, copy.link.next_seq(origin)
+            self._begin(copy, origin)
         if copy.next_seq > durable:
             return 0
         mean = origin.index.bytes // max(1, origin.index.msgs)
@@ -171,6 +172,14 @@ class StreamCopies:
             self._kick.set()
             return 0
         return self._store(copy, origin, MessageRun.of(run))
+
+    def _begin(self, copy: _Copy, origin: StreamState) -> None:
+        """Let a mirror that holds nothing yet begin where its origin does, as nats-server's."""
+        state, first = copy.link.target, max(copy.next_seq, origin.index.first_seq)
+        if not copy.link.label and not state.index.first_seq and first > 1:
+            state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
+            self._catalog.record_removal(state, [], "skip", now_ns=self._clock.now_ns(), rows=self.group().rows)
+            self.changed()
 
     async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
         """Copy messages out of files; what can't be read now is tried again later."""

@@ -221,3 +221,30 @@ async def copies_that_consume(side: Side) -> None:
     for name in kept:
         await side.publish(f"{name}.0", "wanted by none")
         await show(side, name, upto=7, label="without copies")
+
+
+@scenario
+async def mirrors_of_what_is_gone(side: Side) -> None:
+    """Where mirrors begin whose origins have lost their first messages, or all, or have none that they want."""
+    await origin(side)
+    await side.api("STREAM.PURGE.ORIGIN", {"seq": 3})
+    await side.create("EMPTIED", subjects=["emptied"])
+    for number in range(3):
+        await side.publish("emptied", f"m{number}")
+    await side.api("STREAM.PURGE.EMPTIED")
+    mirrors = {
+        "REST": {"name": "ORIGIN"},
+        "NONE": {"name": "ORIGIN", "filter_subject": "none"},
+        "LATER": {"name": "ORIGIN", "opt_start_seq": 50},
+        "OFEMPTIED": {"name": "EMPTIED"},
+    }
+    for name, mirror in mirrors.items():
+        await side.create(name, mirror=mirror)
+    await side.pause(SETTLED_SECONDS)
+    for name in mirrors:
+        await side.info(name, {"deleted_details": True})
+    await side.publish("emptied", "one more")
+    await side.publish("origin.a", "one more")
+    await side.pause(SETTLED_SECONDS)
+    for name in mirrors:
+        await side.info(name, {"deleted_details": True}, label=f"info of {name} after one more")

@@ -365,6 +365,29 @@ def test_copies_consume_their_origin(tmp_path: Path, retention: str, monkeypatch
     assert rebuilt(tmp_path).streams["O"].index.msgs == store.catalog.streams["O"].index.msgs
 
 
+def test_an_empty_mirror_begins_where_its_origin_does(tmp_path: Path) -> None:
+    """Also after a restart, and even if nothing has come by then."""
+
+    async def steps(store: Store) -> None:
+        store.create("O", subjects=("o.>",))
+        store.publish(*numbered(0, 6))
+        store.purge("O")
+        store.create("M", mirror=StreamSource("O"))
+        store.create("S", sources=(StreamSource("O"),))
+        await store.until(lambda: store.catalog.streams["M"].index.first_seq == 7)
+        assert not store.catalog.streams["S"].index.first_seq
+
+    async def later(store: Store) -> None:
+        store.publish(("o.1", b"one more"))
+        await store.until(lambda: store.data("M") == [b"one more"] == store.data("S"))
+        assert store.messages("M") == store.messages("O")
+
+    serve(tmp_path, steps)
+    index = rebuilt(tmp_path).streams["M"].index
+    assert (index.first_seq, index.last_seq, index.msgs) == (7, 6, 0)
+    serve(tmp_path, later)
+
+
 def test_what_waits_for_a_copy_goes_with_it(tmp_path: Path) -> None:
     """Messages of an interest stream that only a copy without room wanted leave when that is deleted."""
 
