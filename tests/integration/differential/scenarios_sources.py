@@ -6,6 +6,8 @@ from tests.integration.differential.side import Side, scenario
 
 SETTLED_SECONDS = 1.5
 """nats-server sets up a consumer of the origin within half a second; nobody reads before."""
+HEARD_SECONDS = 0.75
+"""What is published reaches copies that are set up already; of several origins the order is as they were heard."""
 
 
 async def origin(side: Side, name: str = "ORIGIN", **config: Any) -> None:
@@ -173,9 +175,9 @@ async def counters_copied(side: Side) -> None:
     await side.pause(SETTLED_SECONDS)
     for subject, value in (("a.x", "+1"), ("a.x", "+2"), ("a.y<", "5")):
         await side.publish(subject, headers=[("Nats-Incr", value), ("Own", value)])
-    await side.pause(SETTLED_SECONDS)
+    await side.pause(HEARD_SECONDS)
     await side.publish("b.x", headers=[("Nats-Incr", "-10")])
-    await side.pause(SETTLED_SECONDS)
+    await side.pause(HEARD_SECONDS)
     await side.publish("sum.x", headers=[("Nats-Incr", "100")])
     await side.publish("sum.x", headers=[("Nats-Incr", "1"), ("Nats-Stream-Source", "A 9 > > a.x")])
     await side.publish("a.x", headers=[("Nats-Incr", "4")])
@@ -185,7 +187,7 @@ async def counters_copied(side: Side) -> None:
     await side.pause(SETTLED_SECONDS)
     await side.api("STREAM.PURGE.A")
     await side.publish("a.x", headers=[("Nats-Incr", "2")])
-    await side.pause(SETTLED_SECONDS)
+    await side.pause(HEARD_SECONDS)
     for name, upto in (("SUM", 8), ("ONE", 5), ("COPY", 5), ("CHAIN", 8)):
         for seq in range(1, upto + 1):
             await side.api(f"STREAM.MSG.GET.{name}", {"seq": seq})
@@ -217,7 +219,7 @@ async def copies_that_consume(side: Side) -> None:
         await show(side, name, upto=6, label="one is left to a consumer")
         await side.api(f"STREAM.DELETE.M{name}")
         await side.api(f"STREAM.DELETE.S{name}")
-    await side.pause(SETTLED_SECONDS)
+    await side.pause(HEARD_SECONDS)
     for name in kept:
         await side.publish(f"{name}.0", "wanted by none")
         await show(side, name, upto=7, label="without copies")
@@ -245,6 +247,6 @@ async def mirrors_of_what_is_gone(side: Side) -> None:
         await side.info(name, {"deleted_details": True})
     await side.publish("emptied", "one more")
     await side.publish("origin.a", "one more")
-    await side.pause(SETTLED_SECONDS)
+    await side.pause(HEARD_SECONDS)
     for name in mirrors:
         await side.info(name, {"deleted_details": True}, label=f"info of {name} after one more")
