@@ -1,8 +1,13 @@
-"""What every test gets: an environment without settings of the machine it runs on."""
+"""What every test gets: an environment without settings of the machine it runs on, and no deadline."""
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something about the machine's other work, nothing about the code.
+settings.register_profile("silt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("silt")
 
 FOREIGN = ("SILT_", "NATS_", "JAVA_TOOL_OPTIONS")
 
