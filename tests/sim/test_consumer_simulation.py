@@ -6,6 +6,7 @@ durable when a state was kept after them.
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
@@ -32,6 +33,10 @@ class OneConsumer:
         explicit = {"ack_policy": "explicit", "ack_wait": ACK_WAIT, "max_waiting": 8}
         self.config = {**explicit, **config, "max_ack_pending": max_ack_pending}
         self.world = World(stream, **self.config)
+        self.asked: list[int] = []
+        """What the consumer last asked for."""
+        self.most_pending = max_ack_pending
+        """How many deliveries may wait for acks: more than configured only while an older, higher limit lets them."""
         self.kept = self.world.consumer.state().encode()
         self.sent_ns: dict[int, int] = {}
         self.refused: set[int] = set()
@@ -64,8 +69,17 @@ class OneConsumer:
         assert self.world.consumer.ack_floor[1] >= 0
         self.floor = self.world.consumer.ack_floor[1]
         self.acked = set(self.durable)
+        self.asked = []
+        self.most_pending = max(self.config["max_ack_pending"], self.world.consumer.num_ack_pending)
         self.sent_ns.clear()
         self.refused.clear()
+
+    def limit(self, max_ack_pending: int) -> None:
+        """Let so many deliveries wait for acks from now on."""
+        consumer = self.world.consumer
+        self.config["max_ack_pending"] = max_ack_pending
+        self.most_pending = max(max_ack_pending, consumer.num_ack_pending)
+        self.note(consumer.reconfigure(replace(consumer.config, max_ack_pending=max_ack_pending), self.world.now))
 
     def _delivered(self, seq: int, cseq: int, count: int) -> None:
         assert seq <= self.world.stream.durable_seq
@@ -118,15 +132,24 @@ class ConsumerSimulation(RuleBasedStateMachine):
         if at_once:
             one.note(one.world.run())
 
-    @rule(which=st.integers(0, 1), limit=st.integers(1, 5), given=st.integers(0, 5))
-    def deliver(self, which: int, limit: int, given: int) -> None:
-        """The engine hands over some of what the consumer asked for."""
+    @rule(
+        which=st.integers(0, 1),
+        limit=st.integers(1, 5),
+        given=st.integers(0, 5),
+        late=st.booleans(),
+        most=st.none() | st.integers(1, 5),
+    )
+    def deliver(self, which: int, limit: int, given: int, late: bool, most: int | None) -> None:
+        """The engine hands over some of what the consumer asked for, maybe under other limits, maybe once more."""
         one = self.consumers[which]
         world = one.world
-        seqs = world.consumer.upcoming(limit, world.now)
-        alive = [seq for seq in seqs if self.stream.index.sid_of(seq) >= 0]
+        if not late:
+            one.asked = world.consumer.upcoming(limit, world.now)
+        if most is not None:
+            one.limit(most)
+        alive = [seq for seq in one.asked if self.stream.index.sid_of(seq) >= 0]
         messages = [self.stream.messages[seq] for seq in alive[:given]]
-        one.note(world.consumer.deliver(messages, set(seqs) - set(alive), world.now))
+        one.note(world.consumer.deliver(messages, set(one.asked) - set(alive), world.now))
 
     @rule(
         which=st.integers(0, 1), data=st.data(), body=st.sampled_from([b"", b"", b"+ACK", b"-NAK", b"+WPI", b"+TERM"])
@@ -190,7 +213,8 @@ class ConsumerSimulation(RuleBasedStateMachine):
         """Floors never move back, limits are kept, and counts are true."""
         for one in getattr(self, "consumers", []):
             consumer, stream = one.world.consumer, self.stream
-            assert consumer.num_ack_pending <= one.config["max_ack_pending"]
+            assert consumer.num_ack_pending <= one.most_pending
+            one.most_pending = max(one.config["max_ack_pending"], consumer.num_ack_pending)
             assert consumer.ack_floor[1] >= one.floor
             one.floor = consumer.ack_floor[1]
             live = stream.index.live_sequences(consumer.next_seq, stream.durable_seq).tolist()

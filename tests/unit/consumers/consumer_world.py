@@ -85,9 +85,12 @@ class World:
         return self.consumer.pull(PullRequest(reply, body), self.now) + self.run()
 
     def run(self) -> list[Effect]:
-        """Give the consumer whatever it asks for."""
+        """Give the consumer whatever it asks for; it may not ask without end for what it does not take."""
         effects: list[Effect] = []
+        rounds = 0
         while seqs := self.consumer.upcoming(100, self.now):
+            rounds += 1
+            assert rounds < 200, f"asks without end for {seqs}"
             there = [self.stream.messages[seq] for seq in seqs if self.stream.index.sid_of(seq) >= 0]
             gone = {seq for seq in seqs if self.stream.index.sid_of(seq) < 0}
             effects += self.consumer.deliver(there, gone, self.now)
