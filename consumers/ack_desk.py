@@ -35,7 +35,7 @@ class AckDesk:
         for ack in acks:
             seq, _, _, body, reply, _ = ack
             if plain and body in ACK:
-                if 0 < seq < next_seq:
+                if seq < next_seq:
                     acked.append(seq)
                     if reply:
                         effects.append(Reply(reply))
@@ -52,7 +52,6 @@ class AckDesk:
         self._book()
         effects, self._effects = self._effects, []
         if self._replied:
-            self._replied = False
             self._consumer.must_persist = self._consumer.dirty
         return effects
 
@@ -81,7 +80,7 @@ class AckDesk:
                 self._note_delivery()
         elif body.startswith(TERM):
             replies = self._ack(ack, sample=False)
-        if replies and ack.reply and ack.stream_seq:
+        if replies and ack.reply:
             self._effects.append(Reply(ack.reply))
             self._replied = True
         if body.startswith(TERM):
@@ -149,6 +148,4 @@ class AckDesk:
 
 def _is_sampled(freq_text: str, seq: int) -> bool:
     """Whether an ack of this sequence is measured: always the same ones, spread evenly."""
-    text = freq_text.removesuffix("%")
-    freq = int(text) if text.isdigit() and len(text) < 9 else 0
-    return freq >= 100 or (freq > 0 and zlib.crc32(seq.to_bytes(8, "little")) % 100 < freq)
+    return zlib.crc32(seq.to_bytes(8, "little")) % 100 < int(freq_text.removesuffix("%"))

@@ -210,7 +210,7 @@ class Pending:
 
     def _drop(self, seqs: list[int]) -> None:
         """Pending no more, but still counted."""
-        if seqs and not self._stuck and next(iter(self.cseqs), 0) in seqs:
+        if not self._stuck and next(iter(self.cseqs), 0) in seqs:
             self._floor, self._stuck = self.floor, True
         for seq in seqs:
             if self.cseqs.pop(seq, 0):

@@ -43,6 +43,6 @@ class FlowWindow:
         if not self.token or token != self.token:
             return False
         self._limit = min(2 * self._limit, WINDOW_BYTES_MAX)
-        self.sent = max(0, self.sent - self._asked)
-        self.token, self._asked = "", 0
+        self.sent -= self._asked
+        self.token = ""
         return True

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -87,6 +88,11 @@ class Machine:
     def _order(self, world: World, verb: str, *args: Any) -> list[Effect]:
         effects: list[Effect] = []
         match verb:
+            case "purge":
+                world.stream.index.advance_first(args[0])
+                effects = world.consumer.stored(world.now, purged_to=args[0])
+            case "update":
+                effects = world.consumer.reconfigure(replace(world.consumer.config, **args[0]), world.now)
             case "reset":
                 with contextlib.suppress(InvalidReset):
                     world.consumer.reset(args[0], world.now)
@@ -205,6 +211,12 @@ class Server:
     async def _order(self, verb: str, *args: Any) -> None:
         if verb == "delete":
             await self._api("STREAM.MSG.DELETE.S", {"seq": args[0]})
+        elif verb == "purge":
+            await self._api("STREAM.PURGE.S", {"seq": args[0]})
+        elif verb == "update":
+            self._config |= args[0]
+            made = await self._api("CONSUMER.CREATE.S.C", {"stream_name": "S", "config": self._config})
+            assert "error" not in made, made
         elif verb == "reset":
             await self._api("CONSUMER.RESET.S.C", {"seq": args[0]} if args[0] else None)
         elif verb == "pause":

@@ -271,6 +271,33 @@ SCENARIOS: dict[str, Scenario] = {
         ],
         {},
     ),
+    "purge": Scenario(
+        [
+            *_stored(6),
+            CREATE,
+            ("pull", "a", "4"),
+            ("ack", 1, "", ""),
+            ("purge", 3),
+            ("ack", 3, "", "r"),
+            ("purge", 6),
+            ("ack", 4, "", "r"),
+            ("pull", "b", "2"),
+            ("purge", 7),
+            ("publish", "s.1", 1),
+        ],
+        {},
+    ),
+    "ackall filter": Scenario(
+        [
+            *_stored(9),
+            CREATE,
+            ("pull", "a", "3"),
+            ("ack", 2, "", ""),
+            ("ack", 5, "", "r"),
+            ("ack", 8, "", "r"),
+        ],
+        {"ack_policy": "all", "filter_subject": "s.1"},
+    ),
     "reset": Scenario(
         [
             *_stored(6),

@@ -12,7 +12,12 @@ from delta_store.stream_index import StreamIndex
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
-EXPLICIT = {"ack_policy": "explicit", "ack_wait": 30 * SECOND, "max_ack_pending": 1000, "max_waiting": 512}
+EXPLICIT: dict[str, Any] = {
+    "ack_policy": "explicit",
+    "ack_wait": 30 * SECOND,
+    "max_ack_pending": 1000,
+    "max_waiting": 512,
+}
 
 
 @dataclass

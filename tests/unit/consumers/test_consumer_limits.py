@@ -1,0 +1,106 @@
+"""What holds a consumer's messages back, and what it forgets when messages leave the stream."""
+
+from typing import Any
+
+from consumers.consumer_config import ConsumerConfig
+from consumers.consumer_state import ConsumerState
+from consumers.effects import PullRequest
+from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, got, seqs
+
+
+def _delivered(number: int, **config: Any) -> World:
+    world = World(**{**EXPLICIT, **config})
+    for _ in range(number):
+        world.stream.store("s")
+    world.pull(b"%d" % number)
+    return world
+
+
+def test_a_lower_limit_holds_for_what_was_asked_for() -> None:
+    """Messages that a consumer asked for under a higher limit are delivered as far as the lower one allows."""
+    world = World(**EXPLICIT)
+    for _ in range(5):
+        world.stream.store("s")
+    world.consumer.pull(PullRequest(b"r", b"9"), world.now)
+    wanted = world.consumer.upcoming(9, world.now)
+    world.consumer.reconfigure(ConsumerConfig(name="C", **{**EXPLICIT, "max_ack_pending": 2}), world.now)
+    given = [world.stream.messages[seq] for seq in wanted]
+    assert seqs(world.consumer.deliver(given, (), world.now)) == [1, 2]
+    assert world.consumer.num_ack_pending == 2
+    assert seqs(world.consumer.deliver(given[2:], (), world.now)) == []
+
+
+def test_a_removed_message_takes_no_other_count_along() -> None:
+    """How often messages were delivered is forgotten for those only that left the stream."""
+    world = _delivered(3, max_deliver=2)
+    world.ack(1, b"-NAK")
+    world.ack(2, b"-NAK")
+    assert [count for *_, count in got(world.pull(b"2"))] == [2, 2]
+    world.ack(2, b"-NAK")
+    world.pull(b"1")
+    assert (world.consumer.num_redelivered, world.consumer.num_ack_pending) == (2, 2)
+    world.stream.remove(3)
+    world.consumer.stored(world.now)
+    assert (world.consumer.num_redelivered, world.consumer.num_ack_pending) == (2, 1)
+    world.consumer.state()
+    world.stream.remove(2)
+    world.consumer.stored(world.now)
+    assert (world.consumer.num_redelivered, world.consumer.num_ack_pending) == (1, 1)
+    assert world.consumer.dirty
+
+
+def test_a_purge_does_not_move_a_consumer_back() -> None:
+    """A consumer that starts behind the end of the stream still does so when everything is purged."""
+    stream = Stream()
+    for _ in range(5):
+        stream.store("s")
+    world = World(stream, deliver_policy="by_start_sequence", opt_start_seq=8)
+    stream.index.advance_first(6)
+    world.consumer.stored(world.now)
+    assert world.consumer.next_seq == 8
+    world.pull(b"9")
+    assert seqs(world.store(*"ssss")) == [8, 9]
+
+
+def test_the_last_of_each_subject_may_be_gone_after_a_restart() -> None:
+    """A restarted consumer whose list of last messages has left the stream goes on behind it, not before."""
+    stream = Stream()
+    stream.store("a")
+    stream.store("a")
+    world = World(stream, deliver_policy="last_per_subject", filter_subject="a")
+    state = ConsumerState.decode(world.consumer.state().encode())
+    stream.remove(2)
+    again = World(stream, state=state, deliver_policy="last_per_subject", filter_subject="a")
+    assert again.consumer.num_pending == 0
+    assert seqs(again.pull(b"9")) == []
+    assert seqs(again.store("a")) == [3]
+
+
+def test_a_pause_is_over_at_its_end() -> None:
+    """At the very time that a pause names, messages are delivered again."""
+    world = _delivered(0)
+    world.consumer.pause(world.now + SECOND, world.now)
+    world.store("s")
+    world.pull(b"1")
+    world.now = world.consumer.next_wake_ns
+    assert seqs(world.consumer.wake(world.now) + world.run()) == [1]
+
+
+def test_redeliveries_keep_to_the_rate() -> None:
+    """A message that comes again waits for the bytes that the rate limit gives it."""
+    world = World(deliver_subject="d", rate_limit_bps=8 * 100_000, **EXPLICIT)
+    world.consumer.set_active(True, world.now)
+    world.store(*"s" * 10, data=b"x" * 100_000)
+    assert world.consumer.num_ack_pending == 10
+    assert seqs(world.ack(1, b"-NAK")) == []
+    assert seqs(world.pass_time(0.4)) == []
+    assert seqs(world.pass_time(0.4)) == [1]
+
+
+def test_a_message_that_is_given_up_changes_the_state() -> None:
+    """That a message was delivered as often as it may be is kept."""
+    world = _delivered(1, max_deliver=1)
+    world.consumer.state()
+    world.pass_time(31)
+    assert world.consumer.dirty
+    assert ConsumerState.decode(world.consumer.state().encode()).pending == {}
