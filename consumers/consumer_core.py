@@ -18,6 +18,7 @@ from consumers.push_side import PushSide
 from consumers.read_position import ReadPosition, chosen_subjects, start_position
 from consumers.stream_view import StreamView
 from delta_store.stored_message import StoredMessage
+from delta_store.subjects import SubjectFilter
 
 _GONE: Final = "Unacknowledged message was deleted"
 _PULL_GRACE_NS: Final = 100_000_000
@@ -155,8 +156,9 @@ class ConsumerCore:
             return
         self.pending.start(state, now_ns)
         self._position.move(state.delivered[1] + 1)
-        if state.skip_until > state.delivered[1] and self._position.chosen is not None:
-            firsts = self._stream.index.last_per_subject(self._position.chosen, state.skip_until)
+        if state.skip_until > state.delivered[1]:
+            chosen = self._position.chosen or SubjectFilter.everything()
+            firsts = self._stream.index.last_per_subject(chosen, state.skip_until)
             rest = [seq for seq in firsts if seq > state.delivered[1]]
             self._position.move(state.skip_until + 1)
             self._position.start_with(rest, state.skip_until)
@@ -242,7 +244,7 @@ class ConsumerCore:
         if purged and index.last_seq > pending.delivered[1]:
             reached = (pending.delivered[0], index.last_seq)
             pending.advance(*reached, acked=True)
-            self._position.move(max(self.next_seq, index.last_seq + 1))
+            self._position.move(index.last_seq + 1)
             self.dirty, self.last_acked_ns = True, now_ns
         return effects
 

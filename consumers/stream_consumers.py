@@ -106,13 +106,12 @@ class StreamConsumers:
             if not self._needed(seq, others, wants) and index.remove(seq):
                 self.consumed.append(seq)
 
-    def drop_unwanted(self) -> bool:
-        """Take new messages that no consumer wants out of an interest stream; returns whether there were any."""
+    def drop_unwanted(self) -> None:
+        """Take new messages that no consumer wants out of an interest stream."""
         index = self.state.index
         start, self.checked_seq = self.checked_seq + 1, index.last_seq
-        if self.state.config.retention != INTEREST or start > index.last_seq:
-            return False
-        return self._drop(index.live_sequences(start, index.last_seq))
+        if self.state.config.retention == INTEREST and start <= index.last_seq:
+            self._drop(index.live_sequences(start, index.last_seq))
 
     def drop_all_unwanted(self) -> bool:
         """Take every message that no consumer wants (any more) out of an interest stream, as far as it is durable."""

@@ -1,5 +1,7 @@
 """Acks: what they end, what they answer, and when something is delivered again."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from consumers.effects import Ack, Done, Reply
 from tests.unit.consumers.consumer_world import SECOND, Stream, World, advisories, got, seqs
 
 
-def _delivered(number: int, **config: object) -> World:
+def _delivered(number: int, **config: Any) -> World:
     world = World(**config)
     for place in range(number):
         world.stream.store(f"s.{place}")

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_state import ConsumerState
 from consumers.effects import PullRequest
-from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, got, seqs
+from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
 
 
 def _delivered(number: int, **config: Any) -> World:
@@ -76,6 +78,20 @@ def test_the_last_of_each_subject_may_be_gone_after_a_restart() -> None:
     assert seqs(again.store("a")) == [3]
 
 
+@pytest.mark.parametrize("chosen", [">", "*"])
+def test_a_restart_within_the_last_of_each_subject(chosen: str) -> None:
+    """A restarted consumer delivers the rest of its list and nothing between, whatever its filter matches."""
+    stream = Stream()
+    for subject in "abccb":
+        stream.store(subject)
+    world = World(stream, deliver_policy="last_per_subject", filter_subject=chosen)
+    assert seqs(world.pull(b"1")) == [1]
+    state = ConsumerState.decode(world.consumer.state().encode())
+    again = World(stream, state=state, deliver_policy="last_per_subject", filter_subject=chosen)
+    assert again.consumer.num_pending == 2
+    assert seqs(again.pull(b"9")) == [4, 5]
+
+
 def test_a_pause_is_over_at_its_end() -> None:
     """At the very time that a pause names, messages are delivered again."""
     world = _delivered(0)
@@ -104,3 +120,31 @@ def test_a_message_that_is_given_up_changes_the_state() -> None:
     world.pass_time(31)
     assert world.consumer.dirty
     assert ConsumerState.decode(world.consumer.state().encode()).pending == {}
+
+
+def test_no_limit_of_acks() -> None:
+    """With -1 as many messages as there are wait for their acks."""
+    assert _delivered(3, max_ack_pending=-1).consumer.num_ack_pending == 3
+
+
+def test_a_deleted_message_is_no_purge() -> None:
+    """When the only message is deleted a consumer that has not seen it stays where it is."""
+    world = World(**EXPLICIT)
+    world.stream.store("s")
+    world.stream.remove(1)
+    world.consumer.stored(world.now)
+    assert (world.consumer.delivered, world.consumer.ack_floor) == ((0, 0), (0, 0))
+    world.stream.store("s")
+    world.stream.store("s")
+    world.stream.index.advance_first(4)
+    world.consumer.stored(world.now)
+    assert (world.consumer.delivered, world.consumer.ack_floor, world.consumer.next_seq) == ((0, 3), (0, 3), 4)
+
+
+def test_nothing_is_given_up_in_a_pause() -> None:
+    """A message that may not come again is told of when the pause is over."""
+    world = _delivered(1, max_deliver=1)
+    world.consumer.pause(world.now + SECOND, world.now)
+    world.ack(1, b"-NAK")
+    assert "max_deliver" not in [kind for kind, _ in advisories(world.pull(b"1"))]
+    assert [kind for kind, _ in advisories(world.pass_time(2))] == ["consumer_pause", "max_deliver"]

@@ -1,0 +1,349 @@
+"""The engine: who is told what and when, what leaves streams, and what the journal holds of consumers."""
+
+from typing import Any
+
+import pytest
+
+from consumers.ack_subject import AckMessage
+from consumers.consumer import Consumer
+from consumers.consumer_config import ConsumerConfig
+from consumers.effects import Advisory, Deliver, PullRequest, Reply, Status
+from delta_store.catalog import Catalog
+from delta_store.records import Kind, Row, RowColumns, checksum
+from delta_store.stored_message import StoredMessage
+from delta_store.stream_config import StreamConfig
+from tests.engines import engine_of
+from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START
+
+
+class Shard:
+    """One stream S with its engine, and what the engine said; rows are what a journal would hold."""
+
+    def __init__(self, rows: RowColumns | None = None, **config: Any) -> None:
+        self.catalog, self.rows, self.now = Catalog(), RowColumns(), START
+        self.listened: set[bytes] = set()
+        self.engine = engine_of(self.catalog, self.rows, listened=self.listened)
+        self.messages: dict[int, StoredMessage] = {}
+        self.config = StreamConfig("S", ("s.>",), **config)
+        if rows is None:
+            self.catalog.create(self.config, now_ns=START, rows=self.rows)
+        else:
+            for row in rows.rows():
+                self.catalog.apply(row)
+        self.state = self.catalog.streams["S"]
+        self.engine.restore(self.now)
+
+    def create(self, name: str = "C", **config: Any) -> Consumer:
+        """Add a consumer."""
+        made = ConsumerConfig(name=name, **{**EXPLICIT, **config})
+        return self.engine.create(self.state, made, now_ns=self.now, rows=self.rows)
+
+    def store(self, *subjects: str, headers: bytes | None = None, data: bytes = b"x") -> None:
+        """Messages come; they are not durable yet."""
+        for subject in subjects:
+            seq = self.state.index.last_seq + 1
+            first = self.state.index.first_seq or 1
+            place = ("S", self.state.stream_id, seq, 0, Kind.MESSAGE.value, subject, self.now, None, first, 0)
+            row = Row(*place, headers, data, checksum(subject, headers, data))
+            self.catalog.apply(row)
+            self.rows.append(row)
+            self.messages[seq] = StoredMessage(subject, seq, self.now, headers, data)
+            self.engine.stored()
+
+    def commit(self) -> list[object]:
+        """The group becomes durable; what is delivered then."""
+        self.engine.seal(self.rows, self.now)
+        self.engine.released({("S", self.state.stream_id): self.state.index.last_seq}, self.now)
+        return self.said()
+
+    def said(self) -> list[object]:
+        """Deliver what consumers ask for; all effects since this was last asked, deliveries as (name, sequence)."""
+        while self.engine.ready:
+            consumer = next(iter(self.engine.ready))
+            del self.engine.ready[consumer]
+            if seqs := consumer.upcoming(100, self.now):
+                self.engine.deliver(consumer, [self.messages[seq] for seq in seqs], (), self.now)
+        outbox, self.engine.outbox = self.engine.outbox, []
+        shown: list[object] = []
+        for consumer, effect in outbox:
+            if isinstance(effect, Deliver):
+                shown += [(consumer.name, message.seq) for message in effect.messages]
+            elif isinstance(effect, Advisory):
+                shown.append(effect.subject.split(".")[4])
+            else:
+                shown.append(effect)
+        return shown
+
+    def pull(self, number: int, name: str = "C") -> list[object]:
+        """Ask for messages."""
+        self.listened.add(b"r")
+        assert self.engine.pull("S", name, PullRequest(b"r", b"%d" % number), self.now)
+        return self.said()
+
+    def ack(self, *seqs: int, name: str = "C", body: bytes = b"", reply: bytes = b"") -> list[object]:
+        """Ack messages that were delivered in the order of their sequences."""
+        subjects = [b"$JS.ACK.S.%b.1.%d.%d.1.0" % (name.encode(), seq, seq) for seq in seqs]
+        assert self.engine.acks([AckMessage(one, reply, b"", body) for one in subjects], self.now) == []
+        return self.said()
+
+    def live(self) -> list[int]:
+        """The stream's sequences."""
+        seqs: list[int] = self.state.index.live_sequences(1, self.state.index.last_seq).tolist()
+        return seqs
+
+    def restarted(self) -> "Shard":
+        """The same stream after a restart: only what is in the rows is known."""
+        again = Shard(self.rows)
+        again.messages = self.messages
+        return again
+
+
+def test_push_consumers_follow_interest_and_durability() -> None:
+    """Messages are pushed when they are durable and somebody listens, and never twice."""
+    shard = Shard()
+    consumer = shard.create(deliver_subject="d")
+    shard.store("s.a")
+    assert shard.commit() == ["CREATED"]
+    shard.listened.add(b"d")
+    shard.engine.interest_changed(b"d", shard.now)
+    assert shard.said() == [("C", 1)]
+    shard.store("s.b")
+    assert shard.said() == []
+    assert shard.commit() == [("C", 2)]
+    shard.listened.clear()
+    shard.engine.interest_changed(b"*", shard.now)
+    assert not consumer.push_bound
+    shard.store("s.c")
+    assert shard.commit() == []
+    assert not shard.engine.home(consumer).attentive
+
+
+def test_a_push_consumer_may_find_a_listener() -> None:
+    """Who listens already when a consumer is created gets its messages as soon as it is durable, not before."""
+    shard = Shard()
+    shard.listened.add(b"d")
+    shard.store("s.a")
+    shard.commit()
+    shard.create(deliver_subject="d")
+    assert shard.said() == ["CREATED"]
+    assert shard.commit() == [("C", 1)]
+
+
+def test_another_deliver_subject_is_another_interest() -> None:
+    """After an update only listeners of the new deliver subject count."""
+    shard = Shard()
+    shard.listened |= {b"d", b"e"}
+    consumer = shard.create(deliver_subject="d", ack_policy="none", ack_wait=0, max_ack_pending=0)
+    shard.commit()
+    changed = ConsumerConfig(name="C", deliver_subject="e", max_waiting=512)
+    shard.engine.update(shard.state, "C", changed, now_ns=shard.now, rows=shard.rows)
+    shard.listened.remove(b"d")
+    shard.engine.interest_changed(b"d", shard.now)
+    assert consumer.push_bound
+    shard.listened.remove(b"e")
+    shard.engine.interest_changed(b"e", shard.now)
+    assert not consumer.push_bound
+
+
+def test_a_request_waits_for_durable_messages() -> None:
+    """A waiting request gets a message when it is durable, and who got all waits no longer."""
+    shard = Shard()
+    consumer = shard.create()
+    assert shard.pull(1) == ["CREATED"]
+    shard.store("s.a", "s.a")
+    assert shard.said() == []
+    assert shard.commit() == [("C", 1)]
+    assert not shard.engine.home(consumer).attentive
+    assert not shard.engine.ready
+    assert not shard.engine.pull("S", "D", PullRequest(b"r", b"1"), shard.now)
+
+
+def test_a_deleted_consumer_leaves_nothing_behind() -> None:
+    """Whoever waits is told, and neither timers nor interest nor the next group know the consumer any more."""
+    shard = Shard()
+    pulled, pushed = shard.create(), shard.create("D", deliver_subject="d", idle_heartbeat=SECOND)
+    shard.listened.add(b"d")
+    shard.commit()
+    shard.store("s.a")
+    shard.commit()
+    shard.pull(5)
+    assert shard.engine.next_wake_ns
+    shard.ack(1, reply=b"ok")
+    rows = len(shard.rows)
+    for name in "CD":
+        shard.engine.ready[shard.engine.streams["S"].by_name[name]] = None
+        shard.engine.delete(shard.state, name, now_ns=shard.now, rows=shard.rows)
+    assert not shard.engine.ready
+    assert shard.said() == [Status(b"r", 409, "Consumer Deleted"), "DELETED", "DELETED"]
+    assert [Kind(kind) for kind in shard.rows.kind[rows:]] == [Kind.CONSUMER_DELETE] * 2
+    assert shard.engine.next_wake_ns == 0
+    assert not shard.engine.persist_dirty()
+    assert not shard.engine.is_live(pulled)
+    assert not shard.engine.is_live(pushed)
+    assert not shard.engine._by_subject
+    assert not shard.engine.streams["S"].attentive
+    assert not shard.restarted().engine.streams["S"].by_name
+
+
+def test_an_unused_consumer_is_deleted_in_time() -> None:
+    """A consumer that nobody used for its threshold goes by itself, and the journal knows."""
+    shard = Shard()
+    shard.create(inactive_threshold=5 * SECOND)
+    shard.commit()
+    shard.now = shard.engine.next_wake_ns
+    shard.engine.wake(shard.now)
+    assert shard.said() == ["DELETED"]
+    assert shard.engine.next_wake_ns == 0
+    assert not shard.restarted().engine.streams["S"].by_name
+
+
+def test_timers_reach_their_consumers() -> None:
+    """A message that was not acked comes again when the engine is woken at its next time."""
+    shard = Shard()
+    shard.create()
+    shard.store("s.a")
+    shard.commit()
+    shard.pull(1)
+    shard.pull(1)
+    while shard.engine.next_wake_ns < START + 30 * SECOND:
+        shard.now = shard.engine.next_wake_ns
+        shard.engine.wake(shard.now)
+        assert shard.said() == []
+    shard.now = shard.engine.next_wake_ns
+    shard.engine.wake(shard.now)
+    assert shard.said() == [("C", 1)]
+
+
+def test_a_double_ack_is_recorded_with_its_answer() -> None:
+    """The group that holds the answer to a double ack holds the state too; other acks follow when asked for."""
+    shard = Shard()
+    consumer = shard.create()
+    shard.store("s.a", "s.a", "s.a")
+    shard.commit()
+    shard.pull(3)
+    assert shard.ack(1, reply=b"ok") == [Reply(b"ok")]
+    shard.commit()
+    assert shard.restarted().engine.streams["S"].by_name["C"].ack_floor == (1, 1)
+    shard.ack(2)
+    rows = len(shard.rows)
+    shard.commit()
+    assert len(shard.rows) == rows
+    assert shard.engine.persist_dirty()
+    shard.commit()
+    assert not shard.engine.persist_dirty()
+    again = shard.restarted().engine.streams["S"].by_name["C"]
+    assert (again.ack_floor, again.num_ack_pending, again.config) == ((2, 2), 1, consumer.config)
+    assert again.created_ns == consumer.created_ns
+
+
+def test_consumers_in_memory_have_no_rows() -> None:
+    """Nothing of a consumer with storage in memory reaches the journal, not even an acked state."""
+    shard = Shard()
+    rows = len(shard.rows)
+    shard.create(mem_storage=True)
+    shard.pull(1)
+    assert not shard.engine.persist_dirty()
+    shard.engine.show(shard.state, "C", now_ns=shard.now)
+    shard.commit()
+    shard.engine.delete(shard.state, "C", now_ns=shard.now, rows=shard.rows)
+    assert len(shard.rows) == rows
+
+
+def test_what_an_info_shows_is_recorded() -> None:
+    """Before somebody is told of a consumer's state, the state becomes part of the next group."""
+    shard = Shard()
+    shard.create()
+    shard.store("s.a")
+    shard.commit()
+    shard.pull(1)
+    rows = len(shard.rows)
+    shard.commit()
+    assert len(shard.rows) == rows
+    shard.engine.show(shard.state, "C", now_ns=shard.now)
+    shard.commit()
+    assert [Kind(kind) for kind in shard.rows.kind[rows:]] == [Kind.CONSUMER_STATE]
+
+
+def test_a_work_queue_loses_what_was_acked() -> None:
+    """An acked message leaves a work queue, and the next group records it."""
+    shard = Shard(retention="workqueue")
+    shard.create()
+    shard.store("s.a", "s.a", "s.a")
+    shard.commit()
+    shard.pull(3)
+    shard.ack(3, 1)
+    assert shard.live() == [2]
+    assert shard.engine.persist_dirty()
+    shard.commit()
+    assert not shard.engine.persist_dirty()
+    assert shard.restarted().live() == [2]
+
+
+def test_an_interest_stream_keeps_what_somebody_needs() -> None:
+    """Messages leave when the last consumer that wants them is through, and at once when nobody wants them."""
+    shard = Shard(retention="interest")
+    shard.create()
+    shard.create("D", filter_subject="s.a")
+    shard.store("s.a", "s.b", "s.a")
+    shard.commit()
+    shard.pull(3)
+    shard.pull(3, "D")
+    shard.ack(1, 2)
+    assert shard.live() == [1, 3]
+    shard.engine.acks([AckMessage(b"$JS.ACK.S.D.1.1.1.1.0", b"", b"", b"")], shard.now)
+    assert shard.live() == [3]
+    shard.engine.delete(shard.state, "C", now_ns=shard.now, rows=shard.rows)
+    assert shard.live() == [3]
+    shard.store("s.b", "s.a")
+    assert shard.live() == [3, 5]
+    shard.commit()
+    assert shard.restarted().live() == [3, 5]
+    shard.engine.delete(shard.state, "D", now_ns=shard.now, rows=shard.rows)
+    assert shard.live() == []
+
+
+def test_limits_streams_keep_everything() -> None:
+    """On a stream with limits neither acks nor missing interest remove messages; a change to interest does."""
+    shard = Shard()
+    shard.create(filter_subject="s.a")
+    shard.store("s.a", "s.b", "s.a")
+    shard.commit()
+    shard.pull(1)
+    shard.ack(1)
+    assert shard.live() == [1, 2, 3]
+    config = StreamConfig("S", ("s.>",), retention="interest")
+    shard.catalog.update(config, now_ns=shard.now, rows=shard.rows)
+    shard.engine.sync_streams(shard.now)
+    assert shard.live() == [3]
+
+
+def test_removed_messages_are_told_when_that_is_durable() -> None:
+    """A consumer that waits for the ack of a deleted message learns of it with the next group."""
+    shard = Shard()
+    consumer = shard.create()
+    shard.store("s.a", "s.a")
+    shard.commit()
+    shard.pull(2)
+    assert shard.commit() == []
+    shard.catalog.remove("S", 1, now_ns=shard.now, rows=shard.rows)
+    assert shard.commit() == ["MSG_TERMINATED"]
+    assert consumer.num_ack_pending == 1
+
+
+@pytest.mark.parametrize(("headers", "data", "size"), [(None, b"", 0), (None, b"1234567", 7), (b"ab", b"1", 7)])
+def test_content_sizes(headers: bytes | None, data: bytes, size: int) -> None:
+    """What a message weighs without its row and subject; a message that is not there weighs nothing."""
+    shard = Shard()
+    shard.store("s.long.subject", headers=headers, data=data)
+    home = shard.engine.streams["S"]
+    assert home.content_size(1) == size
+    assert home.content_size(2) == 0
+
+
+def test_acks_that_nobody_takes() -> None:
+    """The beginnings of ack subjects without a consumer, or of one without acks, are given back."""
+    shard = Shard()
+    shard.create(ack_policy="none", ack_wait=0, max_ack_pending=0)
+    subjects = [b"$JS.ACK.S.C.1.1.1.1.0", b"$JS.ACK.S.X.1.1.1.1.0"]
+    unheard = shard.engine.acks([AckMessage(one, b"", b"", b"") for one in subjects], shard.now)
+    assert unheard == [b"$JS.ACK.S.C.", b"$JS.ACK.S.X."]
