@@ -37,11 +37,10 @@ class PullSide:
         """Queue a request; ``left`` messages could be delivered now. Raises :class:`BadPull`."""
         effects: list[Effect] = []
         room = self.config.max_waiting or _DEFAULT_WAITING
-        if self.pin.id and spec.is_json:
-            if spec.id == self.pin.id:
-                self.pin.prolong(now_ns)
-            elif spec.id:
+        if self.pin.id and spec.id:
+            if spec.id != self.pin.id:
                 raise BadPull(423, "Nats-Pin-Id mismatch")
+            self.pin.prolong(now_ns)
         if len(self.waiting) >= room and now_ns - self._looked_ns > _LOOK_NS:
             effects += self.look(now_ns, beat=beat, at_end=False)
         if spec.no_wait:

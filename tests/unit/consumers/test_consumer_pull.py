@@ -38,8 +38,8 @@ def test_requests_take_turns() -> None:
     world.pull(b"3", b"b")
     world.pull(b"2", b"c")
     effects = world.store(*["x"] * 7)
-    assert [(to, seq) for to, seq, _, _ in got(effects)] == [
-        ("a", 1), ("b", 2), ("b", 4), ("b", 6), ("c", 3), ("c", 5),
+    assert [(to, seq, cseq) for to, seq, cseq, _ in got(effects)] == [
+        ("a", 1, 1), ("b", 2, 2), ("b", 4, 4), ("b", 6, 6), ("c", 3, 3), ("c", 5, 5),
     ]  # fmt: skip
 
 
