@@ -38,7 +38,7 @@ def start_position(config: ConsumerConfig, stream: StreamView) -> tuple[int, lis
             start = max(start, index.next_matching(chosen, start))
     else:
         start = first if policy == "all" else last + 1
-    return max(min(start, last + 1), first, 1), []
+    return max(start, first, 1), []
 
 
 def matching_run(
@@ -75,7 +75,6 @@ class ReadPosition:
     __slots__ = (
         "_counted",
         "_counted_to",
-        "_first",
         "_removals",
         "_stream",
         "chosen",
@@ -94,7 +93,6 @@ class ReadPosition:
         self._counted = 0
         self._counted_to = 0
         self._removals = -1
-        self._first = 0
 
     def start_with(self, seqs: list[int], until: int) -> None:
         """Deliver these before whatever is behind ``until``."""
@@ -110,7 +108,7 @@ class ReadPosition:
         """Take another filter from here on."""
         self.chosen = chosen
         self._removals = -1
-        if self.skip and chosen is not None:
+        if chosen is not None:
             names = [(seq, self._stream.index.subject_of(seq)) for seq in self.skip]
             self.skip = [seq for seq, name in names if name is not None and chosen.matches(name)]
 
@@ -128,9 +126,9 @@ class ReadPosition:
     def upcoming(self, limit: int) -> list[int]:
         """The next sequences to deliver."""
         durable, index = self._stream.durable_seq, self._stream.index
+        if self.skip and self._removals != self._stream.removals:
+            self._count_new()
         if self.skip:
-            if self._removals != self._stream.removals:
-                self._count_new()
             return [seq for seq in self.skip[:limit] if seq <= durable]
         if self.next_seq > durable or limit <= 0:
             return []
@@ -161,9 +159,8 @@ class ReadPosition:
         removals, durable = stream.removals, stream.durable_seq
         base = self.skip_until + 1 if self.skip else self.next_seq
         if removals != self._removals:
-            front_only = self._removals >= 0 and self._first > 0 and base > index.first_seq and not index.num_deleted
+            front_only = self._removals >= 0 and not self.skip and base > index.first_seq and not index.num_deleted
             self._removals = removals
-            self._first = index.first_seq if not index.num_deleted else 0
             if not front_only or durable < self._counted_to:
                 self.skip = [seq for seq in self.skip if index.sid_of(seq) >= 0]
                 if self.skip_until and not self.skip:

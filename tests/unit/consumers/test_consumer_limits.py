@@ -6,7 +6,7 @@ import pytest
 
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_state import ConsumerState
-from consumers.effects import PullRequest
+from consumers.effects import Done, PullRequest, Status
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
 
 
@@ -76,6 +76,56 @@ def test_the_last_of_each_subject_may_be_gone_after_a_restart() -> None:
     assert again.consumer.num_pending == 0
     assert seqs(again.pull(b"9")) == []
     assert seqs(again.store("a")) == [3]
+
+
+@pytest.mark.parametrize("limit", [1, 9])
+def test_the_last_of_each_subject_may_be_evicted(limit: int) -> None:
+    """Messages that the stream's limits take before their turn are passed over, and so is the rest of the list."""
+    stream = Stream()
+    for subject in "abcdef":
+        stream.store(subject)
+    world = World(stream, deliver_policy="last_per_subject", filter_subject="*")
+    assert seqs(world.pull(b"1")) == [1]
+    stream.index.advance_first(4)
+    world.consumer.stored(world.now)
+    assert world.consumer.num_pending == 3
+    assert seqs(world.pull(b"%d" % limit)) == [4, 5, 6][:limit]
+    stream.index.advance_first(7)
+    assert seqs(world.store("a") + world.pull(b"1")) == [7]
+    assert (world.consumer.num_pending, world.consumer.state().skip_until) == (0, 0)
+
+
+def test_the_last_of_each_subject_under_another_filter() -> None:
+    """What is left of the list follows the filter, which may come to match everything."""
+    for chosen, rest in ((">", [2, 3, 4]), ("c", [3])):
+        stream = Stream()
+        for subject in "abc":
+            stream.store(subject)
+        config = {**EXPLICIT, "deliver_policy": "last_per_subject"}
+        world = World(stream, **config, filter_subject="*")
+        assert seqs(world.pull(b"1")) == [1]
+        world.consumer.reconfigure(ConsumerConfig(name="C", **config, filter_subject=chosen), world.now)
+        assert seqs(world.store("b") + world.pull(b"9")) == rest
+
+
+def test_heartbeats_name_what_was_passed_over() -> None:
+    """A consumer has seen the messages that its filter does not match."""
+    world = World(deliver_subject="d", filter_subject="a", idle_heartbeat=SECOND, **EXPLICIT)
+    world.consumer.set_active(True, world.now)
+    world.store(*"abb")
+    [beat] = [one for one in world.pass_time(1) if isinstance(one, Status)]
+    assert beat.headers == (("Nats-Last-Consumer", "1"), ("Nats-Last-Stream", "3"))
+
+
+def test_an_ack_of_a_removed_message_ends_nothing() -> None:
+    """An ack of a message that has left a work queue does not let it leave again."""
+    world = World(Stream(retention="workqueue"), **EXPLICIT)
+    world.store("s", "s")
+    world.pull(b"2")
+    world.stream.remove(1)
+    world.consumer.stored(world.now)
+    assert world.ack(1) == []
+    assert world.ack(2) == [Done([2])]
 
 
 @pytest.mark.parametrize("chosen", [">", "*"])
