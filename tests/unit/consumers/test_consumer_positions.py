@@ -141,6 +141,37 @@ def test_the_count_follows_every_change() -> None:
             assert position.upcoming(3) == left[:3]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_the_list_follows_every_change(seed: int) -> None:
+    """A list of each subject's last messages loses what leaves the stream, with holes or at its front."""
+    rng = random.Random(seed)
+    stream = Stream()
+    for _ in range(30):
+        stream.store(rng.choice(["a", "b.1", "b.2", "b.3", "b.4", "c"]))
+    chosen = rng.choice([None, SubjectFilter(["a", "b.*"])])
+    firsts, until = stream.index.last_per_subject(chosen or SubjectFilter.everything()), stream.index.last_seq
+    position = ReadPosition(stream, chosen, 1)
+    position.start_with(firsts, until)
+    reached = 0
+    for _ in range(40):
+        if rng.random() < 0.3:
+            stream.store(rng.choice(["a", "b.1", "c"]))
+        if seed % 2 and rng.random() < 0.3 and stream.index.msgs:
+            stream.remove(rng.randrange(stream.index.first_seq, stream.index.last_seq + 1))
+        if rng.random() < 0.2 and stream.index.msgs:
+            stream.index.advance_first(stream.index.first_seq + rng.randrange(4))
+        live = list(stream.index.iter_matching(chosen, reached + 1))
+        left = [seq for seq in live if seq in firsts or seq > until]
+        if rng.random() < 0.5:
+            assert position.num_pending == len(left)
+        upcoming = position.upcoming(2)
+        assert upcoming == left[: len(upcoming)]
+        assert bool(upcoming) == bool(left)
+        if upcoming and rng.random() < 0.5:
+            position.passed(upcoming)
+            reached = upcoming[-1]
+
+
 def test_a_purge_moves_consumers_on() -> None:
     """When everything is purged a consumer stands at the end of the stream, with nothing pending."""
     world = World(_stream())
