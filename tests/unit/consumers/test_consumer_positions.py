@@ -146,8 +146,8 @@ def test_the_list_follows_every_change(seed: int) -> None:
     """A list of each subject's last messages loses what leaves the stream, with holes or at its front."""
     rng = random.Random(seed)
     stream = Stream()
-    for _ in range(30):
-        stream.store(rng.choice(["a", "b.1", "b.2", "b.3", "b.4", "c"]))
+    for _ in range(15):
+        stream.store(rng.choice(["a", "c", *(f"b.{number}" for number in range(12))]))
     chosen = rng.choice([None, SubjectFilter(["a", "b.*"])])
     firsts, until = stream.index.last_per_subject(chosen or SubjectFilter.everything()), stream.index.last_seq
     position = ReadPosition(stream, chosen, 1)
@@ -167,7 +167,7 @@ def test_the_list_follows_every_change(seed: int) -> None:
         upcoming = position.upcoming(2)
         assert upcoming == left[: len(upcoming)]
         assert bool(upcoming) == bool(left)
-        if upcoming and rng.random() < 0.5:
+        if upcoming and rng.random() < 0.2:
             position.passed(upcoming)
             reached = upcoming[-1]
 
