@@ -52,6 +52,7 @@ def test_last_per_subject_goes_on_behind_the_last() -> None:
     again = World(world.stream, state=state, deliver_policy="last_per_subject", filter_subject="*")
     assert again.consumer.num_pending == 4
     assert seqs(again.pull(b"9")) == [8, 9, 10, 11]
+    assert again.consumer.state().skip_until == 0
 
 
 def test_reset_starts_over() -> None:
