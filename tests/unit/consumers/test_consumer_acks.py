@@ -202,5 +202,5 @@ def test_durations_are_read_as_go_reads_them(text: str, ns: int | None) -> None:
 
 def test_delays_that_cannot_be_read_are_none() -> None:
     """A broken delay makes a plain refusal."""
-    bodies = b"-NAK", b"-NAK {", b"-NAK x", b'-NAK {"delay":"1s"}', b'-NAK {"Delay":7}'
-    assert [nak_delay(body) for body in bodies] == [None, None, None, None, 7]
+    bodies = b"-NAK", b"-NAK {", b"-NAK x", b'-NAK {"delay":"1s"}', b'-NAK {"Delay":7}', b'-NAK {"x":7}'
+    assert [nak_delay(body) for body in bodies] == [None, None, None, None, 7, 0]

@@ -6,7 +6,7 @@ import pytest
 
 from consumers.consumer_config import ConsumerConfig
 from consumers.effects import Done, Effect, Gone, PullRequest
-from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, seqs
+from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
 
 
 def _pushed(**config: Any) -> World:
@@ -83,6 +83,41 @@ def test_a_reset_may_lead_to_what_is_gone() -> None:
     world = World(stream)
     assert world.consumer.reset(1, world.now) == 1
     assert seqs(world.pull(b"9")) == [3, 4]
+
+
+def test_a_reset_forgets_what_was_refused() -> None:
+    """After a reset nothing comes again, everything comes for the first time."""
+    world = World(**EXPLICIT)
+    world.stream.store("s")
+    world.pull(b"1")
+    world.ack(1, b"-NAK")
+    world.consumer.reset(1, world.now)
+    assert [count for *_, count in got(world.pull(b"9"))] == [1]
+
+
+def test_a_redelivery_takes_from_the_rate_of_new_messages() -> None:
+    """What comes again and what is new share the bytes that a rate limit lets through at once."""
+    world = _pushed(rate_limit_bps=8 * 100_000, max_deliver=5)
+    world.consumer.set_active(True, world.now)
+    world.store("s", data=b"x" * 100_000)
+    world.consumer.set_active(False, world.now)
+    world.store(*"s" * 20, data=b"x" * 100_000)
+    world.ack(1, b"-NAK")
+    world.pass_time(10)
+    world.consumer.set_active(True, world.now)
+    assert seqs(world.run()) == list(range(1, 11))
+
+
+@pytest.mark.parametrize(("timeout", "lapses"), [(0, 0), (2, 2), (9, 9)])
+def test_a_pin_lapses_as_configured_last(timeout: int, lapses: int) -> None:
+    """A changed time-out holds for the next sign of life, and without one a pin never lapses."""
+    config = {**EXPLICIT, "priority_policy": "pinned_client", "priority_groups": ("g",)}
+    world = World(**config, priority_timeout=5 * SECOND)
+    changed = ConsumerConfig(name="C", **config, priority_timeout=timeout * SECOND)
+    world.consumer.reconfigure(changed, world.now)
+    world.pull(b'{"batch":1,"group":"g"}')
+    world.store("s")
+    assert world.consumer.pin.due_ns == (world.now + lapses * SECOND if lapses else 0)
 
 
 def test_what_was_not_delivered_is_needed() -> None:
