@@ -88,6 +88,15 @@ ATOMIC_BATCH_SECONDS = 10.0
 """Longest pause between two messages of a batch."""
 ATOMIC_BATCH_BYTES_MAX = 128 * MIB
 """Ours: past it a stream opens no further batch, as if too many were open."""
+FAST_BATCH_ID_BYTES_MAX = 64
+FAST_BATCHES_OPEN_MAX = 1000
+"""Fast batches of one stream that may be open at once."""
+FAST_BATCHES_SERVER_MAX = 50_000
+"""Fast batches of all streams that may be open at once."""
+FAST_BATCH_SECONDS = 10.0
+"""Longest pause between two messages of a fast batch."""
+FAST_BATCH_FLOW_MAX = 500
+"""Messages of all fast batches of a stream between two acknowledgements."""
 REPUBLISH_DEPTH_MAX = 8
 """Ours: how often a message may be republished from one stream into the next; streams may do so in a circle."""
 

@@ -31,10 +31,7 @@ LEVEL_KEY = "_nats.level"
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 
-_UNSUPPORTED = (
-    "allow_msg_schedules",
-    "allow_batched",
-)
+_UNSUPPORTED = ("allow_msg_schedules",)
 """Fields that Silt does not have yet: any value but the default is refused."""
 
 _BY_POINTER = ("mirror", "subject_transform", "republish")

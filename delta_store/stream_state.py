@@ -15,6 +15,7 @@ from delta_store import retention
 from delta_store.counters import Counters
 from delta_store.dedup_window import DedupWindow
 from delta_store.event_rows import read_removal
+from delta_store.fast_batches import FastBatches
 from delta_store.msg_ttl import MsgTtls
 from delta_store.open_batches import OpenBatches
 from delta_store.records import Kind, Position, Row
@@ -64,6 +65,7 @@ class StreamState:
         "created_ns",
         "dedup",
         "event_no",
+        "fast_batches",
         "index",
         "last_msg_id",
         "republishes",
@@ -93,6 +95,7 @@ class StreamState:
         self.ttls = MsgTtls() if config.allow_msg_ttl else None
         self.counters = Counters() if config.allow_msg_counter else None
         self.batches = OpenBatches()
+        self.fast_batches = FastBatches()
         self.serves_origin = False
         """Of a mirror: whether it has caught up once, so that it answers Direct Get of its origin, too."""
         self._take_over(config)
@@ -155,6 +158,8 @@ class StreamState:
             self.ttls = MsgTtls()
         if not config.allow_atomic:
             self.batches.clear()
+        if not config.allow_batched:
+            self.fast_batches.clear()
 
     @property
     def reads_content(self) -> bool:

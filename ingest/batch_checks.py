@@ -30,6 +30,10 @@ class BatchChecks:
         """Why the message, and so the batch, can't be stored."""
         if b"Nats-Expected-Last-Msg-Id" in fields:
             return ApiError(400, 10177, "atomic publish unsupported header used: Nats-Expected-Last-Msg-Id")
+        return self.refusal_alone(message, fields)
+
+    def refusal_alone(self, message: BatchMessage, fields: Fields) -> ApiError | None:
+        """Why the message can't be stored, whatever becomes of others: what fast batches are looked at for."""
         if len(message.header) > HEADER_BYTES_MAX:
             return api_errors.HEADER_TOO_LARGE.error
         return (

@@ -43,9 +43,10 @@ class PubAcks:
         """The message is there already, at ``seq``."""
         return _frame(reply, self._opening % () + b'%d,"duplicate": true}' % seq)
 
-    def committed(self, reply: bytes, seq: int, *, batch_id: str, count: int) -> bytes:
-        """A batch of so many messages was stored, the last one at ``seq``."""
-        ending = f',"batch":{_quoted(batch_id)},"count":{count}}}'.encode()
+    def committed(self, reply: bytes, seq: int, *, batch_id: str, count: int, duplicate: bool = False) -> bytes:
+        """A batch of so many messages was stored, the last one at ``seq``, or was there already."""
+        repeated = ',"duplicate": true' if duplicate else ""
+        ending = f'{repeated},"batch":{_quoted(batch_id)},"count":{count}}}'.encode()
         return _frame(reply, self._opening % () + b"%d" % seq + ending)
 
     def counted(self, reply: bytes, seq: int, payload: bytes) -> bytes:
@@ -54,11 +55,11 @@ class PubAcks:
 
     def failed(self, reply: bytes, error: ApiError) -> bytes:
         """The message was refused."""
-        return _frame(reply, b'{"error":' + _go_json(error) + self._failed)
+        return _frame(reply, b'{"error":' + go_json(error) + self._failed)
 
     def busy(self, reply: bytes) -> bytes:
         """The message was not looked at: too many are waiting."""
-        body = b'{"error":' + _go_json(TOO_MANY_REQUESTS.error) + self._failed
+        body = b'{"error":' + go_json(TOO_MANY_REQUESTS.error) + self._failed
         size = len(_BUSY_HEADER)
         return b"HMSG %b %d %d\r\n%b%b\r\n" % (reply, size, size + len(body), _BUSY_HEADER, body)
 
@@ -80,7 +81,7 @@ def _frame(reply: bytes, body: bytes) -> bytes:
     return b"LMSG %b %d\r\n%b\r\n" % (reply, len(body), body)
 
 
-def _go_json(error: ApiError) -> bytes:
+def go_json(error: ApiError) -> bytes:
     """The error object as Go's encoder writes it, which escapes what HTML would take for markup."""
     text = json.dumps(error.as_json(), separators=(",", ":"), ensure_ascii=False)
     for plain, escaped in _ESCAPED_BY_GO.items():

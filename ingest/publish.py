@@ -25,6 +25,8 @@ from delta_store.segments import Ints
 from delta_store.stream_state import StreamState
 from ingest import batch_intake, publish_checks
 from ingest.batch_checks import BatchChecks
+from ingest.fast_intake import FastIntake
+from ingest.fast_reply import ENDING, is_fast
 from ingest.featured_store import BatchEnd, FeaturedStore, Single
 from ingest.group import Group
 from ingest.leaf_protocol import Message, encode_message
@@ -124,11 +126,12 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
 class _Intake:
     """Takes messages into one stream."""
 
-    __slots__ = ("acks", "featured", "group", "now_ns", "state")
+    __slots__ = ("acks", "fast", "featured", "group", "now_ns", "state")
 
     def __init__(self, catalog: Catalog, state: StreamState, now_ns: int, group: Group) -> None:
         self.state = state
         self.featured = FeaturedStore(catalog, state, now_ns, group)
+        self.fast = FastIntake(self.featured)
         self.acks = self.featured.acks
         self.now_ns = now_ns
         self.group = group
@@ -156,7 +159,10 @@ class _Intake:
         room = self._never_full(run)
         largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
         first_ts = state.next_ts(self.now_ns)
-        alone = state.singly or _has_fast_batch(run.replies)
+        has_fast = _has_fast_batch(run.replies)
+        replies = list(run.replies) if has_fast else []
+        if has_fast:
+            run = run._replace(replies=replies)
         start = 0
         msg_ids: list[str | None] = []
         find, remember = state.dedup.find, state.dedup.remember
@@ -168,7 +174,8 @@ class _Intake:
                 or len(header) + len(payload) > largest
                 or len(header) > HEADER_BYTES_MAX
                 or (msg_id and find(msg_id))
-                or alone
+                or state.singly
+                or (has_fast and not self._follows(replies, place, state.index.last_seq + 1 + len(msg_ids)))
             ):
                 self._store_part(run, start, msg_ids)
                 self._decide_alone(run, place)
@@ -180,6 +187,15 @@ class _Intake:
                     remember(msg_id, state.index.last_seq + 1 + gathered, first_ts + gathered)
                 msg_ids.append(msg_id or None)
         self._store_part(run, start, msg_ids)
+
+    def _follows(self, replies: list[bytes], place: int, seq: int) -> bool:
+        """Whether a message is of no fast batch, or simply the next one of its batch, which then answers for it."""
+        if not is_fast(replies[place]):
+            return True
+        if not self.fast.follows(replies[place], seq):
+            return False
+        replies[place] = b""
+        return True
 
     def _store_part(self, run: _Run, start: int, msg_ids: list[str | None]) -> None:
         """Store the messages of a run from ``start`` on, as many as there are ids."""
@@ -194,12 +210,15 @@ class _Intake:
         state, raw, reply = self.state, run.headers[place], run.replies[place]
         subject, payload = run.subjects[place], run.payloads[place]
         found = fields(raw) if raw else {}
+        header = stored(raw) if raw else None
+        if is_fast(reply):
+            self.fast.take(Single(subject, run.sids[place], reply, header, payload, found))
+            return
         if state.config.allow_atomic and b"Nats-Batch-Id" in found:
             self._decide_in_batch(run, place, found)
             return
-        header = stored(raw) if raw else None
         header_bytes = len(header or b"")
-        error = publish_checks.before_msg_id(state, subject, found, sizes=(header_bytes, len(payload)), reply=reply)
+        error = publish_checks.before_msg_id(state, subject, found, sizes=(header_bytes, len(payload)))
         msg_id = publish_checks.text(found.get(b"Nats-Msg-Id", b"")) or None
         original = state.dedup.find(msg_id) if msg_id and not error else 0
         if not error and not original:
@@ -331,8 +350,8 @@ class _Intake:
 
 
 def _has_fast_batch(replies: Sequence[bytes]) -> bool:
-    """Whether one of the messages may belong to a fast batch, which the stream refuses."""
-    return publish_checks.FAST_BATCH_REPLY in b"\n".join(replies)
+    """Whether one of the messages may belong to a fast batch."""
+    return ENDING in b"\n".join(replies)
 
 
 def _subject_sizes(subjects: Sequence[str]) -> Ints:

@@ -23,20 +23,16 @@ _LAST_SUBJECT_OF = b"Nats-Expected-Last-Subject-Sequence-Subject"
 _NOT_FOR_COUNTERS = {b"Nats-Rollup", b"Nats-Expected-Stream", b"Nats-Expected-Last-Msg-Id", _LAST, _LAST_SUBJECT} | {
     _LAST_SUBJECT_OF
 }
-FAST_BATCH_REPLY = b".$FI"
-"""How the reply subject of a message of a fast batch ends."""
 
 
-def before_msg_id(
-    state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int], reply: bytes = b""
-) -> ApiError | None:
+def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int]) -> ApiError | None:
     """What is wrong with a message before its message id is looked at; ``sizes`` are header block and payload."""
     if state.config.sealed:
         return api_errors.SEALED_STREAM.error
     if 0 < state.config.max_msg_size < sum(sizes):
         return api_errors.MESSAGE_TOO_LARGE.error
     return (
-        _features(state, fields, reply, sizes[1])
+        _features(state, fields, sizes[1])
         or _expectations(state, subject, fields)
         or schedules(subject, fields)
         or (api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None)
@@ -45,10 +41,7 @@ def before_msg_id(
 
 def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int) -> ApiError | None:
     """What is wrong with a message that is no duplicate; the size is the header block's."""
-    expected = fields.get(b"Nats-Expected-Last-Msg-Id")
-    if expected is not None and text(expected) != state.last_msg_id:
-        return api_errors.wrong_last_msg_id(state.last_msg_id)
-    error = rollup_error(state, fields)
+    error = last_msg_id_error(state, fields) or rollup_error(state, fields)
     if error:
         return error
     if state.config.allow_msg_counter and b"Nats-Incr" not in fields:
@@ -57,6 +50,14 @@ def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int) -> Ap
         return api_errors.HEADER_TOO_LARGE.error
     ttl = fields.get(b"Nats-TTL")
     return ApiError(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
+
+
+def last_msg_id_error(state: StreamState, fields: Fields) -> ApiError | None:
+    """Whether the message expects another message id to be the last one."""
+    expected = fields.get(b"Nats-Expected-Last-Msg-Id")
+    if expected is None or text(expected) == state.last_msg_id:
+        return None
+    return api_errors.wrong_last_msg_id(state.last_msg_id)
 
 
 def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiError | None:
@@ -100,10 +101,8 @@ def rollup_error(state: StreamState, fields: Fields) -> ApiError | None:
     return None
 
 
-def _features(state: StreamState, fields: Fields, reply: bytes, payload_bytes: int) -> ApiError | None:
+def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiError | None:
     """Headers of features that the stream does not have, and the expected stream among them."""
-    if reply.endswith(FAST_BATCH_REPLY):
-        return api_errors.BATCH_PUBLISH_DISABLED.error
     if not fields:
         return None
     if b"Nats-Batch-Id" in fields:

@@ -252,11 +252,12 @@ CASES: dict[str, list[Step]] = {
     "s2": created(compression="s2"),
     "update: sealed": changed({}, {"sealed": True}),
     "update: interest": changed({}, {"retention": "interest"}),
+    "update: batched": changed({}, {"allow_batched": True}),
+    "update: batched off": changed({"allow_batched": True}, {}),
     "update: rollup": changed({}, {"allow_rollup_hdrs": True}),
 }
 
 DELIBERATE: dict[str, str] = {
     "schedules": "allow_msg_schedules",
-    "batched": "allow_batched",
 }
 """Cases whose last step nats-server accepts and Silt refuses with 10052, naming this field: it does not have it yet."""
