@@ -10,7 +10,7 @@ import pytest
 from tests.integration.clients.comparable import pretty, run
 from tests.tools import Missing, node_modules
 
-SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs", "jetstream_buckets.mjs")
+SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs", "jetstream_buckets.mjs", "jetstream_fast.mjs")
 
 
 @pytest.fixture(scope="module")
