@@ -22,6 +22,7 @@ from ingest.featured_store import FeaturedStore, Single
 from ingest.publish_headers import LINE, sequence, without
 
 _LEVEL = b"Nats-Required-Api-Level"
+_APPENDED = b".1.$FI"
 
 
 class _Place(NamedTuple):
@@ -35,7 +36,7 @@ class _Place(NamedTuple):
 class FastIntake:
     """Takes messages of fast batches into one stream that allows them."""
 
-    __slots__ = ("batches", "featured", "group", "now_ns", "state")
+    __slots__ = ("_batch", "_head", "batches", "featured", "group", "now_ns", "state")
 
     def __init__(self, featured: FeaturedStore) -> None:
         self.featured = featured
@@ -44,27 +45,41 @@ class FastIntake:
         self.group = featured.group
         self.batches = featured.state.fast_batches
         self.batches.forget(self.now_ns)
+        self._batch: FastBatch | None = None
+        """The batch of the last message that followed, and what the reply subjects of its messages begin with."""
+        self._head = b""
 
     def follows(self, reply: bytes, stream_seq: int) -> bool:
         """Take a message that is simply the next one of its batch and that will be stored at ``stream_seq``.
 
         The caller has seen that nothing else speaks against it. False, and nothing done, for any other message.
         """
-        parts = reply.rsplit(b".", 6)
-        if len(parts) != 7 or parts[5] != fast_reply.APPEND or parts[3] not in (b"fail", b"ok"):
-            return False
-        batch = self.batches.find(parts[1], self.now_ns)
-        if batch is None or parts[4] != b"%d" % (batch.last + 1):
-            return False
-        batch.touched_ns = self.now_ns
+        batch = self._batch
+        if batch is None or reply != b"%b%d.1.$FI" % (self._head, batch.last + 1):
+            batch = self._find(reply)
+            if batch is None:
+                return False
         batch.last += 1
         batch.stream_seq = stream_seq
         if batch.last >= batch.acked + batch.flow:
             self._ack_if_due(batch, reply)
         return True
 
+    def _find(self, reply: bytes) -> FastBatch | None:
+        """The batch that this reply subject simply goes on with, remembered for the next message."""
+        parts = reply.rsplit(b".", 6)
+        if len(parts) != 7 or reply[-6:] != _APPENDED or parts[3] not in (b"fail", b"ok"):
+            return None
+        batch = self.batches.find(parts[1], self.now_ns)
+        if batch is None or parts[4] != b"%d" % (batch.last + 1):
+            return None
+        batch.touched_ns = self.now_ns
+        self._batch, self._head = batch, reply[: -6 - len(parts[4])]
+        return batch
+
     def take(self, message: Single) -> None:
         """Take any message, with all checks."""
+        self._batch = None
         says = self._placed(message)
         if isinstance(says, ApiError):
             self._refuse(message.reply, says)

@@ -10,7 +10,6 @@ from ingest.leaf_protocol import encode_message
 from ingest.pub_ack import go_json
 
 ENDING: Final = b".$FI"
-APPEND: Final = b"1"
 _START, _APPEND, _COMMIT, _END, _PING = range(5)
 _OPERATIONS = {b"%d" % operation: operation for operation in range(5)}
 _GAP_OK = {b"ok": True, b"fail": False}

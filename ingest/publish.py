@@ -190,12 +190,10 @@ class _Intake:
 
     def _follows(self, replies: list[bytes], place: int, seq: int) -> bool:
         """Whether a message is of no fast batch, or simply the next one of its batch, which then answers for it."""
-        if not is_fast(replies[place]):
+        if self.fast.follows(replies[place], seq):
+            replies[place] = b""
             return True
-        if not self.fast.follows(replies[place], seq):
-            return False
-        replies[place] = b""
-        return True
+        return not is_fast(replies[place])
 
     def _store_part(self, run: _Run, start: int, msg_ids: list[str | None]) -> None:
         """Store the messages of a run from ``start`` on, as many as there are ids."""
