@@ -255,6 +255,7 @@ async def fast_batches_into_limits(side: Side) -> None:
         "BYTES": {"max_bytes": 300, "discard": "new"},
         "OLD": {"max_msgs": 5},
         "PER": {"max_msgs_per_subject": 2},
+        "INTEREST": {"retention": "interest"},
         "PERNEW": {"max_msgs_per_subject": 1, "discard_new_per_subject": True, "discard": "new"},
     }
     for name, limit in limits.items():
