@@ -61,7 +61,7 @@ class JournalTail:
             table = self._metadata(file).rows
             chosen = pc.equal(table["stream"], stream)
             if above is not None:
-                chosen = pc.and_(chosen, _behind(table, above))
+                chosen = pc.and_(chosen, behind(table, above))
             tables.append(table.filter(chosen))
         return pa.concat_tables(tables).unify_dictionaries() if tables else None
 
@@ -115,11 +115,11 @@ class _Metadata(NamedTuple):
     events: Any
 
 
-def _behind(table: Any, above: Position) -> Any:
+def behind(table: Any, above: Position) -> Any:
     """Which rows stand behind a position; compared column by column, most significant first."""
     names = ("stream_id", "seq", "event_no")
-    behind = pc.greater(table[names[2]], above.event_no)
+    further = pc.greater(table[names[2]], above.event_no)
     for name, value in zip(names[1::-1], above[1::-1], strict=True):
         equal = pc.equal(table[name], value)
-        behind = pc.or_(pc.greater(table[name], value), pc.and_(equal, behind))
-    return behind
+        further = pc.or_(pc.greater(table[name], value), pc.and_(equal, further))
+    return further

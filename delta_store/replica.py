@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from conf.clock import Clock
 from delta_store.catalog import Catalog
+from delta_store.journal_scan import rows_of
 from delta_store.journal_tail import JournalTail
 from delta_store.payloads import TAIL_BYTES, Payloads
 from delta_store.point_in_time import PointInTime
@@ -19,7 +20,7 @@ from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settled import CACHE_BYTES, SettledTable
-from delta_store.stores_open import Opened, open_stores, row_columns, unsettled
+from delta_store.stores_open import Opened, open_stores
 
 _ENTRIES_AT_ONCE: Final = 1000
 """More entries than this are caught up with by a rebuild, which reads the live files only."""
@@ -100,7 +101,7 @@ class Replica:
             return self._rebuilt()
         try:
             rows = [
-                row_columns(unsettled(self._journal, file, {}))
+                rows_of(self._journal, file)
                 for number in range(version + 1, snapshot.version + 1)
                 for file in self._journal.log.entry(number).added
             ]

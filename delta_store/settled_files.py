@@ -25,6 +25,10 @@ from delta_store.stored_message import MessageRun
 
 _COLUMNS: Final = ("stream", "stream_id", "kind", "seq", "subject", "ts_ns", "headers", "data", "crc")
 _FILES_KEPT: Final = 512
+_COLUMN_THREADS_ROWS_MIN: Final = 4096
+"""Rows from which decoding a file's columns in parallel pays; below it handing them out costs more."""
+_TYPES: Final = {field.name: field.type for field in JOURNAL_SCHEMA}
+_SUBJECT_IDS: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 class _Rows(NamedTuple):
@@ -109,8 +113,17 @@ class MessageFiles:
         with _reading(path):
             file = self._open(path, None, dictionary=True)
             try:
-                table = file.read(columns=[name for name in names if name in file.schema_arrow.names])
-                return _plain(table, dictionary=True)
+                held = frozenset(file.schema_arrow.names)
+                return _plain(_read_all(file, [name for name in names if name in held]), dictionary=True)
+            finally:
+                file.close()
+
+    def whole(self, path: str) -> Any:
+        """A file as it is, without a cast, as an Arrow table. Raises as :meth:`fetch`."""
+        with _reading(path):
+            file = self._open(path, None)
+            try:
+                return _read_all(file, None)
             finally:
                 file.close()
 
@@ -195,14 +208,16 @@ class _reading:  # noqa: N801 - used as a keyword, like contextlib.suppress
             raise DamagedData(self._path, str(error)) from error
 
 
+def _read_all(file: pq.ParquetFile, names: Sequence[str] | None) -> Any:
+    return file.read(columns=names, use_threads=file.metadata.num_rows >= _COLUMN_THREADS_ROWS_MIN)
+
+
 def _plain(table: Any, *, dictionary: bool) -> Any:
     """The table with one Arrow type for each column, whichever engine (and string layout) wrote the file."""
-    fields = []
-    for field in table.schema:
-        column = JOURNAL_SCHEMA.field(field.name) if field.name in JOURNAL_SCHEMA.names else field
-        as_ids = dictionary and field.name == "subject"
-        fields.append(pa.field(field.name, pa.dictionary(pa.int32(), pa.string()) if as_ids else column.type))
-    return table.cast(pa.schema(fields))
+    types = {field.name: _TYPES.get(field.name, field.type) for field in table.schema}
+    if dictionary and "subject" in types:
+        types["subject"] = _SUBJECT_IDS
+    return table.cast(pa.schema(types.items()))
 
 
 def _footer(metadata: Any) -> _Footer:

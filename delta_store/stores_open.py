@@ -4,7 +4,6 @@ Nothing else is durable. Liveness is not decided here either: recorded effects a
 stream of a million messages is back within seconds, and payloads are only read where decisions need them (counters).
 """
 
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,21 +12,20 @@ import pyarrow.compute as pc
 
 from delta_store.catalog import Catalog
 from delta_store.event_rows import read_removal
-from delta_store.journal_file import checksums
+from delta_store.journal_scan import rows_above
 from delta_store.journal_tail import JournalTail
-from delta_store.read_errors import DamagedData, FileGone
+from delta_store.read_errors import FileGone
 from delta_store.records import Kind, Row, RowColumns
 from delta_store.settled import SettledTable
 from delta_store.settled_log import DataFile, Int64s, Snapshot
 from delta_store.state_at import END, Columns, EventRow, cut_at, live_at
 from delta_store.stream_state import StreamState
-from delta_store.watermark import Watermark, Watermarks
+from delta_store.watermark import Watermark
 
 _COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
 _IDS: Final = ("stream_id", "kind", "seq", "ts_ns", "msg_id")
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "data")
 _CONTENT: Final = ("stream_id", "kind", "seq", "ts_ns", "headers", "data")
-_CHUNK_ROWS: Final = 16_384
 _TRIES: Final = 3
 
 
@@ -77,41 +75,6 @@ def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> 
             mine = [event for event in events if event.stream_id == mark.stream_id]
             _restore_stream(state, mark, mine, settled, [file for file in files if file.has_messages])
     catalog.apply_watermarks(base.watermarks)
-
-
-def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -> Iterator[RowColumns]:
-    """The journal's rows that are not settled, ordered by position within each stream, payloads included."""
-    tables = [unsettled(journal, file, watermarks) for file in pinned.files.values()]
-    tables = [table for table in tables if len(table)]
-    if not tables:
-        return
-    table = pa.concat_tables(tables).sort_by(
-        [(name, "ascending") for name in ("stream", "stream_id", "seq", "event_no")]
-    )
-    for start in range(0, len(table), _CHUNK_ROWS):
-        yield row_columns(table.slice(start, _CHUNK_ROWS))
-
-
-def unsettled(journal: JournalTail, file: DataFile, watermarks: Watermarks) -> Any:
-    """The rows of a journal file above the watermarks, in the file's order, as an Arrow table.
-
-    Raises ``DamagedData`` when a row's checksum does not match.
-    """
-    path = journal.log.path_of(file)
-    table = journal.files.columns(path, [*RowColumns.__slots__, "crc"])
-    if checksums(row_columns(table)) != table["crc"].to_pylist():
-        raise DamagedData(path, "the checksum of a row does not match")
-    streams, above = table["stream"].to_pylist(), []
-    columns = (table[name].to_pylist() for name in ("stream_id", "seq", "event_no"))
-    for stream, *position in zip(streams, *columns, strict=True):
-        mark = watermarks.get(stream)
-        above.append(mark is None or tuple(position) > mark.position)
-    return table if all(above) else table.filter(pa.array(above, pa.bool_()))
-
-
-def row_columns(table: Any) -> RowColumns:
-    """An Arrow table with the journal's columns as rows for the catalog and the payload cache."""
-    return RowColumns(**{name: table[name].to_pylist() for name in RowColumns.__slots__})
 
 
 def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row]:
