@@ -94,6 +94,7 @@ def _load(storage: Storage, app_id: str) -> LoadedLog:
     early = storage.sizes("")
     names = storage.sizes(LOG_FOLDER)
     versions = sorted(version for name in names if (version := version_of(name)) is not None)
+    _refuse_empty(names)
     points = sorted(version for name in names if (version := checkpoint_version(name)) is not None)
     state, damaged = _newest_checkpoint(storage, app_id, points, hint)
     last = versions[-1] if versions else -1
@@ -109,6 +110,13 @@ def _load(storage: Storage, app_id: str) -> LoadedLog:
     _check_files(storage, state, early)
     whole = tuple(version for version in points if checkpoint_file.checkpoint_name(version) not in damaged)
     return LoadedLog(state, versions[0] if versions else 0, whole, tuple(damaged))
+
+
+def _refuse_empty(names: dict[str, int]) -> None:
+    """Entries behind the checkpoint are not read here, but by those who follow the log."""
+    for name, size in names.items():
+        if size == 0 and version_of(name) is not None:
+            raise JournalDamaged(path_of(name), "it is empty")
 
 
 def _newest_checkpoint(

@@ -1,10 +1,11 @@
 """Reads the rows of many journal files at once: what opening a store that has not settled for long comes down to.
 
 A commit of one message is a file of its own, so the files are many and small, and what counts is the work a file, not
-a row: small files are put together before anything is asked of their rows, and a few threads read ahead of each other.
+a row: small files are put together before anything is asked of their rows. On a local disk one thread reads them, since
+decoding a small file mostly holds the interpreter lock; an object store's answers are waited for by several.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -20,10 +21,10 @@ from delta_store.settled_log import DataFile, Snapshot
 from delta_store.watermark import Watermarks
 
 _CHUNK_ROWS: Final = 16_384
-_FILES_AT_ONCE: Final = 128
+_FILES_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
-"""Small files are put together up to here; copying more would cost more than it saves."""
-_THREADS: Final = 4
+"""Payload up to which files are put together; copying more would cost more than it saves."""
+_REMOTE_THREADS: Final = 16
 _ORDER: Final = [(name, "ascending") for name in ("stream", "stream_id", "seq", "event_no")]
 
 
@@ -34,9 +35,8 @@ def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -
     """
     files = list(pinned.files.values())
     batches = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="journal") as threads:
-        parts = threads.map(lambda batch: list(_unsettled(journal, batch, watermarks)), batches)
-        tables = [table for part in parts for table in part if len(table)]
+    parts = _in_order(journal, lambda batch: list(_unsettled(journal, batch, watermarks)), batches)
+    tables = [table for part in parts for table in part if len(table)]
     if not tables:
         return
     table = pa.concat_tables(tables).sort_by(_ORDER)
@@ -47,8 +47,7 @@ def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -
 
 def rows_of(journal: JournalTail, file: DataFile) -> RowColumns:
     """All rows of one file, in its order. Raises as :func:`rows_above`."""
-    table = _read(journal, file)
-    _verify(journal, [file], [table], table)
+    [table] = _unsettled(journal, [file], {})
     return row_columns(table)
 
 
@@ -57,42 +56,51 @@ def row_columns(table: Any) -> RowColumns:
     return RowColumns(**{name: table[name].to_pylist() for name in RowColumns.__slots__})
 
 
+def _in_order(
+    journal: JournalTail, read: Callable[[Sequence[DataFile]], list[Any]], batches: Sequence[Sequence[DataFile]]
+) -> Iterable[list[Any]]:
+    """What ``read`` gives for each batch of files; the first error ends it."""
+    if "://" not in journal.log.location:
+        return map(read, batches)
+    with ThreadPoolExecutor(_REMOTE_THREADS, thread_name_prefix="journal") as threads:
+        return list(threads.map(read, batches))
+
+
 def _unsettled(journal: JournalTail, files: Sequence[DataFile], watermarks: Watermarks) -> Iterator[Any]:
     """The rows of some files above the watermarks, verified, as a few Arrow tables."""
-    read: list[DataFile] = []
+    paths: list[str] = []
     tables: list[Any] = []
     size = 0
     for place, file in enumerate(files, 1):
-        read.append(file)
-        tables.append(_read(journal, file))
-        size += tables[-1].nbytes
-        if size < _BYTES_AT_ONCE and place < len(files):
-            continue
-        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
-        _verify(journal, read, tables, table)
-        yield _above(table, watermarks)
-        read, tables, size = [], [], 0
+        path = journal.log.path_of(file)
+        table = journal.files.whole(path)
+        paths.append(path)
+        tables.append(table)
+        size += table["data"].nbytes if "data" in table.column_names else 0
+        if size >= _BYTES_AT_ONCE or place == len(files):
+            yield _above(_verified(paths, tables), watermarks)
+            paths, tables, size = [], [], 0
 
 
-def _read(journal: JournalTail, file: DataFile) -> Any:
-    """All columns of a file, none of them lacking a value that it must have."""
-    path = journal.log.path_of(file)
-    table = journal.files.whole(path)
-    if table.schema != JOURNAL_SCHEMA:
-        try:
-            return table.cast(JOURNAL_SCHEMA)
-        except (pa.ArrowException, ValueError) as error:
-            raise DamagedData(path, str(error)) from error
+def _verified(paths: Sequence[str], tables: Sequence[Any]) -> Any:
+    """The tables as one; raises ``DamagedData`` for the first file with a row that is not what was written."""
+    try:
+        together = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
+        if together.schema == JOURNAL_SCHEMA and _is_whole(together):
+            return together
+    except pa.ArrowInvalid:  # written by different engines: looked at one by one
+        pass
+    return pa.concat_tables(map(_verified_one, paths, tables))
+
+
+def _verified_one(path: str, table: Any) -> Any:
+    try:
+        table = table.cast(JOURNAL_SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
+        raise DamagedData(path, str(error)) from error
+    if not _is_whole(table):
+        raise DamagedData(path, "the checksum of a row does not match")
     return table
-
-
-def _verify(journal: JournalTail, files: Sequence[DataFile], tables: Sequence[Any], together: Any) -> None:
-    """Raise ``DamagedData`` for the first file that holds a row whose checksum does not match."""
-    if _is_whole(together):
-        return
-    for file, table in zip(files, tables, strict=True):
-        if not _is_whole(table):
-            raise DamagedData(journal.log.path_of(file), "the checksum of a row does not match")
 
 
 def _is_whole(table: Any) -> bool:

@@ -4,8 +4,9 @@ The journal's files hold rows of many streams in commit order and stay few, beca
 file that a pinned version names may be truncated away under the reader: ``FileGone`` says so, and a fresh view helps.
 """
 
+import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_store.log_entry import JournalFile
 from delta_store.log_follower import LogFollower
 from delta_store.read_errors import FileGone
 from delta_store.records import CONSUMER_KINDS, Kind, Position
 from delta_store.settled_files import MessageFiles
-from delta_store.settled_log import DataFile, Snapshot
+from delta_store.settled_log import DataFile, Snapshot, data_file
 from delta_store.stored_message import StoredMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
@@ -46,6 +48,11 @@ class JournalTail:
     def snapshot(self) -> Snapshot:
         """The newest version that :meth:`refresh` has seen."""
         return self.log.snapshot
+
+    def start(self, version: int, files: Iterable[JournalFile]) -> None:
+        """Go on from a version whose files the journal's owner knows, instead of reading the whole log again."""
+        known = (_as_data_file(file) for file in files)
+        self.log.start(Snapshot(version, {file.path: file for file in known}, {}))
 
     def refresh(self) -> Snapshot:
         """Read the log entries that came since. Raises ``DamagedData``."""
@@ -113,6 +120,12 @@ class _Metadata(NamedTuple):
 
     rows: Any
     events: Any
+
+
+def _as_data_file(file: JournalFile) -> DataFile:
+    stats = json.loads(file.stats)
+    low, high = stats["minValues"], stats["maxValues"]
+    return data_file(file.name, rows=file.rows, partition=(None, None), low=low, high=high)
 
 
 def behind(table: Any, above: Position) -> Any:

@@ -47,6 +47,11 @@ class LogFollower:
         """The newest version seen by :meth:`refresh`."""
         return self._snapshot
 
+    def start(self, snapshot: Snapshot) -> None:
+        """Go on from a version that the caller has read and verified, instead of opening the table."""
+        with self._lock:
+            self._snapshot = snapshot
+
     def refresh(self) -> Snapshot:
         """Read what was committed since; opens the table the first time.
 

@@ -119,13 +119,11 @@ class MessageFiles:
                 file.close()
 
     def whole(self, path: str) -> Any:
-        """A file as it is, without a cast, as an Arrow table. Raises as :meth:`fetch`."""
+        """A file as it is, read at once and without a cast, as an Arrow table. Raises as :meth:`fetch`."""
         with _reading(path):
-            file = self._open(path, None)
-            try:
-                return _read_all(file, None)
-            finally:
-                file.close()
+            with self._filesystem.open_input_file(path) as source:
+                body = source.read_buffer()
+            return _read_all(pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True), None)
 
     def _row_group(self, path: str, group: int, stream: str, stream_id: int) -> _Rows:
         key = (path, group, stream, stream_id)
