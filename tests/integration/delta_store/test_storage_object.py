@@ -23,8 +23,11 @@ from delta_store.journal_errors import (
     UnsafeStore,
 )
 from delta_store.journal_reader import JournalReader
+from delta_store.journal_scan import rows_above
+from delta_store.journal_tail import JournalTail
 from delta_store.log_entry import LOG_FOLDER, entry_name
 from delta_store.object_storage import ObjectStorage
+from delta_store.read_errors import DamagedData
 from delta_store.storage import Blob, open_storage
 from tests.groups import SHARD, SteppedClock, group, sequences, settled_to
 
@@ -224,3 +227,19 @@ def test_the_entry_is_the_one_that_was_meant(storage: ObjectStorage) -> None:
     assert second.claim() == 2
     assert storage.exists(f"{LOG_FOLDER}/{entry_name(2)}")
     assert urlsplit(storage.uri).scheme == "s3"
+
+
+def test_many_small_files_are_read_in_their_order(storage: ObjectStorage, endpoint: str) -> None:
+    """By several threads: more files than any of them takes at once, and the one that is damaged is named."""
+    journal = _journal(storage)
+    for seq in range(1, 151):
+        journal.commit(group(seq))
+    tail = JournalTail(storage.uri, storage_options=_options(endpoint))
+    tail.start(journal.version, journal.live_files())
+    found = [seq for rows in rows_above(tail, tail.refresh(), {}) for seq in rows.seq]
+    assert found == list(range(1, 151))
+    harmed = journal.live_files()[140]
+    storage.write(Blob(harmed.name, storage.read(harmed.name)[:-9]))
+    with pytest.raises(DamagedData) as caught:
+        list(rows_above(tail, tail.refresh(), {}))
+    assert caught.value.file.endswith(harmed.name)
