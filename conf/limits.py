@@ -135,7 +135,7 @@ CONSUMER_RUN_MESSAGES = 1_000
 """Messages that one consumer is given at a time."""
 CONSUMER_RUN_BYTES = 4 * MIB
 """What they may weigh."""
-CONSUMER_FRAME_MESSAGES = 100
+CONSUMER_FRAME_MESSAGES = 64
 """Messages of a run that are framed and sent before the next: the hub works on them meanwhile."""
 CONSUMER_TURN_MESSAGES = 4_000
 """Messages that are delivered before the event loop gets its turn."""
