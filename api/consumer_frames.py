@@ -18,8 +18,6 @@ from consumers.effects import Advisory, Deliver, Reply, Status
 from delta_store.stored_message import MessageRun, StoredMessage
 from ingest.leaf_protocol import encode_message
 
-_SMALL_BYTES: Final = 1024
-"""Mean payload up to which building one text pays, although it copies each byte twice more."""
 ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
 
@@ -40,9 +38,7 @@ def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver]) -> Iterat
 
 
 def _joined(start: str, end: str, run: "_Columns") -> bytes:
-    small = sum(map(len, run.payloads)) < _SMALL_BYTES * len(run.seqs)
-    first_ones = small and run.counts.count(1) == len(run.counts) and not any(run.headers)
-    if first_ones and f"{start}{end}{''.join(run.subjects)}".isascii():
+    if run.counts.count(1) == len(run.counts) and not any(run.headers):
         return _plain(start, end, run)
     return b"".join(_frames(start, end, run))
 
@@ -84,16 +80,17 @@ class _Columns(NamedTuple):
 
 
 def _plain(start: str, end: str, run: _Columns) -> bytes:
-    """First deliveries without headers, of ASCII subjects: almost all there are.
-
-    Each byte of a payload is one character of Latin-1, so one text is built and encoded once.
-    """
+    """First deliveries without headers: almost all there are."""
+    head = f"\r\nLMSG {start}1."
     columns = (run.subjects, run.seqs, run.times, run.payloads, run.consumer_seqs, run.pendings)
-    texts = [
-        f"LMSG {start}1.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n{data.decode('latin-1')}"
+    parts = [b""] * (2 * len(run.seqs))
+    parts[::2] = [
+        f"{head}{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n".encode()
         for subject, seq, ts_ns, data, cseq, pending in zip(*columns, strict=False)
     ]
-    return "\r\n".join([*texts, ""]).encode("latin-1")
+    parts[1::2] = run.payloads
+    parts[0] = parts[0][2:]
+    return b"".join((*parts, b"\r\n"))
 
 
 def status(consumer: Consumer, effect: Status) -> bytes:
