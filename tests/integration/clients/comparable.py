@@ -11,6 +11,7 @@ _COMMAND_SECONDS = 120
 _PLACEHOLDERS = (
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( \+0000 UTC|Z)?"), "<time>"),
     (re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE), ""),
+    (re.compile(r"\b\d\d:\d\d:\d\d\)"), "<time>)"),
     (re.compile(r"(Host Version:) \S+"), r"\1 <version>"),
     (re.compile(r"\bN[A-Z2-7]{55}\b"), "<server>"),
     (re.compile(r"(Leader:) \S+"), r"\1 <server>"),

@@ -3,6 +3,7 @@ import { jetstreamManager, jetstream } from "@nats-io/jetstream";
 import { startFastIngest } from "@nats-io/jetstream/internal";
 import { Objm } from "@nats-io/obj";
 import { connect } from "@nats-io/transport-node";
+import { printOutcomes } from "./outcomes.mjs";
 
 const connection = await connect({ servers: process.argv[2] });
 const client = jetstream(connection);
@@ -63,13 +64,5 @@ const calls = [
   ["what is left", async () => (await manager.streams.info("OBJ_FASTOBJ")).state.messages],
 ];
 
-for (const [name, call] of calls) {
-  let outcome;
-  try {
-    outcome = { value: (await call()) ?? null };
-  } catch (error) {
-    outcome = { error: error.name, code: error.code ?? null, text: error.message };
-  }
-  console.log(JSON.stringify({ name, outcome }));
-}
+await printOutcomes(calls);
 await connection.close();

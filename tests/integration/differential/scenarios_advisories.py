@@ -24,6 +24,15 @@ def normal_event(message: Delivered) -> dict[str, Any]:
     return {"subject": message.subject, "json": event, "reply": message.reply}
 
 
+def comparable(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events in an order of their own, without those of deleted streams.
+
+    nats-server queues these with the stream that goes, and now and then does not come to sending them.
+    """
+    told = [event for event in events if not event["subject"].startswith("$JS.EVENT.ADVISORY.STREAM.DELETED.")]
+    return sorted(told, key=lambda event: json.dumps(event, sort_keys=True))
+
+
 class Watch:
     """Hears every event; each step does one thing and records, in any order, what it brought."""
 
@@ -70,7 +79,7 @@ class Watch:
         """Record what was heard since the last step."""
         await self._quiet()
         heard, self._heard = self._heard, []
-        self.side.note(label, sorted(heard, key=lambda event: json.dumps(event, sort_keys=True)))
+        self.side.note(label, comparable(heard))
 
     async def _quiet(self) -> None:
         seen, spent = -1, 0.0
@@ -122,7 +131,7 @@ async def advisories_of_consumers(side: Side) -> None:
     watch = Watch(side)
 
     async def make(name: str, /, **config: Any) -> None:
-        config = {"name": name, "ack_policy": "explicit", **config}
+        config = {"name": name, "ack_policy": "explicit", "inactive_threshold": 60 * SECOND, **config}
         shown = {key: value for key, value in config.items() if key != "pause_until"}
         await watch.api(
             f"CONSUMER.CREATE.W.{name}", {"stream_name": "W", "config": config}, label=f"make {json.dumps(shown)}"
@@ -151,9 +160,9 @@ async def advisories_of_consumers(side: Side) -> None:
     await watch.api("CONSUMER.UNPIN.W.G", {"group": "g"})
     await watch.api("CONSUMER.UNPIN.W.G", {"group": "none"})
     await make("E", inactive_threshold=300 * MILLISECOND)
-    await watch.wait(1.0)
+    await watch.wait(2.5)
     await make("T", ack_wait=200 * MILLISECOND, max_deliver=1)
-    await watch.pull("W.T", {"batch": 2, "no_wait": True}, seconds=0.6)
+    await watch.pull("W.T", {"batch": 2, "no_wait": True}, seconds=2.0)
     await watch.api("CONSUMER.DELETE.W.C")
     await watch.api("CONSUMER.DELETE.W.C", label="delete again")
 
@@ -206,7 +215,7 @@ async def advisories_kept_by_a_stream(side: Side) -> None:
     for number in ("1", "3"):
         block = [("Nats-Batch-Id", "b"), ("Nats-Batch-Sequence", number)]
         await side.wire.ask("w.2", b"", header=header_block(block))
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(2.0)
     await side.wire.ask("$JS.API.STREAM.DELETE.W")
     await asyncio.sleep(0.2)
     kept = []
@@ -217,4 +226,4 @@ async def advisories_kept_by_a_stream(side: Side) -> None:
         if message is not None:
             event = normal_info(json.loads(b64decode(message["data"])))
             kept.append({"subject": message["subject"], "json": event, "headers": "hdrs" in message})
-    side.note("what is kept", sorted(kept, key=lambda event: json.dumps(event, sort_keys=True)))
+    side.note("what is kept", comparable(kept))
