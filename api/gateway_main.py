@@ -49,6 +49,7 @@ from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.link import LinkStatus, parse_endpoints
+from ingest.schedule_firing import ScheduleFiring
 from ingest.stream_copies import StreamCopies
 
 SHARD = "0"
@@ -216,6 +217,7 @@ class _Process:
         self.copies.changed = self.committer.changed
         self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
         self.copies.warn = partial(_report, "copy waits")
+        self.schedules = ScheduleFiring(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
 
@@ -280,6 +282,9 @@ class _Process:
         while True:
             await asyncio.sleep(EXPIRY_SECONDS)
             self.gateway.expire()
+            if self.committer.blocked is None and await self.schedules.look(lambda: self.committer.group):
+                self.consumers.stored()
+                self.committer.changed()
 
     async def _drain(self) -> None:
         """Take in nothing more, commit and answer what was taken."""

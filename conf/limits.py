@@ -166,3 +166,9 @@ COPY_TURN_MESSAGES = 8_000
 """Messages that are copied before the event loop gets its turn."""
 COPY_RETRY_SECONDS = 1.0
 """Longest time until a mirror or source that could not go on looks again."""
+
+# --- message schedules: ours ---
+SCHEDULES_TURN_MAX = 1_000
+"""Schedules of one stream that fire at one look."""
+SCHEDULES_READ_MAX = 64
+"""Messages that are read from files for schedules at one look."""

@@ -126,18 +126,22 @@ def _restore_stream(
 
 
 def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile]) -> None:
-    """What the content of live messages says; read only where the stream has TTLs or counters."""
+    """What the content of live messages says, and when schedules fired, whatever became of what they produced."""
     columns = _CONTENT if state.counters is not None else _CONTENT[:-1]
     table = settled.columns(files, columns) if state.reads_content else None
     if table is None:
         return
     chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
     table = table.filter(pc.and_(chosen, pc.is_valid(table["headers"])))
+    if state.schedules is not None:
+        table = table.sort_by("seq")
     seqs, times, headers, *data = (table[name].to_pylist() for name in columns[2:])
     payloads = data[0] if data else [b""] * len(seqs)
     for seq, ts_ns, header, payload in zip(seqs, times, headers, payloads, strict=True):
         if state.index.sid_of(seq) >= 0:
             state.note_content(seq, header, payload, ts_ns=ts_ns)
+        elif state.schedules is not None:
+            state.schedules.note(state.index, seq, header, ts_ns=ts_ns)
 
 
 def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:

@@ -31,7 +31,7 @@ LEVEL_KEY = "_nats.level"
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 
-_UNSUPPORTED = ("allow_msg_schedules",)
+_UNSUPPORTED: tuple[str, ...] = ()
 """Fields that Silt does not have yet: any value but the default is refused."""
 
 _BY_POINTER = ("mirror", "subject_transform", "republish")

@@ -20,6 +20,7 @@ from delta_store.msg_ttl import MsgTtls
 from delta_store.open_batches import OpenBatches
 from delta_store.records import Kind, Position, Row
 from delta_store.retention import Effects
+from delta_store.schedules import Schedules
 from delta_store.segments import Ints
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_index import StreamIndex
@@ -69,6 +70,7 @@ class StreamState:
         "index",
         "last_msg_id",
         "republishes",
+        "schedules",
         "serves_origin",
         "singly",
         "sources",
@@ -93,6 +95,8 @@ class StreamState:
         self.clock_ns = 0
         """Time of the last row; the next one is later."""
         self.ttls = MsgTtls() if config.allow_msg_ttl else None
+        self.schedules: Schedules | None = None
+        """Its message schedules, where it may have any."""
         self.counters = Counters() if config.allow_msg_counter else None
         self.batches = OpenBatches()
         self.fast_batches = FastBatches()
@@ -156,6 +160,8 @@ class StreamState:
         """Whether each message must be looked at by itself."""
         if config.allow_msg_ttl and self.ttls is None:
             self.ttls = MsgTtls()
+        if config.allow_msg_schedules and self.schedules is None:
+            self.schedules = Schedules()
         if not config.allow_atomic:
             self.batches.clear()
         if not config.allow_batched:
@@ -163,13 +169,15 @@ class StreamState:
 
     @property
     def reads_content(self) -> bool:
-        """Whether something follows from the content of messages: TTLs in headers, totals in payloads."""
-        return self.ttls is not None or self.counters is not None
+        """Whether something follows from the content of messages: TTLs and schedules in headers, totals in payloads."""
+        return self.ttls is not None or self.counters is not None or self.schedules is not None
 
     def note_content(self, seq: int, headers: bytes | None, data: bytes, *, ts_ns: int) -> None:
-        """Remember what a stored message says about its end, or about its counter."""
+        """Remember what a stored message says about its end, its schedule or its counter."""
         if self.ttls is not None:
             self.ttls.note(seq, headers, ts_ns=ts_ns)
+        if self.schedules is not None:
+            self.schedules.note(self.index, seq, headers, ts_ns=ts_ns)
         if self.counters is not None:
             self.counters.note(seq, headers, data)
 

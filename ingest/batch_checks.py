@@ -11,7 +11,8 @@ from delta_store.msg_ttl import ttl_seconds
 from delta_store.open_batches import BatchMessage
 from delta_store.records import stored_size
 from delta_store.stream_state import StreamState
-from ingest.publish_checks import Fields, counter_error, rollup, rollup_error, schedules, text
+from ingest import schedule_checks
+from ingest.publish_checks import Fields, counter_error, rollup, rollup_error, text
 from ingest.publish_headers import sequence
 
 
@@ -43,7 +44,7 @@ class BatchChecks:
             or (api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None)
             or self._broken_counter(message.subject, fields)
             or self._unexpected(message.subject, fields)
-            or schedules(message.subject, fields)
+            or schedule_checks.refusal(self._state, message.subject, fields)
             or self._rollup(message.subject, fields)
             or self._full(message, fields)
         )

@@ -19,6 +19,7 @@ from ingest import fast_reply, publish_checks
 from ingest.batch_checks import BatchChecks
 from ingest.fast_reply import FastReply
 from ingest.featured_store import FeaturedStore, Single
+from ingest.schedule_checks import rolled_up
 from ingest.publish_headers import LINE, sequence, without
 
 _LEVEL = b"Nats-Required-Api-Level"
@@ -165,6 +166,8 @@ class FastIntake:
             return
         if says.seq == 1 and not says.commit and not self.state.config.no_ack:
             self.group.replies.append(fast_reply.ack(reply, 0, batch.flow))
+        header, found = rolled_up(message.header, message.fields)
+        message = message._replace(header=header, fields=found)
         staged = BatchMessage(message.subject, message.header or b"", message.payload)
         error = BatchChecks(self.state).refusal_alone(staged, message.fields)
         if error is not None and error.err_code == api_errors.BATCH_REPEATS.error.err_code:

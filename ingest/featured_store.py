@@ -15,6 +15,7 @@ from ingest.leaf_protocol import Message, encode_message
 from ingest.pub_ack import PubAcks, pub_acks
 from ingest.publish_headers import set_field, with_field, without
 from ingest.republish import republished
+from ingest.schedule_checks import NEXT, SCHEDULER
 
 _SECOND: Final = 1_000_000_000
 _MESSAGE: Final = Kind.MESSAGE.value
@@ -98,6 +99,7 @@ class FeaturedStore:
         key = (state.name, state.stream_id, seq, state.event_no, _MESSAGE)
         group.rows.append(Row(*key, subject, ts_ns, msg_id, first_seq, evicted, header, message.payload, 0))
         group.bytes += len(message.payload) + len(header or b"")
+        self._end_schedule(message.fields)
         kept = Message(subject.encode(), b"", header or b"", message.payload)
         again = republished(state, kept, seq=seq, ts_ns=ts_ns, last_seq=last_seq)
         if again is not None:
@@ -105,6 +107,14 @@ class FeaturedStore:
             group.replies.append(encode_message(again.subject, again.payload, header=again.header))
         if message.reply and not state.config.no_ack:
             group.replies.append(self._ack(message, seq, end))
+
+    def _end_schedule(self, fields: publish_checks.Fields) -> None:
+        """Remove the schedule that the message ends, if it ends one."""
+        config, scheduler = self.state.config, fields.get(SCHEDULER)
+        if fields.get(NEXT) != b"purge" or not scheduler or not config.allow_rollup_hdrs or config.deny_purge:
+            return
+        subject = publish_checks.text(scheduler)
+        self.catalog.unschedule(self.state, subject, now_ns=self.now_ns, rows=self.group.rows)
 
     def _ack(self, message: Single, seq: int, end: BatchEnd | None) -> bytes:
         if end is not None:

@@ -23,7 +23,7 @@ from delta_store.retention import Effects
 from delta_store.routes import Route
 from delta_store.segments import Ints
 from delta_store.stream_state import StreamState
-from ingest import batch_intake, publish_checks
+from ingest import batch_intake, publish_checks, schedule_checks
 from ingest.batch_checks import BatchChecks
 from ingest.fast_intake import FastIntake
 from ingest.fast_reply import ENDING, is_fast
@@ -207,7 +207,7 @@ class _Intake:
         """Decide one message with all checks."""
         state, raw, reply = self.state, run.headers[place], run.replies[place]
         subject, payload = run.subjects[place], run.payloads[place]
-        found = fields(raw) if raw else {}
+        found: publish_checks.Fields = fields(raw) if raw else {}
         header = stored(raw) if raw else None
         if is_fast(reply):
             self.fast.take(Single(subject, run.sids[place], reply, header, payload, found))
@@ -215,13 +215,14 @@ class _Intake:
         if state.config.allow_atomic and b"Nats-Batch-Id" in found:
             self._decide_in_batch(run, place, found)
             return
-        header_bytes = len(header or b"")
-        error = publish_checks.before_msg_id(state, subject, found, sizes=(header_bytes, len(payload)))
+        sizes = (len(header or b""), len(payload))
+        error = publish_checks.before_msg_id(state, subject, found, sizes=sizes)
         msg_id = publish_checks.text(found.get(b"Nats-Msg-Id", b"")) or None
         original = state.dedup.find(msg_id) if msg_id and not error else 0
         if not error and not original:
+            header, found = schedule_checks.rolled_up(header, found)
             size = stored_size(subject, header, payload)
-            error = publish_checks.after_msg_id(state, found, header_bytes=header_bytes)
+            error = publish_checks.after_msg_id(state, found, header_bytes=len(header or b""))
             error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
         if error:
             self._refuse(reply, error)
@@ -230,7 +231,7 @@ class _Intake:
             if reply and not state.config.no_ack:
                 self.group.replies.append(self.acks.duplicate(reply, original))
             return
-        if state.singly or b"Nats-Rollup" in found or b"Nats-TTL" in found:
+        if state.singly or b"Nats-Rollup" in found or b"Nats-TTL" in found or b"Nats-Schedule-Next" in found:
             self._store_featured(Single(subject, run.sids[place], reply, header, payload, found))
             return
         if msg_id:
@@ -260,14 +261,16 @@ class _Intake:
     def _commit(self, batch: batch_intake.Commit, reply: bytes) -> None:
         """Store all messages of a batch, or none and say why."""
         checks, ids = BatchChecks(self.state), self.state.index.table.intern
-        all_fields = [fields(message.header) for message in batch.messages]
-        for message, found in zip(batch.messages, all_fields, strict=True):
+        whole = [schedule_checks.rolled_up(message.header, fields(message.header)) for message in batch.messages]
+        messages = [one._replace(header=header or b"") for one, (header, _) in zip(batch.messages, whole, strict=True)]
+        all_fields = [found for _, found in whole]
+        for message, found in zip(messages, all_fields, strict=True):
             error = checks.refusal(message, found)
             if error:
                 self._refuse(reply, error)
                 return
-        last = len(batch.messages) - 1
-        for place, (message, found) in enumerate(zip(batch.messages, all_fields, strict=True)):
+        last = len(messages) - 1
+        for place, (message, found) in enumerate(zip(messages, all_fields, strict=True)):
             subject, header, payload = message
             answer, end = (reply, BatchEnd(batch.batch_id, last + 1)) if place == last else (b"", None)
             counted = self.featured.counted(Single(subject, ids(subject), answer, header, payload, found))

@@ -9,10 +9,11 @@ import json
 from collections.abc import Mapping
 
 from conf.limits import HEADER_BYTES_MAX
-from delta_store import api_errors, retention, subjects
+from delta_store import api_errors, retention
 from delta_store.api_errors import ApiError
 from delta_store.msg_ttl import ttl_seconds
 from delta_store.stream_state import StreamState
+from ingest import schedule_checks
 from ingest.publish_headers import is_increment, sequence
 
 Fields = Mapping[bytes, bytes]
@@ -34,7 +35,7 @@ def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tu
     return (
         _features(state, fields, sizes[1])
         or _expectations(state, subject, fields)
-        or schedules(subject, fields)
+        or schedule_checks.refusal(state, subject, fields)
         or (api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None)
     )
 
@@ -129,18 +130,4 @@ def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiError 
     expected = fields.get(_LAST)
     if expected is not None and sequence(expected) != state.index.last_seq:
         return api_errors.wrong_last_sequence(state.index.last_seq)
-    return None
-
-
-def schedules(subject: str, fields: Fields) -> ApiError | None:
-    """Headers of message schedules, which no stream has yet."""
-    if b"Nats-Schedule" in fields or b"Nats-Schedule-Time-Zone" in fields:
-        return api_errors.SCHEDULES_DISABLED.error
-    scheduler, following = fields.get(b"Nats-Scheduler"), fields.get(b"Nats-Schedule-Next")
-    if scheduler is not None or following is not None:
-        named = text(scheduler or b"")
-        sound = following == b"purge" and subjects.literal(named) and named != subject
-        return api_errors.SCHEDULES_DISABLED.error if sound else ApiError(
-            400, 10212, "message schedules invalid scheduler"
-        )  # fmt: skip
     return None

@@ -33,11 +33,11 @@ def plain_msg_id(header: bytes) -> str | None:
 
 
 def fields(header: bytes) -> dict[bytes, bytes]:
-    """The ``Nats-…`` headers that have a value."""
+    """The ``Nats-…`` headers that have a value, and a schedule's time zone even without: that is a wrong one."""
     found: dict[bytes, bytes] = {}
     for name, value in _fields(header):
         found.setdefault(name, value)
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in found.items() if value or name == b"Nats-Schedule-Time-Zone"}
 
 
 def stored(header: bytes) -> bytes | None:

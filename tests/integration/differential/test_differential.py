@@ -17,6 +17,7 @@ from tests.integration.differential import (
     scenarios_messages,
     scenarios_publish,
     scenarios_pushing,
+    scenarios_schedules,
     scenarios_sources,
     scenarios_streams,
 )
@@ -34,6 +35,7 @@ SCENARIO_MODULES = (
     scenarios_features,
     scenarios_batches,
     scenarios_fast_batches,
+    scenarios_schedules,
     scenarios_sources,
     scenarios_consumers,
     scenarios_consuming,
