@@ -195,7 +195,7 @@ class Catalog(ReplayedStreams):
         for seq in gone:
             state.index.remove(seq)
         if gone:
-            self._record_removal(state, gone, "schedule", now_ns=now_ns, rows=rows)
+            self.record_removal(state, gone, "schedule", now_ns=now_ns, rows=rows)
 
     def next_schedule_ns(self) -> int:
         """When the next message schedule may be due, 0 when none will be."""

@@ -19,8 +19,8 @@ from ingest import fast_reply, publish_checks
 from ingest.batch_checks import BatchChecks
 from ingest.fast_reply import FastReply
 from ingest.featured_store import FeaturedStore, Single
-from ingest.schedule_checks import rolled_up
 from ingest.publish_headers import LINE, sequence, without
+from ingest.schedule_checks import rolled_up
 
 _LEVEL = b"Nats-Required-Api-Level"
 _APPENDED = b".1.$FI"

@@ -69,7 +69,7 @@ def _schedule_error(state: StreamState, subject: str, fields: Fields) -> ApiErro
 def _options_error(state: StreamState, subject: str, fields: Fields) -> ApiError | None:  # noqa: PLR0911  # in order
     """What is wrong with the headers that go with a valid pattern."""
     ttl = fields.get(b"Nats-Schedule-TTL")
-    if ttl is not None and ttl_seconds(ttl) is None and not (ttl.isdigit() and int(ttl) == 0):
+    if ttl is not None and ttl_seconds(ttl) is None:
         return api_errors.SCHEDULE_TTL_INVALID.error
     if fields.get(b"Nats-Schedule-Rollup", b"sub") != b"sub":
         return api_errors.SCHEDULE_ROLLUP_INVALID.error
