@@ -24,7 +24,6 @@ def create(call: ApiCall) -> Result:
     stream_config_rules.check_create(request)
     config = _normalised(call, request)
     stream_config_rules.check_replicas(config)
-    stream_config_rules.refuse_unsupported(request)
     source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     state = call.catalog.streams.get(config.name)
     if state is None:
@@ -47,7 +46,6 @@ def update(call: ApiCall) -> Result:
     state = call.stream()
     kept = stream_config_rules.with_required_level(config.metadata, config.as_json())
     config = stream_update_rules.checked_update(state.config, replace(config, metadata=kept))
-    stream_config_rules.refuse_unsupported(request)
     source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     violation = stream_update_rules.violated_by(state.config, config, state.consumer_limits())
     if violation is not None:

@@ -2,8 +2,8 @@
 
 A *request* is the decoded JSON of a configuration: the fields that were set, with their right types. The rules run in
 nats-server's order, so that a configuration with several faults gets the same error. Whatever is valid for nats-server
-but is not built in Silt yet is refused by name in a step of its own, :func:`refuse_unsupported`: a field is never
-silently ignored.
+but is not built in Silt yet is refused by name in a step of its own, in ``source_rules``: a field is never silently
+ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,6 @@ LEVEL_KEY = "_nats.level"
 
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
-
-_UNSUPPORTED: tuple[str, ...] = ()
-"""Fields that Silt does not have yet: any value but the default is refused."""
 
 _BY_POINTER = ("mirror", "subject_transform", "republish")
 """Objects that are set even when empty; an empty placement or consumer_limits is none."""
@@ -86,13 +83,6 @@ def normalise(request: Request, *, pedantic: bool = False, find: Find = no_strea
     if _is_set(request, "placement") and request["placement"].get("preferred"):
         raise stream_invalid_config("preferred server not permitted in placement")
     return config
-
-
-def refuse_unsupported(request: Request) -> None:
-    """Refuse, by name, a field that Silt does not have yet and that is set to more than its default."""
-    for name in _UNSUPPORTED:
-        if _is_set(request, name):
-            raise stream_invalid_config(f"{name} is not supported by Silt yet")
 
 
 def check_create(request: Request) -> None:

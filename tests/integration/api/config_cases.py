@@ -256,8 +256,3 @@ CASES: dict[str, list[Step]] = {
     "update: batched off": changed({"allow_batched": True}, {}),
     "update: rollup": changed({}, {"allow_rollup_hdrs": True}),
 }
-
-DELIBERATE: dict[str, str] = {
-    "schedules": "allow_msg_schedules",
-}
-"""Cases whose last step nats-server accepts and Silt refuses with 10052, naming this field: it does not have it yet."""

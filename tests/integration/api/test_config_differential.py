@@ -17,7 +17,7 @@ from api.dispatch import dispatch
 from api.responses import ApiAccount
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
-from tests.integration.api.config_cases import CASES, DELIBERATE, Step
+from tests.integration.api.config_cases import CASES, Step
 from tests.servers import nats_server
 
 Reply = dict[str, Any]
@@ -69,20 +69,10 @@ def comparable(reply: Reply) -> Reply:
     return {key: value for key, value in reply.items() if key not in ("created", "ts", "state", "mirror", "sources")}
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in DELIBERATE])
+@pytest.mark.parametrize("name", CASES)
 def test_same_as_nats_server(name: str, expected: dict[str, list[Reply]]) -> None:
     """Each step gives the same normalised configuration, or the same error code and text."""
     ours = silt_replies(CASES[name])
     assert [comparable(reply) for reply in ours] == [comparable(reply) for reply in expected[name]]
     orders = [[list(comparable(reply)) for reply in side] for side in (ours, expected[name])]
     assert orders[0] == orders[1], "field order"
-
-
-@pytest.mark.parametrize(("name", "field"), DELIBERATE.items())
-def test_refused_by_name(name: str, field: str, expected: dict[str, list[Reply]]) -> None:
-    """What nats-server has and Silt does not have yet is refused with 10052 and the field's name."""
-    ours = silt_replies(CASES[name])
-    assert [comparable(reply) for reply in ours[:-1]] == [comparable(reply) for reply in expected[name][:-1]]
-    assert "error" not in expected[name][-1], "nats-server refuses this too: it is no difference"
-    assert ours[-1]["error"]["err_code"] == 10052
-    assert field in ours[-1]["error"]["description"]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from delta_store.api_errors import ApiError
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_config_rules import (
     normalise,
-    refuse_unsupported,
     same_config,
     with_required_level,
 )
@@ -56,13 +54,11 @@ def test_accepted_or_refused_and_then_stable(request: dict[str, Any], pedantic: 
     """Any request is accepted or refused by an error; what was accepted is accepted again, unchanged, from its JSON."""
     try:
         config = normalise(request, pedantic=pedantic)
-        refuse_unsupported(request)
     except ApiError:
         return
     shown = config.as_json()
     assert normalise(shown, pedantic=pedantic) == config
     assert StreamConfig.from_json(shown) == config
-    refuse_unsupported(shown)
     if config.num_replicas == 1:
         assert checked_update(config, config) == config
 
@@ -82,16 +78,3 @@ def test_same_config_looks_past_reserved_metadata() -> None:
     assert same_config(replace(config, metadata={"k": "v", "_nats.ver": "1"}), config)
     assert not same_config(replace(config, metadata={"k": "w"}), config)
     assert not same_config(replace(config, max_msgs=1), config)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"consumer_limits": {"max_ack_pending": 0}},
-        {"placement": {"tags": [], "cluster": ""}},
-        {"sources": [], "first_seq": 0, "persist_mode": "", "allow_msg_ttl": False},
-    ],
-)
-def test_defaults_of_what_is_missing_are_fine(fields: dict[str, Any]) -> None:
-    """A field that Silt does not have may be there with its default."""
-    refuse_unsupported({"name": "S", **fields})
