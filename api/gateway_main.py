@@ -213,8 +213,7 @@ class _Process:
             pace=_pace(settings),
         )
         self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
-        self.copies.group = lambda: self.committer.group
-        self.copies.changed = self.committer.changed
+        self.copies.group, self.copies.changed = lambda: self.committer.group, self.committer.changed
         self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
         self.copies.warn = partial(_report, "copy waits")
         self.schedules = ScheduleFiring(stores.catalog, stores.payloads, threads_of_reads, clock=clock)

@@ -188,20 +188,6 @@ class Catalog(ReplayedStreams):
             data = removal_data(removal, last_ts=state.index.last_ts)
             self._record(state, Kind.REMOVE, data, now_ns=now_ns, rows=rows)
 
-    def unschedule(self, state: StreamState, subject: str, *, now_ns: int, rows: RowColumns) -> None:
-        """Remove all messages of a subject whose schedule has ended: nothing is erased."""
-        sid = state.index.table.ids.get(subject)
-        gone = state.index.sequences_of_id(sid) if sid is not None else []
-        for seq in gone:
-            state.index.remove(seq)
-        if gone:
-            self.record_removal(state, gone, "schedule", now_ns=now_ns, rows=rows)
-
-    def next_schedule_ns(self) -> int:
-        """When the next message schedule may be due, 0 when none will be."""
-        indexes = [state.schedules for state in self.streams.values() if state.schedules is not None]
-        return min(filter(None, (schedules.next_ns() for schedules in indexes)), default=0)
-
     def record_consumer(
         self, state: StreamState, kind: Kind, *, name: str, data: bytes, now_ns: int, rows: RowColumns
     ) -> None:

@@ -109,12 +109,17 @@ class FeaturedStore:
             group.replies.append(self._ack(message, seq, end))
 
     def _end_schedule(self, fields: publish_checks.Fields) -> None:
-        """Remove the schedule that the message ends, if it ends one."""
+        """Remove the schedule that the message ends, if it ends one; nothing is erased."""
         config, scheduler = self.state.config, fields.get(SCHEDULER)
         if fields.get(NEXT) != b"purge" or not scheduler or not config.allow_rollup_hdrs or config.deny_purge:
             return
-        subject = publish_checks.text(scheduler)
-        self.catalog.unschedule(self.state, subject, now_ns=self.now_ns, rows=self.group.rows)
+        index = self.state.index
+        sid = index.table.ids.get(publish_checks.text(scheduler))
+        gone = index.sequences_of_id(sid) if sid is not None else []
+        for seq in gone:
+            index.remove(seq)
+        if gone:
+            self.catalog.record_removal(self.state, gone, "schedule", now_ns=self.now_ns, rows=self.group.rows)
 
     def _ack(self, message: Single, seq: int, end: BatchEnd | None) -> bytes:
         if end is not None:

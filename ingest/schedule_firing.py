@@ -61,8 +61,6 @@ class ScheduleFiring:
 
     def _fire(self, group: Group) -> bool:
         now_ns, rows, again = self._clock.now_ns(), len(group.rows), list[Message]()
-        if not 0 < self._catalog.next_schedule_ns() <= now_ns:
-            return False
         for state in self._catalog.streams.values():
             if state.schedules is None or not 0 < state.schedules.next_ns() <= now_ns or state.config.sealed:
                 continue
