@@ -127,7 +127,7 @@ async def schedule_fires(side: Side) -> None:
     await side.publish("sf.again", b"own", headers=at("sf.v", "@every 1s", ("Nats-Schedule-Source", "sf.none")))
     await produced(side, "SF", "again", seq=7)
     await produced(side, "SF", "and again", seq=8, next_by_subj="sf.v")
-    await side.wire.receive(side.wire.send("$JS.API.STREAM.PURGE.SF", b"{\"filter\": \"sf.again\"}"))
+    await side.wire.receive(side.wire.send("$JS.API.STREAM.PURGE.SF", b'{"filter": "sf.again"}'))
     zone = ("Nats-Schedule-Time-Zone", "Asia/Kolkata")
     await side.publish("sf.cron", b"c", headers=at("sf.w", "* * * * * *", zone))
     await produced(side, "SF", "cron", last_by_subj="sf.w")

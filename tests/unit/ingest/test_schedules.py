@@ -1,0 +1,37 @@
+"""Message schedules as a replay of their rows finds them."""
+
+from delta_store.catalog import Catalog
+from delta_store.records import RowColumns
+from delta_store.stream_config import StreamConfig
+from ingest.group import Group
+from ingest.leaf_protocol import Message
+from ingest.publish import decide
+
+NOW = 1_790_000_000_000_000_000
+SECOND = 1_000_000_000
+
+
+def published(catalog: Catalog, rows: RowColumns, subject: bytes, header: bytes) -> None:
+    """Publish one message."""
+    group = Group(rows=rows)
+    decide(catalog, [Message(subject, b"", header, b"x")], NOW, group)
+
+
+def test_replay_finds_the_same_schedules() -> None:
+    """Schedules are due where they were decided and where their rows are replayed; what took their place is not."""
+    catalog, rows = Catalog(), RowColumns()
+    config = StreamConfig("S", ("s.>",), allow_msg_schedules=True, allow_rollup_hdrs=True)
+    catalog.create(config, now_ns=NOW, rows=rows)
+    block = b"NATS/1.0\r\nNats-Schedule: @every 5s\r\nNats-Schedule-Target: s.t\r\n\r\n"
+    for subject in (b"s.a", b"s.b", b"s.a", b"s.c", b"s.d"):
+        published(catalog, rows, subject, block)
+    published(catalog, rows, b"s.c", b"")
+    published(catalog, rows, b"s.e", b"NATS/1.0\r\nNats-Schedule-Next: purge\r\nNats-Scheduler: s.d\r\n\r\n")
+    again = Catalog()
+    again.apply_columns(rows)
+    for one in (catalog, again):
+        state = one.streams["S"]
+        assert state.schedules is not None
+        assert state.schedules.due(state.index, now_ns=NOW + 4 * SECOND, limit=9) == []
+        assert state.schedules.due(state.index, now_ns=NOW + 6 * SECOND, limit=9) == [2, 3]
+        assert state.index.last_by_subject("s.d") == 0
