@@ -206,9 +206,9 @@ class Journal(JournalReader):
         now_ms = max(self._clock.now_ns() // 1_000_000, self._state.timestamp_ms)
         file = data = None
         if encoded is not None:
-            body, rows, checksum, spans, stats = encoded
-            file = JournalFile(file_name(version, stamp), version, len(body), rows, checksum, spans, stats, now_ms)
-            data = Blob(file.name, body)
+            parts, size, rows, checksum, spans, stats = encoded
+            file = JournalFile(file_name(version, stamp), version, size, rows, checksum, spans, stats, now_ms)
+            data = Blob(file.name, parts[0], parts[1:])
         gone = tuple(Removed(each.name, each.size, now_ms) for each in removed)
         entry = LogEntry(version, stamp, self._writer, now_ms, operation, file=file, removed=gone, marks=marks)
         journal_commit.put(self.storage, self._app_id, entry, data)

@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
-from delta_store.parquet_file import Field, Layout
+from delta_store.parquet_file import Field, Layout, checksum_of
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_COLUMNS, JOURNAL_SCHEMA
 
 _LAYOUT: Final = Layout(
     [Field(column.name, column.delta_type, column.nullable) for column in JOURNAL_COLUMNS], created_by="silt"
 )
+_LARGE_BYTES: Final = 256 * 1024
+"""Size of a file from which on it is written in parts."""
 _NO_NULLS: Final = {field.name: 0 for field in JOURNAL_SCHEMA}
 
 
@@ -43,20 +45,31 @@ class Span(NamedTuple):
 class EncodedFile(NamedTuple):
     """A journal file and what its log entry says of it."""
 
-    body: bytes
+    parts: tuple[bytes, ...]
+    """What the file consists of: one part, but for large payloads, which are not copied."""
+    size: int
+    """Bytes of them all."""
     rows: int
     checksum: int
-    """CRC-32 of ``body``."""
+    """CRC-32 of them all."""
     spans: tuple[Span, ...]
     stats: str
     """Delta's per-file statistics, as JSON."""
 
+    @property
+    def body(self) -> bytes:
+        """The file in one piece."""
+        return b"".join(self.parts)
+
 
 def encode(rows: RowColumns) -> EncodedFile:
     """Build the Parquet file of a group; ``rows`` must not be empty and each stream's rows must be in order."""
-    body = _LAYOUT.encode([*(getattr(rows, name) for name in RowColumns.__slots__), checksums(rows)])
+    parts = _LAYOUT.encode([*(getattr(rows, name) for name in RowColumns.__slots__), checksums(rows)])
+    size = sum(map(len, parts))
+    if size < _LARGE_BYTES:
+        parts = [b"".join(parts)]
     spans = spans_of(rows)
-    return EncodedFile(body, len(rows), crc32(body), spans, _stats(spans, rows))
+    return EncodedFile(tuple(parts), size, len(rows), checksum_of(parts), spans, _stats(spans, rows))
 
 
 def decode(body: pa.Buffer | bytes, *, size: int, checksum: int) -> RowColumns:

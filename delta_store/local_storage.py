@@ -11,14 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-import pyarrow as pa
-
 from delta_store.journal_errors import EntryExists, NotStored, StorageFailed, StorageFull
 from delta_store.log_entry import LOG_FOLDER
 from delta_store.storage import Blob
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_TMPFILE: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+_PARTS_MAX: Final = 1024
+"""Parts that one call writes (Linux's IOV_MAX)."""
 _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -69,7 +69,7 @@ class LocalStorage:
             at = self.folder(folder)
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644, dir_fd=at)
             try:
-                _write_all(fd, blob.body)
+                _write_all(fd, blob)
                 os.fsync(fd)
                 os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
             except OSError:
@@ -142,7 +142,7 @@ class _Publishing:
         if self._data is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._data_fd = os.open(self._data.name, flags, 0o644, dir_fd=root)
-            _write_all(self._data_fd, self._data.body)
+            _write_all(self._data_fd, self._data)
         self._stage(log)
         # Starts the entry's writeback, so that the fsync of the data carries its blocks in the same disk commit.
         os.posix_fadvise(self._entry_fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -188,7 +188,7 @@ class _Publishing:
             temporary = f".{self._name}.tmp"
             self._entry_fd = os.open(temporary, flags | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=log)
             self._temporary = temporary
-        _write_all(self._entry_fd, self._entry.body)
+        _write_all(self._entry_fd, self._entry)
 
     def _link(self, log: int) -> None:
         """Give the entry its name, if no one else has."""
@@ -229,9 +229,19 @@ def _raise(name: str, error: OSError, *, published: bool | None) -> NoReturn:
     raise StorageFailed(name, reason, published=published, retryable=retryable) from error
 
 
-def _write_all(fd: int, body: bytes | pa.Buffer) -> None:
-    written = os.write(fd, body)
-    if written < len(body):
-        rest = memoryview(body)[written:]
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+def _write_all(fd: int, blob: Blob) -> None:
+    _write(fd, memoryview(blob.body), os.write(fd, blob.body))
+    for start in range(0, len(blob.more), _PARTS_MAX):
+        parts = blob.more[start : start + _PARTS_MAX]
+        written = os.writev(fd, parts)
+        for part in parts:
+            if written < len(part):
+                _write(fd, memoryview(part), written)
+            written = max(0, written - len(part))
+
+
+def _write(fd: int, part: memoryview, written: int) -> None:
+    """Write what is missing of a part of which some bytes are there."""
+    rest = part[written:]
+    while rest:
+        rest = rest[os.write(fd, rest) :]

@@ -102,7 +102,7 @@ class ObjectStorage:
         from obstore.exceptions import BaseError
 
         try:
-            obstore.put(self._store, blob.name, memoryview(blob.body).cast("B"))
+            obstore.put(self._store, blob.name, memoryview(blob.whole).cast("B"))
         except (BaseError, OSError) as error:
             raise StorageFailed(blob.name, _first_line(error), published=published, retryable=True) from error
 
@@ -111,7 +111,7 @@ class ObjectStorage:
         from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
         try:
-            obstore.put(self._store, blob.name, memoryview(blob.body).cast("B"), mode="create", use_multipart=False)
+            obstore.put(self._store, blob.name, memoryview(blob.whole).cast("B"), mode="create", use_multipart=False)
         except (AlreadyExistsError, FileExistsError, PreconditionError):
             return False
         except (BaseError, OSError) as error:

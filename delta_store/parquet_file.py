@@ -1,4 +1,4 @@
-"""Builds a Parquet file of one row group from columns of Python values. Pure: values in, bytes out.
+"""Builds a Parquet file of one row group from columns of Python values. Pure: values in, bytes out, in parts.
 
 A commit is small and waits for its file, and bringing its values into Arrow arrays for a general writer takes several
 times as long as writing the bytes. So this writes the little that the journal needs: flat columns of integers, strings
@@ -8,13 +8,14 @@ and binaries, uncompressed, in version 1 data pages with checksums. A column is 
     few different ones    a dictionary, and one byte a row (strings of many rows)
     any others            PLAIN
 
-Columns that say the same in every commit (stream, kind, ...) come from a cache. Reading is left to Arrow, Spark and
+Columns that say the same in every commit (stream, kind, ...) come from a cache, and large values become parts of the
+file as they are: copying them costs more than all else. Reading is left to Arrow, Spark and
 delta-rs, and they are what the tests compare with. Source: Apache Parquet format, ``parquet.thrift`` and Encodings.md;
 Thrift's compact protocol.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -28,6 +29,8 @@ _DICTIONARY_ROWS_MIN: Final = 64
 """Below it a dictionary of several values costs more than it saves."""
 _DICTIONARY_VALUES_MAX: Final = 256
 """What one byte tells apart."""
+_LARGE_BYTES: Final = 4096
+"""Mean size of a column's values from which on they are not copied."""
 
 _INT64, _BYTE_ARRAY = 2, 6
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
@@ -50,7 +53,9 @@ class _Pages(NamedTuple):
 
     dictionary: bytes
     """Empty when there is none."""
-    data: bytes
+    data: tuple[bytes, ...]
+    """In parts."""
+    data_bytes: int
 
 
 class Layout:
@@ -63,8 +68,8 @@ class Layout:
         self._version_and_schema = _i32(1, 1) + _list(1, _STRUCT, len(fields) + 1) + root + elements
         self._created_by = _binary(2, created_by.encode()) + _STOP
 
-    def encode(self, columns: Sequence[Sequence[Any]]) -> bytes:
-        """The file of these values by column: equally many in each, at least one.
+    def encode(self, columns: Sequence[Sequence[Any]]) -> list[bytes]:
+        """The file of these values by column: equally many in each, at least one. It comes in parts, to be joined.
 
         They are ``int``, ``str`` or ``bytes`` as the fields say, and None only where that is nullable.
         """
@@ -74,9 +79,10 @@ class Layout:
         offset = len(MAGIC)
         for field, values in zip(self.fields, columns, strict=True):
             pages = _pages(field, values)
-            parts += pages
-            chunks.append(_column_chunk(field, rows, offset, len(pages.dictionary), len(pages.data)))
-            offset += len(pages.dictionary) + len(pages.data)
+            parts.append(pages.dictionary)
+            parts += pages.data
+            chunks.append(_column_chunk(field, rows, offset, len(pages.dictionary), pages.data_bytes))
+            offset += len(pages.dictionary) + pages.data_bytes
         row_group = (*chunks, _i64(1, offset - len(MAGIC)), _i64(1, rows), _STOP)
         footer = b"".join(
             (
@@ -88,7 +94,8 @@ class Layout:
                 self._created_by,
             )
         )
-        return b"".join((*parts, footer, _LENGTH.pack(len(footer)), MAGIC))
+        parts += (footer, _LENGTH.pack(len(footer)), MAGIC)
+        return parts
 
 
 def _pages(field: Field, values: Sequence[Any]) -> _Pages:
@@ -102,9 +109,9 @@ def _pages(field: Field, values: Sequence[Any]) -> _Pages:
             if len(different) <= _DICTIONARY_VALUES_MAX:
                 return _indexed(different, values)
     if not field.nullable:
-        return _Pages(b"", _data_page(rows, _PLAIN, _plain(field.kind, values)))
+        return _with_data_page(b"", rows, _PLAIN, _plain(field.kind, values))
     present = [value for value in values if value is not None]
-    return _Pages(b"", _data_page(rows, _PLAIN, _levels(values, len(present)) + _plain(field.kind, present)))
+    return _with_data_page(b"", rows, _PLAIN, [_levels(values, len(present)), *_plain(field.kind, present)])
 
 
 @lru_cache(maxsize=2048)
@@ -112,12 +119,12 @@ def _constant(field: Field, value: int | str | None, rows: int) -> _Pages:
     """A column that says the same in all rows."""
     levels = _level_run(rows, 0 if value is None else 1) if field.nullable else b""
     if value is None:
-        return _Pages(b"", _data_page(rows, _PLAIN, levels))
+        return _with_data_page(b"", rows, _PLAIN, [levels])
     plain = _plain(field.kind, [value])
     if rows == 1:
-        return _Pages(b"", _data_page(rows, _PLAIN, levels + plain))
+        return _with_data_page(b"", rows, _PLAIN, [levels, *plain])
     index = b"\x01" + _varint(rows << 1) + b"\0"
-    return _Pages(_dictionary_page(1, plain), _data_page(rows, _RLE_DICTIONARY, levels + index))
+    return _with_data_page(_dictionary_page(1, plain), rows, _RLE_DICTIONARY, [levels + index])
 
 
 def _indexed(different: Sequence[str], values: Sequence[str]) -> _Pages:
@@ -127,24 +134,25 @@ def _indexed(different: Sequence[str], values: Sequence[str]) -> _Pages:
     groups = (rows + 7) // 8
     index = b"\x08" + _varint(groups << 1 | 1) + bytes(map(number_of.__getitem__, values)) + bytes(groups * 8 - rows)
     plain = _plain("string", different)
-    return _Pages(_dictionary_page(len(different), plain), _data_page(rows, _RLE_DICTIONARY, index))
+    return _with_data_page(_dictionary_page(len(different), plain), rows, _RLE_DICTIONARY, [index])
 
 
-def _plain(kind: str, values: Sequence[Any]) -> bytes:
-    """PLAIN encoding: integers of eight bytes, or each value after its length."""
+def _plain(kind: str, values: Sequence[Any]) -> list[bytes]:
+    """PLAIN encoding, in parts: integers of eight bytes, or each value after its length."""
     if kind == "long":
-        return array("q", values).tobytes()
+        return [array("q", values).tobytes()]
     parts: Sequence[bytes] = [value.encode() for value in values] if kind == "string" else values
     if not parts:
-        return b""
+        return []
     lengths = list(map(len, parts))
-    if lengths.count(lengths[0]) == len(lengths):
+    large = sum(lengths) >= _LARGE_BYTES * len(lengths)
+    if not large and lengths.count(lengths[0]) == len(lengths):
         prefix = _LENGTH.pack(lengths[0])
-        return prefix + prefix.join(parts)
+        return [prefix + prefix.join(parts)]
     pairs = [b""] * (2 * len(parts))
     pairs[::2] = map(_LENGTH.pack, lengths)
     pairs[1::2] = parts
-    return b"".join(pairs)
+    return pairs if large else [b"".join(pairs)]
 
 
 def _levels(values: Sequence[Any], present: int) -> bytes:
@@ -161,21 +169,32 @@ def _level_run(rows: int, level: int) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def _data_page(rows: int, encoding: int, body: bytes) -> bytes:
+def _with_data_page(dictionary: bytes, rows: int, encoding: int, body: Sequence[bytes]) -> _Pages:
     about = _i32(1, rows) + _i32(1, encoding) + _i32(1, _RLE) + _i32(1, _RLE) + _STOP
-    return _page_head(_DATA_PAGE, body) + _field(1, _STRUCT) + about + _STOP + body
+    size = sum(map(len, body))
+    head = _page_head(_DATA_PAGE, body, size) + _field(1, _STRUCT) + about + _STOP
+    return _Pages(dictionary, (head, *body), len(head) + size)
 
 
-def _dictionary_page(values: int, body: bytes) -> bytes:
+def _dictionary_page(values: int, body: Sequence[bytes]) -> bytes:
     about = _i32(1, values) + _i32(1, _PLAIN) + _STOP
-    return _page_head(_DICTIONARY_PAGE, body) + _field(3, _STRUCT) + about + _STOP + body
+    head = _page_head(_DICTIONARY_PAGE, body, sum(map(len, body))) + _field(3, _STRUCT) + about + _STOP
+    return b"".join((head, *body))
 
 
-def _page_head(kind: int, body: bytes) -> bytes:
+def _page_head(kind: int, body: Sequence[bytes], size: int) -> bytes:
     """The first four fields of a page header; the fourth is the body's checksum, as a signed number."""
-    checksum = crc32(body)
+    checksum = checksum_of(body)
     signed = checksum - (checksum >> 31 << 32)
-    return _i32(1, kind) + _i32(1, len(body)) * 2 + _i32(1, signed)
+    return _i32(1, kind) + _i32(1, size) * 2 + _i32(1, signed)
+
+
+def checksum_of(parts: Iterable[bytes]) -> int:
+    """CRC-32 of parts that follow each other."""
+    running = 0
+    for part in parts:
+        running = crc32(part, running)
+    return running
 
 
 @lru_cache(maxsize=2048)

@@ -20,6 +20,13 @@ class Blob(NamedTuple):
 
     name: str
     body: bytes | pa.Buffer
+    more: tuple[bytes, ...] = ()
+    """What follows the body, where large values are not copied into it."""
+
+    @property
+    def whole(self) -> bytes | pa.Buffer:
+        """All of it in one piece."""
+        return b"".join((self.body, *self.more)) if self.more else self.body
 
 
 class Storage(Protocol):

@@ -34,6 +34,8 @@ _match_interest = re.compile(
 _match_error = re.compile(rb"-ERR ?'?([^\r\n]*?)'?\r\n").fullmatch
 _match_info = re.compile(rb"INFO ([^\r\n]+)\r\n").fullmatch
 _new = tuple.__new__
+_PINNED_BYTES_MIN: Final = 16 * 1024
+"""A rest of a chunk that is larger is held with the whole chunk instead of being copied."""
 
 
 class Message(NamedTuple):
@@ -99,20 +101,33 @@ class LeafProtocolError(ValueError):
         """What the same chunk held before the fault."""
 
 
+class _OpenFrame(NamedTuple):
+    """A message of which only the control line is known to be whole."""
+
+    line: bytes
+    subject: bytes
+    reply: bytes
+    header_bytes: int
+    payload_bytes: int
+    """Header block and payload."""
+    size: int
+    """The whole frame."""
+
+
 class LeafParser:
     """Turns the chunks of one connection into events; after an error it only repeats that error."""
 
-    __slots__ = ("_failure", "_held", "_held_bytes", "_line_max", "_need", "_payload_max")
+    __slots__ = ("_failure", "_held", "_held_bytes", "_line_max", "_open", "_payload_max")
 
     def __init__(
         self, *, payload_max: int = LEAF_PAYLOAD_BYTES_MAX, line_max: int = LEAF_CONTROL_LINE_BYTES_MAX
     ) -> None:
         self._payload_max = payload_max
         self._line_max = line_max
-        self._held: list[bytes] = []
+        self._held: list[bytes | memoryview] = []
         self._held_bytes = 0
-        self._need = 0
-        """Bytes from the start of what is held to the end of its frame; 0 while its control line is not complete."""
+        self._open: _OpenFrame | None = None
+        """The frame at the start of what is held; None while its control line is not complete."""
         self._failure = ""
 
     @property
@@ -124,39 +139,69 @@ class LeafParser:
         """The events that ``data`` completes. Raises :class:`LeafProtocolError`."""
         if self._failure:
             raise LeafProtocolError(self._failure)
+        pos, run = 0, []
         if self._held:
-            self._held.append(data)
             self._held_bytes += len(data)
             if not self._completed_by(data):
+                if data:
+                    self._held.append(data)
                 return []
-            data = b"".join(self._held)
+            if self._open is None:
+                data = b"".join((*self._held, data))
+            else:
+                pos = len(data) - (self._held_bytes - self._open.size)
+                run = [self._finish(self._open, data, pos)]
             self._held = []
             self._held_bytes = 0
-            self._need = 0
+            self._open = None
         events: list[Event] = []
-        pos = self._parse(data, events)
+        pos = self._parse(data, pos, events, run)
         if self._failure:
             raise LeafProtocolError(self._failure, events)
         if pos < len(data):
-            self._held.append(data[pos:])
-            self._held_bytes = len(data) - pos
+            rest = memoryview(data)[pos:]
+            self._held.append(rest if len(rest) > _PINNED_BYTES_MIN else bytes(rest))
+            self._held_bytes = len(rest)
         return events
 
     def _completed_by(self, data: bytes) -> bool:
         """Whether ``data``, the newest piece, may complete what is held."""
-        if self._need:
-            return self._held_bytes >= self._need
+        if self._open is not None:
+            return self._held_bytes >= self._open.size
         if b"\n" not in data and self._held_bytes >= self._line_max:
             self._failure = f"control line longer than {self._line_max} bytes"
             raise LeafProtocolError(self._failure)
         return b"\n" in data
 
-    def _parse(self, data: bytes, events: list[Event]) -> int:
-        """Append the events of all complete frames; give the position after them."""
-        pos, size = 0, len(data)
+    def _finish(self, frame: "_OpenFrame", data: bytes, end: int) -> Message:
+        """The message that was held in pieces and ends at ``end`` of the newest one. A large payload is copied once.
+
+        Raises :class:`LeafProtocolError`.
+        """
+        pieces = [memoryview(piece) for piece in (*self._held, memoryview(data)[:end])]
+        pieces[0] = pieces[0][len(frame.line) :]
+        trailer = bytes(pieces[-1][-2:])
+        pieces[-1] = pieces[-1][:-2]
+        if len(trailer) < 2:
+            trailer = bytes(pieces[-2][-1:]) + trailer
+            pieces[-2] = pieces[-2][:-1]
+        if trailer != b"\r\n":
+            self._failure = f"no CR LF after the payload of {frame.line[:80]!r}"
+        elif frame.header_bytes > frame.payload_bytes:
+            self._failure = f"header longer than the message: {frame.line[:80]!r}"
+        if self._failure:
+            raise LeafProtocolError(self._failure)
+        body = b"".join(pieces)
+        split = frame.header_bytes
+        return Message(frame.subject, frame.reply, body[:split], body[split:] if split else body)
+
+    def _parse(self, data: bytes, pos: int, events: list[Event], run: list[Message]) -> int:
+        """Append the events of all complete frames from ``pos`` on, ``run`` first; give the position after them."""
+        size = len(data)
         while True:
-            pos = self._messages(data, pos, events)
-            if pos == size or self._need or self._failure:
+            pos = self._messages(data, pos, events, run)
+            run = []
+            if pos == size or self._open is not None or self._failure:
                 return pos
             end = data.find(b"\n", pos, pos + self._line_max) + 1
             if not end:
@@ -172,9 +217,10 @@ class LeafParser:
                 return pos
             pos = end
 
-    def _messages(self, data: bytes, pos: int, events: list[Event]) -> int:  # noqa: C901  # a call more costs a tenth
-        """Append the run of complete messages at ``pos``; give the position after it. The hot path."""
-        run: list[Message] = []
+    def _messages(  # noqa: C901  # a call more costs a tenth
+        self, data: bytes, pos: int, events: list[Event], run: list[Message]
+    ) -> int:
+        """Append ``run`` with the complete messages at ``pos``; give the position after them. The hot path."""
         append = run.append
         size, line_max, payload_max = len(data), self._line_max, self._payload_max
         while True:
@@ -193,7 +239,8 @@ class LeafParser:
                 self._failure = f"{data[pos : pos + 80]!r} exceeds {line_max} bytes of line, {payload_max} of payload"
                 break
             if end + 2 > size:
-                self._need = end + 2 - pos
+                line = data[pos:body]
+                self._open = _OpenFrame(line, subject, reply, int(head or b"0"), end - body, end + 2 - pos)
                 break
             if data[end] != _CR or data[end + 1] != _LF:
                 self._failure = f"no CR LF after the payload of {data[pos:body][:80]!r}"

@@ -1,5 +1,7 @@
 """The journal on a real folder: commit, read, own, truncate, checkpoint, clean up; delta-rs reads it at every stage."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -385,6 +387,25 @@ def test_a_group_may_be_large(tmp_path: Path) -> None:
         rows.append(message(seq, data=b"x" * 1_000_000))
     open_journal(tmp_path).commit(rows)
     assert [len(data) for _, group_ in reader(tmp_path).tail(0) for data in group_.data] == [1_000_000] * 40
+
+
+@pytest.mark.parametrize("most", [1, 1000, 70_000, 10**9])
+def test_writes_that_end_early_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The kernel may take fewer bytes than it was given, of one piece or of many, at any place."""
+    size = 200_000 if most > 1 else 20
+    rows = RowColumns()
+    for seq in range(1, 31):
+        rows.append(message(seq, data=bytes([seq]) * size))
+    write, writev = os.write, os.writev
+
+    def some(fd: int, parts: Sequence[bytes]) -> int:
+        return write(fd, b"".join(parts)[:most])
+
+    journal = open_journal(tmp_path)
+    monkeypatch.setattr(os, "writev", some if most < 10**9 else writev)
+    monkeypatch.setattr(os, "write", lambda fd, body: write(fd, memoryview(body)[:most]))
+    journal.commit(rows)
+    assert [data for _, group_ in reader(tmp_path).tail(0) for data in group_.data] == rows.data
 
 
 def test_a_file_system_without_nameless_files_works_too(tmp_path: Path) -> None:

@@ -36,6 +36,16 @@ def test_groups_of_any_size_survive_the_round_trip(count: int) -> None:
     assert _decoded(journal_file.encode(rows)) == list(rows.rows())
 
 
+def test_large_payloads_survive_the_round_trip() -> None:
+    """A file that is written in parts is the same file."""
+    rows = group(1, 5)
+    rows.data = [payload + bytes(200_000) for payload in rows.data]
+    file = journal_file.encode(rows)
+    assert len(file.parts) > 5
+    assert file.size == len(file.body)
+    assert _decoded(file) == list(rows.rows())
+
+
 @settings(deadline=None, max_examples=50)
 @given(any_rows())
 def test_statistics_and_spans_bound_the_rows(rows: list[Row]) -> None:

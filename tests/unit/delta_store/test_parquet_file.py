@@ -21,7 +21,7 @@ TYPES = {"string": pa.string(), "long": pa.int64(), "binary": pa.binary()}
 VALUES = {
     "string": st.text(max_size=20),
     "long": st.integers(-(2**63), 2**63 - 1),
-    "binary": st.binary(max_size=300),
+    "binary": st.binary(max_size=300) | st.integers(3000, 9000).map(lambda size: b"v" * size),
 }
 
 
@@ -43,6 +43,11 @@ def tables(draw: st.DrawFn) -> list[list[object]]:
     return [draw(column(field, rows)) for field in FIELDS]
 
 
+def encoded(columns: list[list[object]]) -> bytes:
+    """The file in one piece."""
+    return b"".join(LAYOUT.encode(columns))
+
+
 def read(body: bytes) -> pa.Table:
     """As Arrow reads it, page checksums verified."""
     with pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as file:
@@ -59,7 +64,7 @@ NONE = [None] * 257
 @example([[*MANY[:256], "0"], list(range(257)), [*NONE[1:], "x"], [0, *NONE[1:]], [b""] * 257, NONE])
 def test_arrow_reads_what_was_written(columns: list[list[object]]) -> None:
     """All values, in order, with the types and the nullability that the fields name."""
-    table = read(LAYOUT.encode(columns))
+    table = read(encoded(columns))
     assert table.schema == pa.schema([pa.field(field.name, TYPES[field.kind], field.nullable) for field in FIELDS])
     assert [table[field.name].to_pylist() for field in FIELDS] == columns
 
@@ -68,16 +73,25 @@ def test_columns_that_repeat_themselves_take_no_room() -> None:
     """A thousand equal values are one value; two different strings are a byte a row."""
     rows = 1000
     equal: list[list[object]] = [["orders"] * rows, [7] * rows, ["x"] * rows, [None] * rows, [b"d"] * rows]
-    small = LAYOUT.encode([*equal, [None] * rows])
-    mixed = LAYOUT.encode([["orders", "prices"] * (rows // 2), *equal[1:], [None] * rows])
+    small = encoded([*equal, [None] * rows])
+    mixed = encoded([["orders", "prices"] * (rows // 2), *equal[1:], [None] * rows])
     assert len(small) < 5 * rows + 1000
     assert rows < len(mixed) - len(small) < rows + 100
+
+
+def test_large_values_are_handed_over_as_they_are() -> None:
+    """A file of large payloads is not a copy of them."""
+    large = [bytes([number]) * 100_000 for number in range(3)]
+    parts = LAYOUT.encode([["n"] * 3, [1] * 3, NONE[:3], NONE[:3], list(large), [large[0], None, large[2]]])
+    handed = {id(part) for part in parts}
+    assert all(id(value) in handed for value in large)
+    assert read(b"".join(parts))["head"].to_pylist() == [large[0], None, large[2]]
 
 
 @pytest.mark.parametrize("place", range(0, 2000, 97))
 def test_a_changed_page_is_noticed(place: int) -> None:
     """Page checksums cover every byte of every value."""
-    body = bytearray(LAYOUT.encode([["n"], [1], [None], [None], [b"payload" * 300], [None]]))
+    body = bytearray(encoded([["n"], [1], [None], [None], [b"payload" * 300], [None]]))
     body[body.index(b"payload") + place] ^= 1
     with pytest.raises(OSError, match="CRC"):
         read(bytes(body))

@@ -205,6 +205,20 @@ def test_limits_hold_at_their_exact_size(pieces: int) -> None:
     assert outcome(b"LS+ %b\r\n" % (b"s" * 95), line_max=100, payload_max=1) != ""
 
 
+@pytest.mark.parametrize("step", [1, 999, 30_000, 70_000, 150_000])
+@pytest.mark.parametrize("header", [b"", HEADER])
+def test_large_messages_in_large_chunks(step: int, header: bytes) -> None:
+    """Chunks that end anywhere in frames of many sizes, also between their last two bytes."""
+    expected = [Message(b"big", b"r", header, bytes([size % 251]) * size) for size in (40_000, 3, 100_000, 0, 65_536)]
+    data = b"".join(frame_of(message) for message in expected)
+    assert parse([data[start : start + step] for start in range(0, len(data), step)]) == (expected, "")
+    for message in expected:
+        frame = frame_of(message)
+        for left in range(1, 5):
+            assert parse([frame[:-left], b"", frame[-left:]]) == ([message], "")
+        assert "no CR LF" in parse([frame[:-1], b"x"])[1]
+
+
 def test_a_large_payload_in_small_chunks_is_joined_once() -> None:
     """The pieces are kept, not added up: what is held grows by each chunk and nothing more."""
     payload = bytes(range(256)) * 4096
