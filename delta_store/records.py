@@ -82,7 +82,7 @@ class Removal(NamedTuple):
     ranges: list[tuple[int, int]]
     """Inclusive sequence ranges; empty when only ``first_seq`` moved."""
     reason: str
-    """``delete``, ``purge``, ``limits``, ``age``, ``consumed``, ``skip`` or ``rollup``.
+    """``delete``, ``purge``, ``limits``, ``age``, ``consumed``, ``skip``, ``rollup`` or ``schedule``.
 
     A rollup's row stands before the message that rolls up and erases nothing: the state at that message is the one
     after the rollup, the states before still show what there was (which nats-server, that purges, can't).
