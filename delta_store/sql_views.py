@@ -7,11 +7,12 @@ Views keep the versions they were registered with; registering again shows what 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
@@ -36,7 +37,9 @@ TABLE_FUNCTION = "multi_last"
 FUNCTION_COLUMNS = (
     "subject STRING, seq BIGINT, time TIMESTAMP, ts_ns BIGINT, headers BINARY, data BINARY, text STRING, size BIGINT"
 )
-_BOUNDS = "stream STRING, stream_id BIGINT, up_to_seq BIGINT, max_age BIGINT"
+_NAMES = pa.schema([("stream", pa.string()), ("stream_id", pa.int64())])
+_BOUNDS = pa.schema([*_NAMES, ("up_to_seq", pa.int64()), ("max_age", pa.int64())])
+_HEADS = pa.schema([*_NAMES, ("created_ns", pa.int64()), ("config", pa.string()), ("settled_seq", pa.int64())])
 _ASKS_FOR_NAMES = re.compile(r"\s*(show|describe|desc)\b", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -89,7 +92,7 @@ def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = N
         _streams(pinned, heads, settled).createOrReplaceTempView(STREAMS_VIEW)
     if asked is None or CONSUMERS_VIEW in asked:
         consumers = pinned.rows.where(sf.col("subject_partition") == CONSUMERS_PARTITION).transform(existing_consumers)
-        streams = spark.createDataFrame([head[:2] for head in heads], "stream STRING, stream_id BIGINT")
+        streams = _local(spark, [head[:2] for head in heads], _NAMES)
         consumers.transform(as_consumers(streams)).createOrReplaceTempView(CONSUMERS_VIEW)
     return sorted(head["stream"] for head in heads)
 
@@ -143,7 +146,7 @@ def _stream_rows(rows: DataFrame, heads: list[Row]) -> DataFrame:
     values = [(head["stream"], head["stream_id"], END, _max_age(head)) for head in heads]
     now_ns = sf.unix_micros(sf.current_timestamp()) * 1000
     oldest = sf.when(sf.col("max_age") > 0, now_ns - sf.col("max_age")).alias("oldest_ts_ns")
-    bounds = spark.createDataFrame(values, _BOUNDS).select("stream", "stream_id", "up_to_seq", oldest)
+    bounds = _local(spark, values, _BOUNDS).select("stream", "stream_id", "up_to_seq", oldest)
     return rows.where(sf.col("stream").isin(names)).transform(live_at(bounds))
 
 
@@ -153,13 +156,18 @@ def _max_age(head: Row) -> int:
 
 def _streams(pinned: PinnedRows, heads: list[Row], settled: Mapping[str, int]) -> DataFrame:
     spark = pinned.rows.sparkSession
-    ddl = "stream STRING, stream_id BIGINT, created_ns BIGINT, config STRING, settled_seq BIGINT"
     values = [
         (head["stream"], head["stream_id"], head["created_ns"], head["config"], settled.get(head["stream"], 0))
         for head in heads
     ]
     live = _stream_rows(pinned.rows, heads)
-    return spark.createDataFrame(values, ddl).transform(stream_report(pinned.rows, live))
+    return _local(spark, values, _HEADS).transform(stream_report(pinned.rows, live))
+
+
+def _local(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: pa.Schema) -> DataFrame:
+    """A few rows that Spark knows when it plans; made of Python rows they would go through Python workers each time."""
+    shown = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(shown, schema=schema))
 
 
 def _quoted(name: str) -> str:
