@@ -1,8 +1,9 @@
 """What the body of an ack says, read as nats-server reads it."""
 
 import json
-import re
 from typing import Final
+
+from delta_store.go_duration import go_duration_ns
 
 ACK: Final = frozenset((b"", b"+ACK", b"+OK"))
 NEXT: Final = b"+NXT"
@@ -10,12 +11,6 @@ NAK: Final = b"-NAK"
 PROGRESS: Final = b"+WPI"
 TERM: Final = b"+TERM"
 
-_UNITS: Final = {
-    "ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}  # fmt: skip
-_DURATION: Final = re.compile(r"([+-]?)((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
-_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MAX: Final = (1 << 63) - 1
 _TEXT_MAX: Final = 4096
 
@@ -33,20 +28,6 @@ def nak_delay(body: bytes) -> int | None:
 def term_reason(body: bytes) -> str:
     """What a ``+TERM`` gives as its reason."""
     return body[len(TERM) :].strip().decode(errors="replace")
-
-
-def go_duration_ns(text: str) -> int | None:
-    """A duration like ``1m30.5s`` in ns, None when it is none."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        return None
-    total = 0
-    for whole, fraction, unit in _PART.findall(found[2]):
-        size = _UNITS[unit]
-        total += int(whole or "0") * size + int((fraction or "0")[:18]) * size // 10 ** len((fraction or "0")[:18])
-    if total > _MAX:
-        return None
-    return -total if found[1] == "-" else total
 
 
 def _json_delay(text: bytes) -> int | None:

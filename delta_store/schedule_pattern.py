@@ -10,6 +10,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
+from delta_store.go_duration import go_duration_ns
+from delta_store.time_text import utc_text
+
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600
 _DAY: Final = 86_400
@@ -32,9 +35,6 @@ _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _TIME: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_DURATION: Final = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
-_DURATION_PART: Final = re.compile(r"([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)")
-_UNITS: Final = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": _SECOND, "m": 60 * _SECOND}
 _BLANK: Final = re.compile(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _NUMBER: Final = re.compile(r"\+?[0-9]{1,18}")
 
@@ -85,8 +85,8 @@ def firing(pattern: str, where: tzinfo | None, *, ts_ns: int, now_ns: int) -> Fi
             return None
         return Firing(0 if at_ns == _ZERO_TIME else max(1, min(at_ns, _INT64 - 1)), repeats=False)
     if pattern.startswith("@every "):
-        step = _duration(pattern[7:]) if where is None else 0
-        if step < _SECOND:
+        step = go_duration_ns(pattern[7:]) if where is None else None
+        if step is None or step < _SECOND:
             return None
         due = _rounded(ts_ns) + step
         return Firing(due if due >= now_ns else _rounded(now_ns) + step, repeats=True)
@@ -121,27 +121,15 @@ def time_ns(text: str) -> int | None:
 
 def time_text(ns: int, where: tzinfo | None) -> str:
     """A time as Go's RFC 3339 with what nanoseconds it has."""
-    at = datetime.fromtimestamp(ns // _SECOND, where or UTC)
-    fraction = f".{ns % _SECOND:09}".rstrip("0") if ns % _SECOND else ""
-    offset = at.utcoffset() or timedelta()
-    ahead = int(offset.total_seconds()) // 60
+    offset = datetime.fromtimestamp(ns // _SECOND, where or UTC).utcoffset() or timedelta()
+    local = utc_text(ns + offset // timedelta(seconds=1) * _SECOND)
+    ahead = offset // timedelta(minutes=1)
     shown = f"{'-' if ahead < 0 else '+'}{abs(ahead) // 60:02}:{abs(ahead) % 60:02}" if ahead else "Z"
-    return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}{shown}"
+    return local.removesuffix("Z") + shown
 
 
 def _rounded(ns: int) -> int:
     return (ns + _SECOND // 2) // _SECOND * _SECOND
-
-
-def _duration(text: str) -> int:
-    """A Go duration in ns; 0 when it is none, or too long."""
-    if not _DURATION.fullmatch(text) or text.startswith("-"):
-        return 0
-    total = 0
-    for whole, part, unit in _DURATION_PART.findall(text):
-        scale = _UNITS.get(unit, _HOUR * _SECOND)
-        total += int(whole or 0) * scale + int(part or 0) * scale // 10 ** len(part)
-    return total if total < _INT64 else 0
 
 
 @lru_cache(maxsize=1024)

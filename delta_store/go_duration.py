@@ -1,0 +1,28 @@
+"""Durations as Go writes them: ``1m30.5s``. Pure."""
+
+import re
+from typing import Final
+
+_UNITS: Final = {
+    "ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}  # fmt: skip
+_DURATION: Final = re.compile(r"([+-]?)((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
+_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_MAX: Final = (1 << 63) - 1
+_TEXT_MAX: Final = 4096
+"""Longer texts are not read: Python refuses to read integers of more than 4,300 digits."""
+
+
+def go_duration_ns(text: str) -> int | None:
+    """The duration in ns, None when it is none or 64 bits do not hold it."""
+    found = _DURATION.fullmatch(text) if len(text) <= _TEXT_MAX else None
+    if found is None:
+        return None
+    total = 0
+    for whole, fraction, unit in _PART.findall(found[2]):
+        size = _UNITS[unit]
+        total += int(whole or "0") * size + int((fraction or "0")[:18]) * size // 10 ** len((fraction or "0")[:18])
+    if total > _MAX:
+        return None
+    return -total if found[1] == "-" else total
