@@ -9,14 +9,14 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from delta_store.go_duration import go_duration_ns
 from delta_store.stream_index import StreamIndex
 
 _SECOND: Final = 1_000_000_000
 _TTL: Final = re.compile(rb"\r\nNats-TTL: *(.*?)\r\n", re.DOTALL)
 _MARKER: Final = re.compile(rb"\r\n(?:Nats-Marker-Reason: *[^\r]|KV-Operation: *PURGE\r\n)")
-_DURATION: Final = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h))+")
-_DURATION_PART: Final = re.compile(rb"([0-9.]+)(ns|us|\xc2\xb5s|\xce\xbcs|ms|s|m|h)")
-_SECONDS: Final = {b"ns": 1e-9, b"us": 1e-6, b"\xc2\xb5s": 1e-6, b"\xce\xbcs": 1e-6, b"ms": 1e-3, b"s": 1.0, b"m": 60.0}
+_DIGITS_MAX: Final = 19
+"""Of a number of seconds: more are no 64 bits."""
 _NEVER: Final = -1
 _SPARE: Final = 1024
 """Entries of messages that are gone before they are looked for."""
@@ -26,10 +26,10 @@ def ttl_seconds(value: bytes) -> int | None:
     """A per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
     if value.lower() == b"never":
         return _NEVER
-    if _DURATION.fullmatch(value):
-        seconds = sum(float(number) * _SECONDS.get(unit, 3600.0) for number, unit in _DURATION_PART.findall(value))
-        return int(seconds) if seconds >= 1 and not value.startswith(b"-") else None
-    return int(value) if value.isdigit() and value != b"0" else None
+    duration_ns = go_duration_ns(value.decode(errors="replace"))
+    if duration_ns is not None:
+        return duration_ns // _SECOND if duration_ns >= _SECOND else None
+    return int(value) if value.isdigit() and len(value) <= _DIGITS_MAX else None
 
 
 def marker_header(ttl_ns: int) -> bytes:
