@@ -56,6 +56,7 @@ class OrderedSource:
         self._token = NUID().next().decode()
         self._busy = False
         self._made = ""
+        self._making: asyncio.Task[ConsumerInfo] | None = None
         self.state = OrderedState()
 
     @property
@@ -98,11 +99,17 @@ class OrderedSource:
         return gap
 
     async def recover(self) -> None:
-        """Make a new consumer behind the last message taken."""
+        """Make a new consumer behind the last message taken.
+
+        A cancellation leaves the request alive for ``close``: nats-server works on consumer requests side by side, so
+        a deletion sent before the creation's answer can come too early and find nothing.
+        """
         await self._delete_made()
         name = f"{self._token}_{self.state.serial + 1}"
         self._made = name
-        await consumer_calls.create(self._calls, self._stream, self._config(name), CreateAction.CREATE)
+        creation = consumer_calls.create(self._calls, self._stream, self._config(name), CreateAction.CREATE)
+        self._making = asyncio.create_task(creation)  # noqa: TID251  # outlives its caller
+        await asyncio.shield(self._making)
         self.state.started(name)
 
     async def close(self) -> None:
@@ -113,10 +120,16 @@ class OrderedSource:
 
     async def _delete_made(self) -> None:
         made, self._made = self._made, ""
+        making, self._making = self._making, None
         if made and self._calls.client.is_connected:
             with suppress(JetStreamError, TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
+                    if making:
+                        with suppress(JetStreamError):
+                            await making
                     await consumer_calls.delete(self._calls, self._stream, made)
+        elif making:
+            making.cancel()
 
     def _config(self, name: str) -> ConsumerConfig:
         options = self._options

@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from consumers.client import ConsumeOptions, ConsumerConfig, JetStreamContext, Stream
+from tests.integration.consumers_client.conftest import connected
 from tests.integration.consumers_client.traffic import stream_of
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
@@ -71,6 +73,38 @@ def test_nothing_is_left_after_a_cancellation(run: Run, read: Callable[[Stream],
             assert client._subs.keys() == {1}, turns
             assert asyncio.all_tasks() <= own, turns
         assert [name async for name in stream.consumer_names()] == ["worker"]
+
+    run(test)
+
+
+def test_a_consumer_whose_creation_arrives_late_is_deleted(run: Run, server_url: str) -> None:
+    """A cancelled ordered consumer's creation reaches the server late, any other request at once: none is left."""
+
+    async def test(js: JetStreamContext, client: Client) -> None:
+        await stream_of(js, client, 40)
+        async with connected(server_url) as relay, asyncio.TaskGroup() as passing:
+            created = asyncio.Event()
+
+            async def pass_on(request: Msg) -> None:
+                late = ".CONSUMER.CREATE." in request.subject
+                if late:
+                    created.set()
+                    await asyncio.sleep(0.2)
+                await relay.publish("$JS.API" + request.subject.removeprefix("late"), request.data, reply=request.reply)
+
+            async def receive(request: Msg) -> None:
+                passing.create_task(pass_on(request))
+
+            await relay.subscribe("late.>", cb=receive)
+            await relay.flush()
+            stream = await JetStreamContext(client, prefix="late").get_stream("WORK")
+            task = asyncio.create_task(_run(_ordered, stream))
+            await created.wait()
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            await asyncio.sleep(0.3)
+            assert [name async for name in stream.consumer_names()] == []
 
     run(test)
 
