@@ -6,6 +6,7 @@ from the messages alone, so they can be rebuilt from rows.
 
 import json
 import re
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Final, NamedTuple
 
 from delta_store.stream_index import StreamIndex
@@ -14,6 +15,8 @@ _SOURCES: Final = re.compile(rb"\r\nNats-Counter-Sources: *(.*?)\r\n", re.DOTALL
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 _SPARE: Final = 1024
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Totals have as many digits as a message holds. Python's integers refuse texts of more than 4,300 of them."""
 
 
 class BrokenCounter(Exception):
@@ -23,11 +26,12 @@ class BrokenCounter(Exception):
 class Total(NamedTuple):
     """What a counter's last message holds."""
 
-    value: int
+    value: Decimal
+    """An integer of any size."""
     sources: bytes
     """``Nats-Counter-Sources``: what other streams contributed, empty for nothing."""
 
-    def with_source(self, source: bytes, data: bytes) -> tuple[int, bytes]:
+    def with_source(self, source: bytes, data: bytes) -> tuple[Decimal, bytes]:
         """What a counter's copy from another stream adds: the increment and the contributions with it.
 
         ``source`` is the copy's ``Nats-Stream-Source``, ``data`` holds the origin's total. Only the difference to what
@@ -41,7 +45,11 @@ class Total(NamedTuple):
         shares: dict[str, dict[str, str]] = json.loads(self.sources) if self.sources else {}
         share = shares.setdefault(stream, {})
         before, share[subject] = share.get(subject, "0"), str(copied.value)
-        return copied.value - _number(before), _go_json(shares)
+        return _EXACT.subtract(copied.value, whole_number(before)), _go_json(shares)
+
+    def plus(self, added: Decimal) -> bytes:
+        """The payload of the message that adds this much."""
+        return b'{"val":"%b"}' % str(_EXACT.add(self.value, added)).encode()
 
 
 class Counters:
@@ -62,15 +70,15 @@ class Counters:
         if len(self._totals) > index.msgs + _SPARE:
             self._totals = {seq: total for seq, total in self._totals.items() if index.sid_of(seq) >= 0}
         seq = index.last_of_id(sid)
-        total = self._totals.get(seq) if seq else Total(0, b"")
+        total = self._totals.get(seq) if seq else Total(Decimal(), b"")
         if total is None:
             raise BrokenCounter
         return total
 
 
-def counter_payload(value: int) -> bytes:
-    """The payload of a counter's message."""
-    return b'{"val":"%d"}' % value
+def whole_number(text: str) -> Decimal:
+    """The integer that a text holds, 0 if it holds none."""
+    return _EXACT.plus(Decimal(text)) if _NUMBER.fullmatch(text) else Decimal()
 
 
 def _total(data: bytes, sources: bytes) -> Total | None:
@@ -78,15 +86,11 @@ def _total(data: bytes, sources: bytes) -> Total | None:
         shown = json.loads(data)
         value = shown.get("val", "") if isinstance(shown, dict) else None
         shares = json.loads(sources) if sources else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, str) or not _are_shares(shares):
         return None
-    return Total(_number(value), sources)
-
-
-def _number(value: str) -> int:
-    return int(value) if _NUMBER.fullmatch(value) else 0
+    return Total(whole_number(value), sources)
 
 
 def _are_shares(shares: object) -> bool:

@@ -12,7 +12,7 @@ from delta_store import subjects
 
 _INVALID: Final = "invalid mapping destination"
 _ARGUMENTS: Final = re.compile(r",[ \t\n\f\r]*")
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_NUMBER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _WHITESPACE: Final = re.compile(r"[\t\n\f\r ]")
 _FUNCTIONS: Final = (
     ("wildcard", "[wW]ildcard"),
@@ -186,8 +186,9 @@ def _argument(token: str, written: str, highest: int) -> int:
 
 
 def _integer(text: str) -> int | None:
-    number = int(text) if _NUMBER.fullmatch(text) else None
-    return number if number is not None and abs(number) <= _INT_MAX else None
+    found = _NUMBER.fullmatch(text)
+    number = int(found[1] + found[2]) if found is not None else _INT_MAX + 1
+    return number if abs(number) <= _INT_MAX else None
 
 
 def _placed(token: _Token, written: str, *, stars: Sequence[int], wild: bool) -> _Token:

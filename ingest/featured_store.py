@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from delta_store import api_errors
 from delta_store.api_errors import ApiError
 from delta_store.catalog import Catalog, NewMessage
-from delta_store.counters import BrokenCounter, counter_payload
+from delta_store.counters import BrokenCounter, whole_number
 from delta_store.msg_ttl import ttl_seconds
 from delta_store.records import Kind, Row, stored_size
 from delta_store.stream_state import StreamState
@@ -62,17 +62,17 @@ class FeaturedStore:
             total = counters.last(self.state.index, message.sid)
         except BrokenCounter:
             return api_errors.COUNTER_BROKEN.error
-        header, added, shares = message.header or b"", int(increment), total.sources
+        header, added, shares = message.header or b"", whole_number(increment.decode()), total.sources
         source = message.fields.get(b"Nats-Stream-Source")
         if source is not None:
             try:
                 added, shares = total.with_source(source, message.payload)
             except BrokenCounter:
                 return api_errors.COUNTER_BROKEN.error
-            header = set_field(header, b"Nats-Incr", b"%d" % added)
+            header = set_field(header, b"Nats-Incr", str(added).encode())
         if shares:
             header = set_field(header, b"Nats-Counter-Sources", shares)
-        payload = counter_payload(total.value + added)
+        payload = total.plus(added)
         if 0 < self.state.config.max_msg_size < len(header) + len(payload):
             return api_errors.MESSAGE_TOO_LARGE.error
         return message._replace(header=header or None, payload=payload)

@@ -156,6 +156,8 @@ async def counters(side: Side) -> None:
     await side.create("COUNT", subjects=["count.>"], allow_msg_counter=True, allow_direct=True, allow_rollup_hdrs=True)
     for value in ("1", "+2", "-5", "0", "123456789012345678901234567890", "", "x", "1.5", "0x10"):
         await side.publish("count.a", headers=[("Nats-Incr", value)], label=f"add {value}")
+    for digits in (4_300, 4_301, 20_000):
+        await side.publish("count.long", headers=[("Nats-Incr", "9" * digits)], label=f"add {digits} digits")
     await side.publish("count.b", headers=[("Nats-Incr", "7")])
     await side.publish("count.b", "payload", headers=[("Nats-Incr", "7")])
     await side.publish("count.b", "payload")

@@ -47,6 +47,8 @@ async def feature_fields(side: Side) -> None:
             {"subject_transform": {"src": "a.*", "dest": "b.{{wildcard()}}"}},
             {"subject_transform": {"src": "a.*", "dest": "b.{{wildcard(1,2)}}"}},
             {"subject_transform": {"src": "a.*", "dest": "b.{{wildcard(x)}}"}},
+            {"subject_transform": {"src": "a.*", "dest": f"b.{{{{wildcard({'9' * 5_000})}}}}"}},
+            {"subject_transform": {"src": "a.*", "dest": f"b.{{{{wildcard({'0' * 5_000}1)}}}}"}},
             {"subject_transform": {"src": "a.*", "dest": "b.{{split(1)}}"}},
             {"subject_transform": {"src": "a.*", "dest": "b.{{left(1,2,3)}}"}},
             {"subject_transform": {"src": "a", "dest": "b.{{wildcard(1)}}"}},
