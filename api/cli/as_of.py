@@ -4,7 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-_AGO = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?: ?ago)?")
+_REVISION = re.compile(r"[0-9]{1,19}")
+_AGO = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?: ?ago)?")
 
 
 class AsOf(NamedTuple):
@@ -26,7 +27,7 @@ def parse_as_of(text: str | None, *, now: datetime) -> AsOf:
     if text is None:
         return AsOf()
     text = text.strip()
-    if text.isdecimal():
+    if _REVISION.fullmatch(text):
         if not int(text):
             raise NotAPoint("revisions begin with 1")
         return AsOf(seq=int(text))

@@ -26,7 +26,10 @@ def test_points(text: str | None, point: AsOf) -> None:
     assert parse_as_of(text, now=NOW) == point
 
 
-@pytest.mark.parametrize("text", ["", "0", "soon", "ago", "-5", "1.5h", "12:00", "999999d", "9999999999d"])
+NONE = ["", "0", "soon", "ago", "-5", "1.5h", "12:00", "999999d", "9999999999d", "9" * 20, "9" * 5000, "9" * 5000 + "d"]
+
+
+@pytest.mark.parametrize("text", NONE, ids=range(len(NONE)))
 def test_no_point(text: str) -> None:
     """What names no point is refused, not guessed."""
     with pytest.raises(NotAPoint):
