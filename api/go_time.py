@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from api.json_syntax import JsonError, quote
+from api.json_syntax import JsonError
 from delta_store.time_text import utc_text
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
@@ -61,7 +61,7 @@ def parse_time(text: str) -> int:
             raise _cannot_parse(text, rest, part.shown)
         value = int(found[0])
         if not part.low <= value <= part.high:
-            raise JsonError(f"parsing time {quote(text)}: {part.name} out of range")
+            raise JsonError(f"parsing time {_quote(text)}: {part.name} out of range")
         values.append(value)
         rest = rest[found.end() :]
         if not rest.startswith(part.after):
@@ -85,12 +85,12 @@ def _zone(text: str, rest: str) -> int:
             raise _cannot_parse(text, rest, "Z07:00")
         hours, minutes = int(found[2]), int(found[3])
         if hours > 24:
-            raise JsonError(f"parsing time {quote(text)}: time zone offset hour out of range")
+            raise JsonError(f"parsing time {_quote(text)}: time zone offset hour out of range")
         if minutes >= 60:
-            raise JsonError(f"parsing time {quote(text)}: time zone offset minute out of range")
+            raise JsonError(f"parsing time {_quote(text)}: time zone offset minute out of range")
         offset, end = (hours * 60 + minutes) * 60 * (-1 if found[1] == "-" else 1), found.end()
     if rest[end:]:
-        raise JsonError(f"parsing time {quote(text)}: extra text: {quote(rest[end:])}")
+        raise JsonError(f"parsing time {_quote(text)}: extra text: {_quote(rest[end:])}")
     return offset
 
 
@@ -101,10 +101,22 @@ def _since_epoch(text: str, values: list[int]) -> int:
     try:
         moment = datetime(year + shift, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
-        raise JsonError(f"parsing time {quote(text)}: day out of range") from None
+        raise JsonError(f"parsing time {_quote(text)}: day out of range") from None
     days = (moment - _EPOCH).days - (146_097 if shift else 0)
     return (days * 86_400 + (hour * 60 + minute) * 60 + second) * _SECOND
 
 
 def _cannot_parse(text: str, rest: str, element: str) -> JsonError:
-    return JsonError(f"parsing time {quote(text)} as {quote(_LAYOUT)}: cannot parse {quote(rest)} as {quote(element)}")
+    told = f"parsing time {_quote(text)} as {_quote(_LAYOUT)}"
+    return JsonError(f"{told}: cannot parse {_quote(rest)} as {_quote(element)}")
+
+
+def _quote(text: str) -> str:
+    """As Go quotes times: the bytes of what is not printable ASCII one by one."""
+    return '"' + "".join(map(_escape, text)) + '"'
+
+
+def _escape(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    return char if " " <= char < "\x80" else "".join(f"\\x{byte:02x}" for byte in char.encode())

@@ -120,7 +120,7 @@ class Time:
 
     def decode(self, value: Any, place: Place, before: Any) -> Any:  # noqa: ARG002 - null forgets what was there
         """Nanoseconds since 1970; null is no time."""
-        return None if value is None else parse_time(_expect(value, str, self.go, place))
+        return None if value is None else parse_time(_unicode(_expect(value, str, self.go, place)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class TextMap:
         """The members, added to those that were there; null is no object."""
         if value is None:
             return None
-        members = [(_unicode(key), member) for key, member in _expect(value, _Members, self.go, place)]
+        members = [(_unicode(key), member) for key, member in _expect(value, Members, self.go, place)]
         return (before or {}) | {key: TEXT.decode(member, place.inside(key), "") for key, member in members}
 
 
@@ -180,7 +180,7 @@ class Struct:
         if value is None:
             return None if self.nullable else before
         decoded: Decoded = dict(before or {})
-        for written, member in _expect(value, _Members, f"server.{self.name}", place):
+        for written, member in _expect(value, Members, f"server.{self.name}", place):
             key = _unicode(written)
             name = key if key in self.fields else self.folded.get(_fold(key))
             if name is None:
@@ -210,7 +210,7 @@ class _Number(str):
     __slots__ = ()
 
 
-class _Members(list[tuple[str, Any]]):
+class Members(list[tuple[str, Any]]):
     """The members of an object in the order they were written."""
 
 
@@ -219,7 +219,7 @@ def _refuse_constant(_name: str) -> NoReturn:
 
 
 _PARSER = json.JSONDecoder(
-    object_pairs_hook=_Members, parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant
+    object_pairs_hook=Members, parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant
 )
 _WHITESPACE = " \t\r\n"
 _NUMBER_GOES_ON = (".", "e", "E")
@@ -247,7 +247,7 @@ def is_empty_request(document: bytes) -> bool:
         values = list(_values(document))
     except JsonError:
         return False
-    return len(values) == 1 and isinstance(values[0], _Members) and not values[0]
+    return len(values) == 1 and isinstance(values[0], Members) and not values[0]
 
 
 def _values(document: bytes) -> Iterator[Any]:
@@ -256,14 +256,14 @@ def _values(document: bytes) -> Iterator[Any]:
     at = _after_space(text, 0)
     while at < len(text):
         try:
-            value, end = _parse_one(text, at)
+            value, end = parse_one(text, at)
         except (ValueError, RecursionError) as error:
-            raise _explained(error, document, text, at) from None
+            raise explained(error, document, text, at) from None
         yield value
         at = _after_space(text, end)
 
 
-def _explained(error: Exception, document: bytes, text: str, at: int) -> JsonError:
+def explained(error: Exception, document: bytes, text: str, at: int) -> JsonError:
     """What Go says where Python's parser failed on the value at ``at``.
 
     Finding Go's words takes a walk over the text, too slow for much text: a request must not hold up all others.
@@ -279,7 +279,7 @@ def _explained(error: Exception, document: bytes, text: str, at: int) -> JsonErr
     return syntax_error(document, start) or JsonError("exceeded max depth")
 
 
-def _parse_one(text: str, at: int) -> tuple[Any, int]:
+def parse_one(text: str, at: int) -> tuple[Any, int]:
     """The value that begins at ``at`` and where it ends."""
     value, end = _PARSER.raw_decode(text, at)
     if type(value) is _Number and text[end : end + 1] in _NUMBER_GOES_ON:
@@ -301,7 +301,7 @@ def _kind(value: Any) -> str:
     """What Go calls this kind of value."""
     if isinstance(value, _Number):
         return "number"
-    if isinstance(value, _Members):
+    if isinstance(value, Members):
         return "object"
     return {bool: "bool", str: "string", list: "array", type(None): "null"}[type(value)]
 
@@ -322,7 +322,7 @@ def _raw(value: Any) -> str:
 def _compact(value: Any) -> str:
     if isinstance(value, _Number):
         return str(value)
-    if isinstance(value, _Members):
+    if isinstance(value, Members):
         return "{" + ",".join(f"{_compact(key)}:{_compact(member)}" for key, member in value) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_compact, value)) + "]"

@@ -21,7 +21,8 @@ SERVER_VERSION = "2.15.1"
 """The nats-server release whose API this is: what ``_nats.ver`` says."""
 
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
-_ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_ESCAPES: dict[int, str] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_ESCAPES.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class ApiAccount:
 
 
 def encode(reply: Mapping[str, Any]) -> bytes:
-    """Compact JSON with Go's escapes for ``<``, ``>``, ``&`` and the two Unicode line ends."""
+    """Compact JSON with Go's escapes for ``<``, ``>``, ``&``, the two Unicode line ends, and what is no Unicode."""
     # These characters can only stand inside strings, so the finished text can be escaped as a whole.
     return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES).encode()
 

@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conf.limits import STREAM_DESCRIPTION_BYTES_MAX, STREAM_METADATA_BYTES_MAX, STREAM_NAME_CHARS_MAX
+from conf.limits import (
+    FIRST_SEQ_MAX,
+    STREAM_DESCRIPTION_BYTES_MAX,
+    STREAM_METADATA_BYTES_MAX,
+    STREAM_NAME_CHARS_MAX,
+)
 from delta_store import api_errors, source_rules, subjects
 from delta_store.api_errors import stream_invalid_config
 from delta_store.source_rules import Find, is_asset_name, no_stream
@@ -166,6 +171,8 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
         raise stream_invalid_config("max age can not be negative")
     if 0 < max_age < MAX_AGE_MIN_NS:
         raise stream_invalid_config("max age needs to be >= 100ms")
+    if request.get("first_seq", 0) > FIRST_SEQ_MAX:
+        raise stream_invalid_config(f"first sequence can not be above {FIRST_SEQ_MAX}")
     config = StreamConfig(
         name=request["name"],
         subjects=tuple(request.get("subjects", ())),

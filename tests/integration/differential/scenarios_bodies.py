@@ -1,0 +1,68 @@
+"""Bodies that are hard to read: no Unicode, endless numbers, values after the value."""
+
+from tests.integration.differential.side import Side, scenario
+
+_NO_UNICODE = (
+    ("CONSUMER.CREATE.U.C", b'{"action":"upd\xffte"}'),
+    ("CONSUMER.CREATE.U.C", b'{"action":"upd\xe2\x82te"}'),
+    ("CONSUMER.CREATE.U.C", b'{"config":{"ack_policy":"n\xffne"}}'),
+    ("CONSUMER.CREATE.U.C", b'{"config":{"deliver_policy":"\xff"}}'),
+    ("CONSUMER.CREATE.U.C", b'{"config":{"priority_policy":"\xff"}}'),
+    ("CONSUMER.CREATE.U.C", b'{"config":{"opt_start_time":"20\xff"}}'),
+    ("CONSUMER.CREATE.U.C", b'{"stream_name":"U","config":{"name":"C","ack_policy":"none","sample_freq":"5\xff"}}'),
+    ("STREAM.CREATE.V", b'{"name":"V","retention":"li\xffts"}'),
+    ("STREAM.CREATE.V", b'{"name":"V","storage":"\xff"}'),
+    ("STREAM.CREATE.V", b'{"name":"V","x\xff":5}'),
+    ("STREAM.CREATE.V", b'{"name":"V","metadata":{"\xff":"a\xed\xa0\x80b"},"description":"x\xff"}'),
+    ("STREAM.MSG.GET.U", b'{"start_time":"2026-01-01T00:00:00Z\xff"}'),
+    ("STREAM.MSG.GET.U", b'{"start_time":"\xc3\xa920\\t\\"\\\\x\x7f\\ud83d"}'),
+)
+_UNPIN = (
+    *(b"", b"{}", b"null", b"5", b"[]", b'"x"', b"x", b"[1,2"),
+    *(b'{"group":"g"}x', b'{"group":"g"} {}', b' {"Group":"g"} '),
+    *(b'{"group":5}', b'{"group":null}', b'{"group":{}}', b'{"group":true}', b'{"group":[9]}', b'{"group":"\xff"}'),
+    *(b'{"group":"g","group":"h"}', b'{"group":"g","group":5}', b'{"x":1.5,"group":"g"}'),
+    *(b'{"x":NaN}', b'{"x":01}', b'{"x":1.}', b'{"x":%b}' % (b"9" * 5_000)),
+)
+
+
+@scenario
+async def bodies_of_no_unicode(side: Side) -> None:
+    """Bytes that are no UTF-8, in values that are kept and in those that errors tell of."""
+    await side.create("U", subjects=["u"])
+    for verb, body in _NO_UNICODE:
+        await side.api(verb, body)
+
+
+@scenario
+async def bodies_of_unpin(side: Side) -> None:
+    """The endpoint that takes one value with fields it does not know."""
+    await side.create("U", subjects=["u"])
+    pinned = {"name": "C", "ack_policy": "explicit", "priority_groups": ["g"], "priority_policy": "pinned_client"}
+    await side.api("CONSUMER.CREATE.U.C", {"stream_name": "U", "config": pinned})
+    for body in _UNPIN:
+        await side.api("CONSUMER.UNPIN.U.C", body)
+
+
+@scenario
+async def bodies_of_endless_numbers(side: Side) -> None:
+    """Numbers of more digits than any type holds."""
+    await side.create("N", subjects=["n"], allow_direct=True)
+    await side.publish("n")
+    for digits in (20, 400, 5_000):
+        number = b"9" * digits
+        for verb in ("STREAM.MSG.GET.N", "STREAM.MSG.DELETE.N", "STREAM.PURGE.N", "DIRECT.GET.N"):
+            await side.request(f"$JS.API.{verb}", b'{"seq":%b}' % number, label=f"{verb} of {digits} digits")
+        for verb in ("STREAM.LIST", "CONSUMER.LIST.N"):
+            await side.api(verb, b'{"offset":%b}' % number, label=f"{verb} of {digits} digits")
+        await side.api("STREAM.CREATE.M", b'{"name":"M","max_age":%b}' % number, label=f"age of {digits} digits")
+    await side.info("N")
+
+
+@scenario
+async def bodies_of_late_sequences(side: Side) -> None:
+    """Streams that begin with the last sequences there are."""
+    await side.create("L", subjects=["l"], first_seq=2**62)
+    await side.publish("l")
+    await side.create("M", subjects=["m"], first_seq=2**64)
+    await side.create("N", subjects=["n"], first_seq=2**63)
