@@ -64,9 +64,12 @@ class StreamConfig:
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "StreamConfig":
-        """The configuration that :meth:`as_json` wrote; fields that this version does not know are passed over."""
+        """The configuration that :meth:`as_json` wrote; fields that this version does not know are passed over.
+
+        A window that is left out is none, as mirrors and sources have it.
+        """
         known = {one.name: shown[one.name] for one in fields(cls) if one.name in shown}
-        return cls(**{name: read_part(name, value) for name, value in known.items()})
+        return cls(**{name: read_part(name, value) for name, value in ({"duplicate_window": 0} | known).items()})
 
 
 def read_part(name: str, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,14 @@ def test_accepted_or_refused_and_then_stable(request: dict[str, Any], pedantic: 
     assert StreamConfig.from_json(shown) == config
     if config.num_replicas == 1:
         assert checked_update(config, config) == config
+
+
+@pytest.mark.parametrize("copied", [{"mirror": {"name": "O"}}, {"subjects": ["a"], "sources": [{"name": "O"}]}])
+def test_no_window_stays_none(copied: dict[str, Any]) -> None:
+    """Streams that copy have no duplicate window unless they ask for one, and none after a restart."""
+    config = normalise({"name": "COPY", **copied})
+    assert config.duplicate_window == 0
+    assert StreamConfig.from_json(config.as_json()) == config
 
 
 def test_required_level_replaces_what_replies_add() -> None:
