@@ -159,10 +159,8 @@ def _open(options: GatewayOptions, settings: Settings) -> Stores:
     settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max)
     tail = JournalTail(f"{root}/journal")
     tail.start(journal.version, journal.live_files())
-    opened = open_stores(settled, tail, domain=options.domain)
     payloads = Payloads(settled, OwnJournal(journal), tail_bytes=settings.reads.cache_bytes_max)
-    for rows in opened.tail:
-        payloads.stored(rows)
+    opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail)
     return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)
 
 

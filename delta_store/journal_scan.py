@@ -2,7 +2,8 @@
 
 A commit of one message is a file of its own, so the files are many and small, and what counts is the work a file, not
 a row: small files are put together before anything is asked of their rows. On a local disk one thread reads them, since
-decoding a small file mostly holds the interpreter lock; an object store's answers are waited for by several.
+decoding a small file mostly holds the interpreter lock; an object store's answers are waited for by several. However
+much has not been settled, only a part of it is in memory at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from delta_store.journal_file import checksums
 from delta_store.journal_tail import JournalTail, behind
+from delta_store.log_entry import file_version
 from delta_store.read_errors import DamagedData
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_SCHEMA
@@ -21,6 +23,8 @@ from delta_store.settled_log import DataFile, Snapshot
 from delta_store.watermark import Watermarks
 
 _CHUNK_ROWS: Final = 16_384
+_CHUNK_BYTES: Final = 32 * 1024 * 1024
+"""Payload of rows that are given together; a single commit may hold more. Arrow's columns end at 2 GiB."""
 _FILES_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Payload up to which files are put together; copying more would cost more than it saves."""
@@ -33,14 +37,26 @@ def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -
 
     Every row of every file is verified, also the settled ones. Raises ``DamagedData`` or ``FileGone``; both name it.
     """
-    files = list(pinned.files.values())
+    files = sorted(pinned.files.values(), key=lambda file: file.path)
+    # Our files are named by the version that added them, and a stream's positions grow from commit to commit. Files
+    # that another engine has put together say nothing of their order: then all rows are sorted at once.
+    in_order = all(file_version(file.path) is not None for file in files)
     batches = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
-    parts = _in_order(journal, lambda batch: list(_unsettled(journal, batch, watermarks)), batches)
-    tables = [table for part in parts for table in part if len(table)]
-    if not tables:
-        return
+    gathered: list[Any] = []
+    rows = size = 0
+    for table in _in_order(journal, lambda batch: _unsettled(journal, batch, watermarks), batches):
+        gathered.append(table)
+        rows += len(table)
+        size += table["data"].nbytes
+        if in_order and (rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES):
+            yield from _chunks(gathered)
+            gathered, rows, size = [], 0, 0
+    if rows:
+        yield from _chunks(gathered)
+
+
+def _chunks(tables: list[Any]) -> Iterator[RowColumns]:
     table = pa.concat_tables(tables).sort_by(_ORDER)
-    del tables
     for start in range(0, len(table), _CHUNK_ROWS):
         yield row_columns(table.slice(start, _CHUNK_ROWS))
 
@@ -57,13 +73,17 @@ def row_columns(table: Any) -> RowColumns:
 
 
 def _in_order(
-    journal: JournalTail, read: Callable[[Sequence[DataFile]], list[Any]], batches: Sequence[Sequence[DataFile]]
-) -> Iterable[list[Any]]:
+    journal: JournalTail, read: Callable[[Sequence[DataFile]], Iterable[Any]], batches: Sequence[Sequence[DataFile]]
+) -> Iterator[Any]:
     """What ``read`` gives for each batch of files; the first error ends it."""
     if "://" not in journal.log.location:
-        return map(read, batches)
+        for batch in batches:
+            yield from read(batch)
+        return
     with ThreadPoolExecutor(_REMOTE_THREADS, thread_name_prefix="journal") as threads:
-        return list(threads.map(read, batches))
+        for start in range(0, len(batches), _REMOTE_THREADS):
+            for tables in threads.map(lambda batch: list(read(batch)), batches[start : start + _REMOTE_THREADS]):
+                yield from tables
 
 
 def _unsettled(journal: JournalTail, files: Sequence[DataFile], watermarks: Watermarks) -> Iterator[Any]:

@@ -7,6 +7,7 @@ follower that fell so far behind that truncation took a file before it was read 
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from conf.clock import Clock
@@ -21,9 +22,12 @@ from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settled import CACHE_BYTES, SettledTable
 from delta_store.stores_open import Opened, open_stores
+from delta_store.tail_cache import TailCache
 
 _ENTRIES_AT_ONCE: Final = 1000
 """More entries than this are caught up with by a rebuild, which reads the live files only."""
+_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
+"""Payload after which rows are applied before the next are read."""
 
 
 class _Update(NamedTuple):
@@ -31,7 +35,11 @@ class _Update(NamedTuple):
 
     journal_version: int
     rows: list[RowColumns]
-    rebuilt: Opened | None
+    rebuilt: Opened | None = None
+    newest: TailCache | None = None
+    """The rebuilt catalog's newest payloads."""
+    seen: int = -1
+    """The journal's version when this ended before it: only so much is held in memory at a time."""
 
 
 class Replica:
@@ -55,6 +63,7 @@ class Replica:
         )
         self._journal = JournalTail(f"{location}/{JOURNAL_FOLDER}", storage_options=storage_options)
         self._refreshing = asyncio.Lock()
+        self._tail_bytes = tail_bytes
         self.catalog = Catalog()
         self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
         self.past = PointInTime(self._settled, self._journal)
@@ -79,9 +88,9 @@ class Replica:
     async def refresh(self) -> None:
         """Catch up with all that was committed before this call. Raises ``DamagedData``."""
         async with self._refreshing:
-            version = self.journal_version
-            update = await self.threads.run(lambda: self._look(version))
-            self._apply(update)
+            self._apply(update := await self.threads.run(partial(self._look, self.journal_version)))
+            while self.journal_version < update.seen:
+                self._apply(await self.threads.run(partial(self._look, self.journal_version)))
             self.refreshed_at = self._clock.monotonic()
 
     async def run(self, interval_seconds: float) -> None:
@@ -96,29 +105,32 @@ class Replica:
         snapshot = self._journal.refresh()
         self._settled.refresh()
         if snapshot.version == version:
-            return _Update(version, [], None)
+            return _Update(version, [])
         if version < 0 or snapshot.version - version > _ENTRIES_AT_ONCE:
             return self._rebuilt()
+        rows: list[RowColumns] = []
+        size = 0
         try:
-            rows = [
-                rows_of(self._journal, file)
-                for number in range(version + 1, snapshot.version + 1)
-                for file in self._journal.log.entry(number).added
-            ]
+            for number in range(version + 1, snapshot.version + 1):
+                for file in self._journal.log.entry(number).added:
+                    rows.append(rows_of(self._journal, file))
+                    size += sum(map(len, rows[-1].data))
+                if size >= _BYTES_AT_ONCE:
+                    return _Update(number, rows, seen=snapshot.version)
         except FileGone:
             return self._rebuilt()
-        return _Update(snapshot.version, rows, None)
+        return _Update(snapshot.version, rows)
 
     def _rebuilt(self) -> _Update:
-        opened = open_stores(self._settled, self._journal)
-        return _Update(opened.journal.version, opened.tail, opened)
+        newest = TailCache(self._tail_bytes)
+        opened = open_stores(self._settled, self._journal, newest=newest)
+        return _Update(opened.journal.version, [], opened, newest)
 
     def _apply(self, update: _Update) -> None:
-        if update.rebuilt is not None:
+        if update.rebuilt is not None and update.newest is not None:
             self.catalog = update.rebuilt.catalog
-            self.payloads.tail.clear()
+            self.payloads.tail = update.newest
         for rows in update.rows:
-            if update.rebuilt is None:
-                self.catalog.apply_columns(rows)
+            self.catalog.apply_columns(rows)
             self.payloads.stored(rows)
         self.journal_version = update.journal_version

@@ -4,6 +4,7 @@ Nothing else is durable. Liveness is not decided here either: recorded effects a
 stream of a million messages is back within seconds, and payloads are only read where decisions need them (counters).
 """
 
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,11 +16,12 @@ from delta_store.event_rows import read_removal
 from delta_store.journal_scan import rows_above
 from delta_store.journal_tail import JournalTail
 from delta_store.read_errors import FileGone
-from delta_store.records import Kind, Row, RowColumns
+from delta_store.records import Kind, Row
 from delta_store.settled import SettledTable
 from delta_store.settled_log import DataFile, Int64s, Snapshot
 from delta_store.state_at import END, Columns, EventRow, cut_at, live_at
 from delta_store.stream_state import StreamState
+from delta_store.tail_cache import TailCache
 from delta_store.watermark import Watermark
 
 _COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
@@ -35,31 +37,35 @@ class Opened(NamedTuple):
     catalog: Catalog
     journal: Snapshot
     settled: Snapshot
-    tail: list[RowColumns]
-    """The rows above the watermark, whole: the newest payloads."""
 
 
-def open_stores(settled: SettledTable, journal: JournalTail, *, domain: str = "") -> Opened:
+def open_stores(
+    settled: SettledTable, journal: JournalTail, *, domain: str = "", newest: TailCache | None = None
+) -> Opened:
     """Rebuild from both tables, journal pinned first. Blocks.
 
-    Raises ``DamagedData``, or ``FileGone`` when truncation overtakes the reader again and again.
+    ``newest`` is filled with the payloads that were not settled, as many as it holds. Raises ``DamagedData``, or
+    ``FileGone`` when truncation overtakes the reader again and again.
     """
     for _ in range(_TRIES - 1):
         try:
-            return _open(settled, journal, domain)
+            return _open(settled, journal, domain, newest)
         except FileGone:
             continue
-    return _open(settled, journal, domain)
+    return _open(settled, journal, domain, newest)
 
 
-def _open(settled: SettledTable, journal: JournalTail, domain: str) -> Opened:
+def _open(settled: SettledTable, journal: JournalTail, domain: str, newest: TailCache | None) -> Opened:
     pinned, base = journal.refresh(), settled.refresh()
     catalog = Catalog(domain=domain)
     restore_settled(catalog, settled, base)
-    tail = list(rows_above(journal, pinned, base.watermarks))
-    for rows in tail:
+    if newest is not None:
+        newest.clear()
+    for rows in rows_above(journal, pinned, base.watermarks):
         catalog.apply_columns(rows)
-    return Opened(catalog, pinned, base, tail)
+        if newest is not None:
+            newest.add(rows)
+    return Opened(catalog, pinned, base)
 
 
 def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> None:
@@ -133,11 +139,10 @@ def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable,
         return
     chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
     table = table.filter(pc.and_(chosen, pc.is_valid(table["headers"])))
-    if state.schedules is not None:
-        table = table.sort_by("seq")
     seqs, times, headers, *data = (table[name].to_pylist() for name in columns[2:])
     payloads = data[0] if data else [b""] * len(seqs)
-    for seq, ts_ns, header, payload in zip(seqs, times, headers, payloads, strict=True):
+    rows = zip(seqs, times, headers, payloads, strict=True)
+    for seq, ts_ns, header, payload in sorted(rows, key=itemgetter(0)):
         if state.index.sid_of(seq) >= 0:
             state.note_content(seq, header, payload, ts_ns=ts_ns)
         elif state.schedules is not None:

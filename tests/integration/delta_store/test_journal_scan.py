@@ -1,6 +1,7 @@
 """A journal of many small files: read together, it is what its files say one by one, and damage is still named."""
 
 import os
+import resource
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
@@ -23,12 +25,13 @@ from delta_store.settled import SettledTable
 from delta_store.settled_log import Snapshot
 from delta_store.stores_open import open_stores
 from delta_store.stream_config import StreamConfig
+from delta_store.tail_cache import TailCache
 from delta_store.watermark import Watermark
 from ingest.group import Group
 from ingest.leaf_protocol import Message
 from ingest.publish import decide
 from tests.groups import STREAM_ID, columns, event, group, message, open_journal, reader, settled_to
-from tests.tables import START_NS
+from tests.tables import START_NS, History, Tables
 
 COMMITS = 300
 """More than are read together, and more than a checkpoint holds."""
@@ -106,8 +109,13 @@ def _tail(folder: Path, journal: JournalReader | None = None) -> JournalTail:
     return tail
 
 
-def test_many_small_commits_are_the_state_that_made_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows_at_once", [1, 50, 16_384])
+def test_many_small_commits_are_the_state_that_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
     """Index, consumers, remembered ids and rows: as decided, told by the owner or found by an independent reader."""
+    monkeypatch.setattr("delta_store.journal_scan._CHUNK_ROWS", rows_at_once)
+    monkeypatch.setattr("delta_store.journal_scan._FILES_AT_ONCE", min(rows_at_once, 64))
     _, catalog = _written(tmp_path)
     settled = SettledTable(str(tmp_path / "messages"))
     successor = open_journal(tmp_path / "journal")
@@ -117,9 +125,11 @@ def test_many_small_commits_are_the_state_that_made_them(tmp_path: Path) -> None
     assert told.catalog.ended == found.catalog.ended == catalog.ended
     assert told.journal.files == found.journal.files
     assert told.journal.version == found.journal.version == successor.version
-    assert _rows(told.tail) == _rows(found.tail)
+    tail = _tail(tmp_path)
     singly = [row for _, rows in successor.live_rows() for row in rows.rows()]
-    assert _rows(told.tail) == sorted(singly, key=lambda row: (row.stream, row.position))
+    for stream in catalog.streams:
+        mine = [row for row in _rows(rows_above(tail, tail.snapshot, {})) if row.stream == stream]
+        assert mine == sorted((row for row in singly if row.stream == stream), key=lambda row: row.position)
 
 
 def test_what_is_committed_later_is_followed(tmp_path: Path) -> None:
@@ -133,6 +143,64 @@ def test_what_is_committed_later_is_followed(tmp_path: Path) -> None:
     assert [row.seq for row in _rows(rows_above(tail, tail.refresh(), {}))] == [6, 7, 8, 9, 10]
     assert tail.refresh().version == journal.version
     assert tail.refresh().files == _tail(tmp_path).snapshot.files
+
+
+def test_large_payloads_come_in_parts(tmp_path: Path) -> None:
+    """More than is held at a time comes part by part, each stream's rows in order."""
+    journal = open_journal(tmp_path / "journal")
+    written = []
+    for seq in range(1, 13):
+        payload = bytes([seq]) * 6_000_000
+        rows = [message(seq, data=payload), message(seq, stream="OTHER", data=payload), event(seq, seq)]
+        journal.commit(columns(rows))
+        written += rows
+    tail = _tail(tmp_path, journal)
+    parts = list(rows_above(tail, tail.snapshot, {}))
+    assert all(sum(map(len, rows.data)) < 50_000_000 for rows in parts)
+    for stream in ("ORDERS", "OTHER"):
+        mine = sorted((row for row in written if row.stream == stream), key=lambda row: row.position)
+        assert [row for row in _rows(parts) if row.stream == stream] == mine
+
+
+def test_files_put_together_by_another_engine_are_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that tell no version, in an order that is none: the rows still come by position."""
+    monkeypatch.setattr("delta_store.journal_scan._CHUNK_ROWS", 1)
+    monkeypatch.setattr("delta_store.journal_scan._FILES_AT_ONCE", 1)
+    tables, history = Tables(tmp_path), History()
+    tables.commit([history.create()])
+    for number in range(20):
+        tables.commit([history.publish("s.1", b"%d" % number)])
+    DeltaTable(str(tmp_path / "journal")).optimize.compact()
+    for number in range(20, 30):
+        tables.commit([history.publish("s.1", b"%d" % number)])
+    opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
+    assert opened.catalog.streams["S"].index.live_sequences(0, 100).tolist() == list(range(1, 31))
+
+
+@pytest.mark.slow
+def test_more_than_arrow_holds_in_a_column_is_opened(tmp_path: Path) -> None:
+    """A store with 2.2 GiB to settle opens, within memory that does not grow with that, and has its last messages."""
+    rows = RowColumns()
+    start = StreamConfig(name="S", subjects=("s.>",))
+    catalog = Catalog()
+    catalog.create(start, now_ns=START_NS, rows=rows)
+    journal = open_journal(tmp_path / "journal")
+    journal.commit(rows)
+    payload = os.urandom(8_000_000)
+    for step in range(1, 41):
+        group_ = Group()
+        decide(catalog, [Message(b"s.x", b"", b"", payload)] * 7, START_NS + step, group_)
+        journal.commit(group_.rows)
+    del group_
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    newest = TailCache(64_000_000)
+    opened = open_stores(SettledTable(str(tmp_path / "messages")), _tail(tmp_path, journal), newest=newest)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000
+    state = opened.catalog.streams["S"]
+    assert (state.index.msgs, state.index.bytes) == (280, catalog.streams["S"].index.bytes)
+    last = newest.get("S", state.stream_id, 280)
+    assert last is not None
+    assert last.data == payload
 
 
 @pytest.mark.parametrize("settled_seq", [0, 1, 100, 101, 299, 300])

@@ -167,7 +167,7 @@ def test_a_rebuilt_stream_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_nothing_at_all_opens_as_nothing(tmp_path: Path) -> None:
     """A folder without tables is an empty store."""
     opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
-    assert (opened.catalog.streams, opened.tail, opened.journal.version) == ({}, [], -1)
+    assert (opened.catalog.streams, opened.journal.version) == ({}, -1)
 
 
 def test_a_gap_free_run_is_restored_in_bulk(tmp_path: Path) -> None:
