@@ -247,7 +247,8 @@ class Gateway:
             if told is not None and account.api_errors == errors:
                 self.delivery.advise(told)
         if isinstance(answer, NeedMessage):
-            self._answer(group, self._reads.stored(answer, message.reply))
+            if message.reply:
+                self._answer(group, self._reads.stored(answer, message.reply))
         elif answer is not None and message.reply:
             group.replies.append(encode_message(message.reply, answer))
         if (

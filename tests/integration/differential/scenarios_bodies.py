@@ -60,6 +60,31 @@ async def bodies_of_endless_numbers(side: Side) -> None:
 
 
 @scenario
+async def requests_that_nobody_waits_for(side: Side) -> None:
+    """Without a reply subject a request may change things; it is answered to nobody, and the next one is answered."""
+    await side.create("R", subjects=["r"], allow_direct=True)
+    await side.publish("r", "one")
+    requests = {
+        "$JS.API.STREAM.MSG.GET.R": b'{"seq":1}',
+        "$JS.API.DIRECT.GET.R": b'{"seq":1}',
+        "$JS.API.DIRECT.GET.R.r": b"",
+        "$JS.API.STREAM.LIST": b"",
+        "$JS.API.STREAM.INFO.R": b"",
+        "$JS.API.STREAM.INFO.NONE": b"",
+        "$JS.API.CONSUMER.CREATE.R.C": b'{"stream_name":"R","config":{"name":"C","ack_policy":"explicit"}}',
+        "$JS.API.CONSUMER.MSG.NEXT.R.C": b"1",
+        "$JS.API.CONSUMER.MSG.NEXT.R.NONE": b"1",
+        "$JS.ACK.R.C.1.1.1.1.0": b"+NXT",
+        "r": b"two",
+    }
+    for subject, body in requests.items():
+        side.wire.send(subject, body, expect_reply=False)
+        assert await side.wire.ask("$JS.API.STREAM.INFO.R", b""), subject
+        await side.pause(0.1)
+        await side.info("R", label=f"after {subject}")
+
+
+@scenario
 async def bodies_of_late_sequences(side: Side) -> None:
     """Streams that begin with the last sequences there are."""
     await side.create("L", subjects=["l"], first_seq=2**62)
