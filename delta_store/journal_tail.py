@@ -5,30 +5,23 @@ file that a pinned version names may be truncated away under the reader: ``FileG
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_store.journal_metadata import JournalMetadata
 from delta_store.log_entry import JournalFile
 from delta_store.log_follower import LogFollower
 from delta_store.read_errors import FileGone
-from delta_store.records import CONSUMER_KINDS, Kind, Position
+from delta_store.records import Position
 from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile, Snapshot, data_file
 from delta_store.stored_message import StoredMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
-METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
-EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data")
-_NO_EVENT: Final = (Kind.MESSAGE.value, *sorted(kind.value for kind in CONSUMER_KINDS))
-"""Rows that say nothing of which messages are live beyond their ``first_seq``; consumers' states are large."""
-_KEPT_ROWS_MAX: Final = 1_000_000
-"""Rows of journal files whose metadata stays in memory: the files never change, and many reads ask for them."""
 
 
 class JournalTail:
@@ -40,9 +33,7 @@ class JournalTail:
         """``location`` is the table's folder or URL; the table need not exist yet."""
         self.log = LogFollower(location, storage_options=storage_options, settled=False)
         self.files = MessageFiles(self.log.filesystem, cache_bytes=cache_bytes)
-        self._lock = Lock()
-        self._kept: OrderedDict[str, _Metadata] = OrderedDict()
-        self._kept_rows = 0
+        self._metadata = JournalMetadata(self.files, self.log.path_of)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -64,8 +55,7 @@ class JournalTail:
         Rows come in no particular order, and of all incarnations of the stream that the journal still holds.
         """
         tables = []
-        for file in snapshot.of_stream(stream):
-            table = self._metadata(file).rows
+        for table, _ in self._metadata.of(snapshot.of_stream(stream)):
             chosen = pc.equal(table["stream"], stream)
             if above is not None:
                 chosen = pc.and_(chosen, behind(table, above))
@@ -74,7 +64,7 @@ class JournalTail:
 
     def events_of(self, snapshot: Snapshot, stream: str) -> list[Any]:
         """The stream's event rows with their data, consumers' left out, as Arrow tables in no particular order."""
-        tables = [self._metadata(file).events for file in snapshot.of_stream(stream)]
+        tables = [found.events for found in self._metadata.of(snapshot.of_stream(stream))]
         return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
 
     def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
@@ -92,34 +82,6 @@ class JournalTail:
             return self.fetch(self.refresh(), stream, stream_id, seqs)
         except FileGone:
             return {}
-
-    def _metadata(self, file: DataFile) -> "_Metadata":
-        path = self.log.path_of(file)
-        with self._lock:
-            kept = self._kept.get(path)
-            if kept is not None:
-                self._kept.move_to_end(path)
-                return kept
-        rows = self.files.columns(path, METADATA)
-        is_event = pc.invert(pc.is_in(rows["kind"], pa.array(_NO_EVENT)))
-        events = None
-        if pc.any(is_event).as_py():
-            events = self.files.columns(path, EVENT).filter(is_event)
-        read = _Metadata(rows, events)
-        with self._lock:
-            if path not in self._kept:
-                self._kept[path] = read
-                self._kept_rows += len(rows)
-            while self._kept_rows > _KEPT_ROWS_MAX and len(self._kept) > 1:
-                self._kept_rows -= len(self._kept.popitem(last=False)[1].rows)
-        return read
-
-
-class _Metadata(NamedTuple):
-    """What a journal file holds apart from the payloads of messages."""
-
-    rows: Any
-    events: Any
 
 
 def _as_data_file(file: JournalFile) -> DataFile:
