@@ -101,8 +101,10 @@ REPUBLISH_DEPTH_MAX = 8
 """Ours: how often a message may be republished from one stream into the next; streams may do so in a circle."""
 
 # --- delta_store: ours ---
+SEQUENCE_MAX = 2**63 - 1
+"""Sequences are 64-bit integers with a sign in Delta; what starts behind the last one waits for it."""
 FIRST_SEQ_MAX = 2**62
-"""Sequence that a stream may begin with: they are 64-bit integers with a sign in Delta, and half of them is left."""
+"""Sequence that a stream may begin with: half of them is left."""
 ROUTES_CACHED_MAX = 262_144
 """Publish subjects whose stream is remembered; past it the memory starts anew."""
 REMOVAL_RANGES_MAX = 50_000

@@ -6,6 +6,7 @@ rely on (the answer to a double ack) waits until the state that says so is durab
 
 from collections.abc import Collection, Sequence
 
+from conf.limits import SEQUENCE_MAX
 from consumers.ack_desk import AckDesk
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_core import ConsumerCore
@@ -177,8 +178,9 @@ class Consumer(ConsumerCore):
             raise InvalidReset("below start time")
         elif config.deliver_policy not in {"all", "by_start_sequence", "by_start_time"}:
             raise InvalidReset("not allowed")
-        self.pending.start(ConsumerState((0, seq - 1), (0, seq - 1)), now_ns)
-        self._position.move(seq)
+        start = min(seq, SEQUENCE_MAX)
+        self.pending.start(ConsumerState((0, start - 1), (0, start - 1)), now_ns)
+        self._position.move(start)
         self._offered = []
         self.last_delivered_ns = self.last_acked_ns = 0
         self.dirty = True

@@ -3,6 +3,7 @@
 from itertools import islice
 from typing import Final
 
+from conf.limits import SEQUENCE_MAX
 from consumers.consumer_config import ConsumerConfig
 from consumers.stream_view import StreamView
 from delta_store.stream_index import StreamIndex
@@ -23,7 +24,7 @@ def start_position(config: ConsumerConfig, stream: StreamView) -> tuple[int, lis
     index, policy = stream.index, config.deliver_policy
     first, last = index.first_seq, index.last_seq
     if policy == "by_start_sequence" and config.opt_start_seq:
-        return max(config.opt_start_seq, first, 1), []
+        return max(min(config.opt_start_seq, SEQUENCE_MAX), first, 1), []
     if not last:
         return 1, []
     chosen = chosen_subjects(config)

@@ -11,6 +11,7 @@ from hashlib import sha256
 from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple
 
+from conf.limits import SEQUENCE_MAX
 from delta_store import api_errors
 from delta_store.stream_index import StreamIndex
 from delta_store.stream_parts import StreamSource
@@ -113,7 +114,7 @@ def mirror_start(source: StreamSource, mirror: StreamIndex, origin: StreamIndex)
     if mirror.last_seq or mirror.first_seq:
         return mirror.last_seq + 1
     if source.opt_start_seq:
-        return source.opt_start_seq
+        return min(source.opt_start_seq, SEQUENCE_MAX)
     return origin.seq_at_time(source.opt_start_time) if source.opt_start_time is not None else 1
 
 
@@ -124,7 +125,7 @@ def source_start(
     if position is not None and position.seq:
         return position.seq + 1
     if source.opt_start_seq:
-        return source.opt_start_seq
+        return min(source.opt_start_seq, SEQUENCE_MAX)
     since = source.opt_start_time
     if since is not None:
         return origin.seq_at_time(max(since, target.last_ts))

@@ -91,3 +91,9 @@ async def bodies_of_late_sequences(side: Side) -> None:
     await side.publish("l")
     await side.create("M", subjects=["m"], first_seq=2**64)
     await side.create("N", subjects=["n"], first_seq=2**63)
+    for start in (2**62, 2**63 - 1):
+        config = {"name": "C", "ack_policy": "explicit", "deliver_policy": "by_start_sequence", "opt_start_seq": start}
+        await side.api("CONSUMER.CREATE.L.C", {"stream_name": "L", "config": config})
+        await side.api("CONSUMER.RESET.L.C", {"seq": 2**63 - 1}, label=f"reset of {start}")
+        await side.api("CONSUMER.INFO.L.C", label=f"info of {start}")
+        await side.api("CONSUMER.DELETE.L.C", label=f"delete of {start}")
