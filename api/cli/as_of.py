@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-_REVISION = re.compile(r"[0-9]{1,19}")
+_REVISION = re.compile(r"[0-9]{1,99}")
 _AGO = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?: ?ago)?")
 
 

@@ -26,7 +26,7 @@ def test_points(text: str | None, point: AsOf) -> None:
     assert parse_as_of(text, now=NOW) == point
 
 
-NONE = ["", "0", "soon", "ago", "-5", "1.5h", "12:00", "999999d", "9999999999d", "9" * 20, "9" * 5000, "9" * 5000 + "d"]
+NONE = ["", "0", "soon", "ago", "-5", "1.5h", "12:00", "999999d", "9999999999d", "9" * 5000, "9" * 5000 + "d"]
 
 
 @pytest.mark.parametrize("text", NONE, ids=range(len(NONE)))
