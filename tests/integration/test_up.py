@@ -183,7 +183,7 @@ def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
     _until(answers, f"no answer after {name} was killed")
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_stops_everything_in_order(how: signal.Signals, tmp_path: Path) -> None:
     """Status 0, every child gone, and the log tells the order."""
     with silt_up(tmp_path) as running:
