@@ -59,14 +59,18 @@ STREAM_LIFE = (
     "stream purge KEPT --force",
 )
 BENCHES = (
-    "bench js pub sync --msgs=200 --size=128",
-    "bench js pub async --batch=500 --msgs=20000 --size=128",
-    "bench js pub async --batch=5000 --msgs=20000 --size=128",
-    "bench js pub async --batch=100 --msgs=2000 --multisubject --multisubjectmax=50",
-    "bench js pub async --batch=100 --msgs=2000 --dedup",
-    "bench js get sync --msgs=200",
-    "bench js get batch --msgs=20000",
+    ("bench js pub sync --msgs=200 --size=128", 200),
+    ("bench js pub async --batch=500 --msgs=20000 --size=128", 20_000),
+    ("bench js pub async --batch=5000 --msgs=20000 --size=128", 20_000),
+    ("bench js pub async --batch=100 --msgs=2000 --multisubject --multisubjectmax=50", 2_000),
+    ("bench js pub async --batch=100 --msgs=2000 --dedup", 2_000),
+    ("bench js get sync --msgs=200", 0),
+    ("bench js get batch --msgs=20000", 0),
 )
+"""Command lines, and how many messages each publishes."""
+STALLED = "stalled with too many outstanding async published messages"
+"""How nats.go ends when 200 ms bring no ack; a disk that is busy with others may take that for an fsync."""
+STALLS_MAX = 3
 
 
 def _output(cli: str, url: str, line: str) -> str:
@@ -111,10 +115,15 @@ def test_benches(cli: str, tmp_path: Path) -> None:
         base = [cli, "--no-context", "-s", silt.hub.url]
         made = run([*base, "stream", "add", "benchstream", "--subjects=bench.>", "--defaults"])
         assert made[0] == 0, made[1]
-        for line in BENCHES:
-            subject = ["bench.x"] if " pub " in line else []
-            status, text = run([*base, *line.split(), "--no-progress", *subject])
+        stored = 0
+        for line, published in BENCHES:
+            subject = ["bench.x"] if published else []
+            for stalls in range(STALLS_MAX):
+                status, text = run([*base, *line.split(), "--no-progress", *subject])
+                if STALLED not in text:
+                    break
             assert status == 0, f"nats {line}\n{text}"
             assert "msgs/sec" in text
-        _, info = run([*base, "stream", "info", "benchstream", "--json"])
-        assert json.loads(info)["state"]["messages"] == 200 + 20_000 + 20_000 + 2_000 + 2_000
+            _, info = run([*base, "stream", "info", "benchstream", "--json"])
+            before, stored = stored, json.loads(info)["state"]["messages"]
+            assert stored == before + published or (stalls and stored > before + published), line

@@ -146,8 +146,7 @@ async def pull_distribution(side: Side) -> None:
     for to, batch in (("w.1", 2), ("w.2", 5), ("w.3", 1)):
         await desk.pull({"batch": batch, "expires": 20 * SECOND}, to=to)
     for number in range(9):
-        await side.wire.ask("s.1", f"n{number}".encode())
-    await desk.wait(0.1)
+        await desk.publish("s.1", f"n{number}")
     await desk.pull({"batch": 4, "expires": 20 * SECOND}, to="w.4")
     await desk.pull({"batch": 4, "expires": 20 * SECOND, "max_bytes": 100}, to="w.5")
     for number in range(5):
@@ -291,8 +290,7 @@ async def prioritized_groups(side: Side) -> None:
     for to, batch, priority in (("w.1", 3, 2), ("w.2", 2, 1), ("w.3", 2, 1), ("w.4", 1, 0)):
         await desk.pull({"batch": batch, "priority": priority, "expires": 20 * SECOND, **_G}, to=to)
     for number in range(8):
-        await side.wire.ask("s.1", f"n{number}".encode())
-    await desk.wait(0.1)
+        await desk.publish("s.1", f"n{number}")
     for priority in (-1, 9, 10):
         await desk.pull({"batch": 1, "priority": priority, "expires": 20 * SECOND, **_G}, to="w.5")
     await desk.pull({"batch": 1, "priority": 1, "min_pending": 1, **_G}, to="w.6")
