@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.clients.comparable import comparable_text, run
+from tests.integration.clients.comparable import comparable_text, run, run_bench
 from tests.servers import answers_api, nats_server, silt_server, silt_up, wait_until
 
 STREAM_LIFE = (
@@ -68,9 +68,6 @@ BENCHES = (
     ("bench js get batch --msgs=20000", 0),
 )
 """Command lines, and how many messages each publishes."""
-STALLED = "stalled with too many outstanding async published messages"
-"""How nats.go ends when 200 ms bring no ack; a disk that is busy with others may take that for an fsync."""
-STALLS_MAX = 3
 
 
 def _output(cli: str, url: str, line: str) -> str:
@@ -118,10 +115,7 @@ def test_benches(cli: str, tmp_path: Path) -> None:
         stored = 0
         for line, published in BENCHES:
             subject = ["bench.x"] if published else []
-            for stalls in range(STALLS_MAX):
-                status, text = run([*base, *line.split(), "--no-progress", *subject])
-                if STALLED not in text:
-                    break
+            status, text, stalls = run_bench([*base, *line.split(), "--no-progress", *subject])
             assert status == 0, f"nats {line}\n{text}"
             assert "msgs/sec" in text
             _, info = run([*base, "stream", "info", "benchstream", "--json"])

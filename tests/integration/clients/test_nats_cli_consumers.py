@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.integration.clients.comparable import comparable_text, run
+from tests.integration.clients.comparable import comparable_text, run, run_bench
 
 OBJECT_BYTES = 3_000_000
 
@@ -153,6 +153,6 @@ def test_benches_run(cli: str, pair: tuple[str, str]) -> None:
     """The benches of consumers and buckets run to their end."""
     for line in BENCHES:
         options = ["--no-progress"] if line.startswith("bench") else []
-        status, text = run([cli, "--no-context", "-s", pair[1], "--timeout=30s", *line.split(), *options])
+        status, text, _ = run_bench([cli, "--no-context", "-s", pair[1], "--timeout=30s", *line.split(), *options])
         assert status == 0, f"nats {line}\n{text}"
         assert "msgs/sec" in text or not options
