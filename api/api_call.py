@@ -1,21 +1,17 @@
 """One call of the JetStream API: what a handler is given, and what it may give back."""
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api.json_syntax import JsonError
 from api.request_json import Decoded, Struct, decode, is_empty_request, is_object_or_array
 from api.responses import ApiAccount
-from conf.limits import API_LEVEL
 from consumers.consumer_directory import Consumers
 from delta_store import api_errors
+from delta_store.api_level import level_refused
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
-
-_LEVEL = re.compile(rb"\r\nNats-Required-Api-Level:[ \t]*([^\r\n]*)")
-_INTEGER = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
 class ApiRequest(NamedTuple):
@@ -116,11 +112,3 @@ class ApiCall:
             raise api_errors.STREAM_NOT_FOUND.error
         self.catalog.expire_stream(state, now_ns=self.now_ns, rows=self.rows)
         return state
-
-
-def level_refused(header: bytes) -> bool:
-    """Whether the header demands an API level that is no number or above :data:`API_LEVEL`."""
-    found = _LEVEL.search(header)
-    if found is None or not found[1]:
-        return False
-    return _INTEGER.fullmatch(found[1]) is None or int(found[1]) > API_LEVEL

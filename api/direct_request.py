@@ -6,16 +6,13 @@ processDirectGetRequest and processDirectGetLastBySubjectRequest; ADR-31).
 """
 
 import json
-import re
 from typing import Any, NamedTuple, NoReturn
 
 from api.go_time import parse_time
-from conf.limits import API_LEVEL
+from delta_store.api_level import level_refused
 
 _UINT64_END = 1 << 64
 _INT64_END = 1 << 63
-_LEVEL = b"\r\nNats-Required-Api-Level:"
-_ATOI = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
 def status_block(status: str) -> bytes:
@@ -67,7 +64,7 @@ class DirectRequest(NamedTuple):
 
 def parse_body(header: bytes, body: bytes) -> DirectRequest | bytes:
     """The request of the form with a JSON body, or the status block that refuses it."""
-    if _level_refused(header):
+    if level_refused(header):
         return REQUIRED_API_LEVEL
     if not body:
         return EMPTY_REQUEST
@@ -81,7 +78,7 @@ def parse_body(header: bytes, body: bytes) -> DirectRequest | bytes:
 
 def parse_subject(key: str, header: bytes, body: bytes) -> DirectRequest | bytes:
     """The request of the form that names the subject ``key`` behind the stream, or the status block that refuses it."""
-    if _level_refused(header):
+    if level_refused(header):
         return REQUIRED_API_LEVEL
     if not body:
         return DirectRequest(last_by_subj=key) if key else BAD_REQUEST
@@ -92,14 +89,6 @@ def parse_subject(key: str, header: bytes, body: bytes) -> DirectRequest | bytes
     if not key or request != only_form:
         return BAD_REQUEST
     return DirectRequest(last_by_subj=key, max_bytes=request.max_bytes, no_hdr=request.no_hdr)
-
-
-def _level_refused(header: bytes) -> bool:
-    at = header.find(_LEVEL) if header else -1
-    if at < 0:
-        return False
-    value = header[at + len(_LEVEL) :].partition(b"\r\n")[0].strip(b" ")
-    return bool(value) and (_ATOI.fullmatch(value) is None or int(value) > API_LEVEL)
 
 
 def _decode(body: bytes) -> DirectRequest | None:

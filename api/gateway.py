@@ -246,11 +246,11 @@ class Gateway:
             told = stream_advisories.stream_action(path)
             if told is not None and account.api_errors == errors:
                 self.delivery.advise(told)
-        if isinstance(answer, NeedMessage):
-            if message.reply:
+        if message.reply and answer is not None:
+            if isinstance(answer, NeedMessage):
                 self._answer(group, self._reads.stored(answer, message.reply))
-        elif answer is not None and message.reply:
-            group.replies.append(encode_message(message.reply, answer))
+            else:
+                group.replies.append(encode_message(message.reply, answer))
         if (
             isinstance(answer, bytes)
             and account.api_total > total
@@ -275,5 +275,5 @@ class Gateway:
         """What is known leaves with the group, what must be read is read behind it."""
         if isinstance(answer, bytes):
             group.replies.append(answer)
-        elif answer is not None and answer.reply:
+        elif answer is not None:
             group.deferred.append(answer)

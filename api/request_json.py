@@ -221,7 +221,8 @@ def _refuse_constant(_name: str) -> NoReturn:
 _PARSER = json.JSONDecoder(
     object_pairs_hook=Members, parse_float=_Number, parse_int=_Number, parse_constant=_refuse_constant
 )
-_WHITESPACE = " \t\r\n"
+WHITESPACE = " \t\r\n"
+"""What JSON allows between its tokens."""
 _NUMBER_GOES_ON = (".", "e", "E")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -288,7 +289,7 @@ def parse_one(text: str, at: int) -> tuple[Any, int]:
 
 
 def _after_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _WHITESPACE:
+    while at < len(text) and text[at] in WHITESPACE:
         at += 1
     return at
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from conf.limits import API_LEVEL
 from consumers.consumer_config import ConsumerConfig
+from delta_store.api_level import level_refused
 
 _NUMBER: Final = re.compile(rb"[+-]?[0-9]{1,19}")
 _INT_MAX: Final = (1 << 63) - 1
-_LEVEL: Final = re.compile(rb"^nats-required-api-level:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 PRIORITY_LAST: Final = (1 << 31) - 1
 _KINDS: Final[Mapping[str, Any]] = {
     "expires": int, "batch": int, "max_bytes": int, "no_wait": bool, "idle_heartbeat": int, "group": str,
@@ -97,11 +96,8 @@ _parse_again = lru_cache(maxsize=256)(_parse)
 
 def check_level(header: bytes) -> None:
     """Refuse a request that demands another API level. Raises :class:`BadPull`."""
-    found = _LEVEL.search(header) if header else None
-    if found is not None:
-        demanded = found[1].strip()
-        if not _NUMBER.fullmatch(demanded) or int(demanded) > API_LEVEL:
-            raise BadPull(412, "Required Api Level")
+    if level_refused(header):
+        raise BadPull(412, "Required Api Level")
 
 
 def check_mode(config: ConsumerConfig) -> None:

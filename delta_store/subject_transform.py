@@ -187,7 +187,9 @@ def _argument(token: str, written: str, highest: int) -> int:
 
 def _integer(text: str) -> int | None:
     found = _NUMBER.fullmatch(text)
-    number = int(found[1] + found[2]) if found is not None else _INT_MAX + 1
+    if found is None:
+        return None
+    number = int(found[1] + found[2])
     return number if abs(number) <= _INT_MAX else None
 
 

@@ -10,16 +10,17 @@ answers as to a message of no batch, counts the message as stored, and where it 
 
 from typing import NamedTuple
 
-from conf.limits import API_LEVEL, FAST_BATCH_ID_BYTES_MAX, FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
+from conf.limits import FAST_BATCH_ID_BYTES_MAX, FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
 from delta_store import api_errors
 from delta_store.api_errors import ApiError
+from delta_store.api_level import value_refused
 from delta_store.fast_batches import FastBatch
 from delta_store.open_batches import BatchMessage
 from ingest import fast_reply, publish_checks
 from ingest.batch_checks import BatchChecks
 from ingest.fast_reply import FastReply
 from ingest.featured_store import FeaturedStore, Single
-from ingest.publish_headers import LINE, sequence, without
+from ingest.publish_headers import LINE, without
 from ingest.schedule_checks import rolled_up
 
 _LEVEL = b"Nats-Required-Api-Level"
@@ -94,7 +95,7 @@ class FastIntake:
             batch = self.batches.open(says.batch_id, gap_ok=says.gap_ok, flow=says.flow, now_ns=self.now_ns)
         level = message.fields.get(_LEVEL)
         if level is not None:
-            if not 0 <= sequence(level) <= API_LEVEL:
+            if value_refused(level):
                 del self.batches[says.batch_id]
                 self._refuse(message.reply, api_errors.REQUIRED_API_LEVEL.error)
                 return

@@ -1,6 +1,6 @@
 """The header block of a published message: what the server reads from it and what of it is stored.
 
-The block is kept byte for byte but for what nats-server takes out: the rest of a status line and one
+The block is kept byte for byte but for what nats-server takes out: the rest of a status line and
 ``Nats-Request-Info``. Names are matched exactly, as nats-server does, and of a repeated header the first counts.
 """
 
@@ -9,7 +9,7 @@ import re
 LINE = b"NATS/1.0\r\n"
 _EMPTY = b"NATS/1.0\r\n\r\n"
 _MSG_ID = b"\r\nNats-Msg-Id:"
-_REQUEST_INFO = b"\r\nNats-Request-Info:"
+_REQUEST_INFO = b"Nats-Request-Info"
 _fields = re.compile(rb"\r\n(Nats-[^:\r\n]*): *(.*?)(?=\r\n)", re.DOTALL).findall
 _COUNT = re.compile(rb"[0-9]{1,19}")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -47,9 +47,8 @@ def stored(header: bytes) -> bytes | None:
         if rest == b"\r\n\r\n":
             return None
         header = b"NATS/1.0" + rest
-    start = header.find(_REQUEST_INFO)
-    if start >= 0:
-        header = header[:start] + header[header.find(b"\r\n", start + 2) :]
+    if _REQUEST_INFO in header:
+        header = without(header, _REQUEST_INFO)
         if header == _EMPTY:
             return None
     return header or None
@@ -66,9 +65,10 @@ def is_increment(value: bytes) -> bool:
 
 
 def without(header: bytes, name: bytes) -> bytes:
-    """The block without the first header of this name."""
-    start = header.find(b"\r\n" + name + b":")
-    return header if start < 0 else header[:start] + header[header.find(b"\r\n", start + 2) :]
+    """The block without the headers of this name."""
+    while (start := header.find(b"\r\n" + name + b":")) >= 0:
+        header = header[:start] + header[header.find(b"\r\n", start + 2) :]
+    return header
 
 
 def with_field(header: bytes, name: bytes, value: bytes) -> bytes:

@@ -15,6 +15,7 @@ from tests.integration.differential import (
     scenarios_direct,
     scenarios_fast_batches,
     scenarios_features,
+    scenarios_levels,
     scenarios_messages,
     scenarios_publish,
     scenarios_pushing,
@@ -31,6 +32,7 @@ from tests.wire import Wire
 SCENARIO_MODULES = (
     scenarios_streams,
     scenarios_publish,
+    scenarios_levels,
     scenarios_messages,
     scenarios_direct,
     scenarios_features,

@@ -1,0 +1,26 @@
+"""The API level that a client demands with the header ``Nats-Required-Api-Level`` (nats-server's ADR-44). Pure.
+
+One rule for every kind of request: the name is matched exactly and its first occurrence counts, blanks in front of the
+value are skipped, an empty value demands nothing, and what Go's ``strconv.Atoi`` does not take is refused.
+"""
+
+import re
+from typing import Final
+
+from conf.limits import API_LEVEL
+
+_DEMAND: Final = re.compile(rb"\r\nNats-Required-Api-Level: *(.*?)\r\n", re.DOTALL)
+_INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
+_LOWEST: Final = -(2**63)
+
+
+def level_refused(header: bytes) -> bool:
+    """Whether a request's raw header block demands what :func:`value_refused` refuses."""
+    found = _DEMAND.search(header) if header else None
+    return found is not None and value_refused(found[1])
+
+
+def value_refused(value: bytes) -> bool:
+    """Whether the header's value is a level above :data:`API_LEVEL`, or no number at all."""
+    number = _INTEGER.fullmatch(value)
+    return bool(value) and (number is None or not _LOWEST <= int(number[1] + number[2]) <= API_LEVEL)
