@@ -269,25 +269,26 @@ def _batch(state: StreamState, request: DirectRequest) -> Series:
 
 
 def _multi(state: StreamState, request: DirectRequest) -> Plan:
-    index, up_to = state.index, request.up_to_seq
+    index, up_to, at_ns = state.index, request.up_to_seq, request.up_to_time_ns
     subjects = _filter(request.multi_last)
     truth = state.config.metadata.get(POINT_IN_TIME) != "live"
+    past = Past(state.config.name, request, None if at_ns is not None else up_to, at_ns)
     if up_to > index.last_seq and state.config.storage == "file":
         return NO_RESULTS
-    if request.up_to_time_ns is not None:
-        first = index.seq_at_time(request.up_to_time_ns)
+    if at_ns is not None:
+        first = index.seq_at_time(at_ns)
         if truth and _hides_more(index, first):
-            return Past(state.config.name, request, None, request.up_to_time_ns)
+            return past
         if first <= index.first_seq:
             return NO_RESULTS
         up_to = first - 1
     if truth and 0 < up_to <= index.last_seq and not (_is_now(state, up_to) or untouched(index, up_to, subjects)):
-        return Past(state.config.name, request, up_to, None)
+        return past
     try:
         seqs = index.last_per_subject(subjects, up_to or None, limit=MULTI_LAST_SUBJECTS_MAX)
     except TooMany:
         more = truth and up_to and request.max_subjects > MULTI_LAST_SUBJECTS_MAX
-        return Past(state.config.name, request, up_to, None) if more else TOO_MANY_RESULTS
+        return past if more else TOO_MANY_RESULTS
     return _multi_series(
         state.config.name, state.stream_id, request, (seqs, up_to or index.last_seq), step=step_of(index)
     )

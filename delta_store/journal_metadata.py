@@ -19,7 +19,7 @@ from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile
 
 _METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
-_EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data")
+_EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
 _NO_EVENT: Final = (Kind.MESSAGE.value, *sorted(kind.value for kind in CONSUMER_KINDS))
 """Rows that say nothing of which messages are live beyond their ``first_seq``; consumers' states are large."""
 _FILE: Final = "file"

@@ -24,7 +24,7 @@ from delta_store.state_at import END, Columns, EventRow, cut_at, last_of_each, l
 from delta_store.stored_message import StoredMessage
 from delta_store.subjects import SubjectFilter
 
-_EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data")
+_EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
 _LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
 _VIEW_TRIES: Final = 3
 _WORKER_CACHE_BYTES: Final = 32 * 1024 * 1024
@@ -44,6 +44,15 @@ class View(NamedTuple):
     tail: Any
     """The journal rows behind the watermark, metadata only (an Arrow table), or None."""
     events: tuple[EventRow, ...]
+
+
+class Point(NamedTuple):
+    """Where in a stream's history."""
+
+    seq: int
+    """Right after this message was stored."""
+    before_ns: int = 0
+    """With what was removed since then and before this time; 0 for none of it."""
 
 
 class PastState(NamedTuple):
@@ -78,13 +87,11 @@ class PointInTime:
         subjects = SubjectFilter(filters)
 
         def read(view: View) -> PastState:
-            point = END if up_to_seq is None else up_to_seq
+            point = Point(END if up_to_seq is None or up_to_seq > view.last_seq else up_to_seq)
             if up_to_ts_ns is not None:
-                point = self._sequence_before(view, up_to_ts_ns)
-            elif up_to_seq is not None and up_to_seq > view.last_seq:
-                point = END
-            messages = self._messages(view, subjects, point, limit) if point > 0 else []
-            return PastState(min(point, view.last_seq), messages)
+                point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
+            messages = self._messages(view, subjects, point, limit) if point.seq > 0 else []
+            return PastState(min(point.seq, view.last_seq), messages)
 
         return self._with_view(stream, read)
 
@@ -128,14 +135,16 @@ class PointInTime:
         found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
         return tuple(sorted(found.values()))
 
-    def _messages(self, view: View, subjects: SubjectFilter, point: int, limit: int | None) -> list[StoredMessage]:
-        base = self._base(view, point)
-        parts = [self._settled_rows(base, view, subjects, point)]
-        if point > view.settled_seq and view.tail is not None:
+    def _messages(self, view: View, subjects: SubjectFilter, point: Point, limit: int | None) -> list[StoredMessage]:
+        seq = point.seq
+        base = self._base(view, seq)
+        parts = [self._settled_rows(base, view, subjects, seq)]
+        if seq > view.settled_seq and view.tail is not None:
             parts.append(_chosen(view.tail, view.stream_id, subjects))
         rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
         seqs = _ints(rows, "seq")
-        cut = cut_at(point, first_seq=self._first_seq(base, view, point), events=view.events)
+        first_seq = self._first_seq(base, view, seq)
+        cut = cut_at(seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns)
         live = live_at(Columns(seqs, _ints(rows, "evicts")), cut)
         wanted = last_of_each(seqs[live], _subject_ids(rows)[live])
         if limit is not None and len(wanted) > limit:
@@ -251,7 +260,7 @@ def _chosen(table: Any, stream_id: int, subjects: SubjectFilter) -> Any:
 
 def _event_rows(table: Any, stream_id: int) -> list[EventRow]:
     chosen = pc.and_(pc.equal(table["stream_id"], stream_id), pc.not_equal(table["kind"], Kind.MESSAGE.value))
-    rows = table.filter(chosen).select(["seq", "event_no", "kind", "first_seq", "data"])
+    rows = table.filter(chosen).select(list(EventRow._fields))
     return [EventRow(*values) for values in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
 
 

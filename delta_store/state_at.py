@@ -1,6 +1,7 @@
 """Which messages of a stream were live at a point: the recorded effects applied to columns of rows. Pure.
 
-State at sequence S is the state right after message S was stored: rows with ``seq`` ≤ S that are not below the
+State at sequence S is the state right after message S was stored, at a time that of the last message before it with all
+that was removed before it: rows with ``seq`` ≤ S that are not below the
 ``first_seq`` recorded on row S, not evicted by a row ≤ S, not in a REMOVE that happened before S, and not erased by any
 REMOVE at all, however late. Nothing is decided here that was not recorded.
 """
@@ -35,6 +36,7 @@ class EventRow(NamedTuple):
     kind: str
     first_seq: int
     data: bytes
+    ts_ns: int
 
 
 class Cut(NamedTuple):
@@ -46,19 +48,21 @@ class Cut(NamedTuple):
     """Disjoint inclusive ranges, ascending."""
 
 
-def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow]) -> Cut:
+def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before_ns: int = 0) -> Cut:
     """The cut for the state at ``up_to_seq``; ``events`` are all of the stream's, in any order.
 
-    An event that carries sequence S happened after message S, so it belongs to the state only from S+1 on.
+    An event that carries sequence S happened after message S, so it belongs to the state only from S+1 on, or where
+    the point is a time (``before_ns``, exclusive) that S was the last message before: from then on.
     """
     ranges: list[tuple[int, int]] = []
     for event in events:
         if event.kind != Kind.REMOVE:
             continue
         what, _ = read_removal(event.data)
-        if what.erase or event.seq < up_to_seq:
+        happened = event.seq < up_to_seq or (event.seq == up_to_seq and event.ts_ns < before_ns)
+        if what.erase or happened:
             ranges.extend(what.ranges)
-        if event.seq < up_to_seq:
+        if happened:
             first_seq = max(first_seq, event.first_seq)
     return Cut(up_to_seq, first_seq, merged(ranges))
 

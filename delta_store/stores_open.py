@@ -117,7 +117,9 @@ def _restore_stream(
     state: StreamState, mark: Watermark, events: list[Row], settled: SettledTable, files: list[DataFile]
 ) -> None:
     rows = _messages(settled, files, mark)
-    removals = [EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data) for event in events]
+    removals = [
+        EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data, event.ts_ns) for event in events
+    ]
     cut = cut_at(END, first_seq=mark.first_seq, events=removals)
     live = live_at(Columns(rows.seq, rows.evicts), cut)
     if live.any():

@@ -103,7 +103,9 @@ def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
     """The live messages of one incarnation at a point, one row after another: the slow, obvious way."""
     rows = list(rows)
     events = [
-        EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data) for row in rows if row.kind != Kind.MESSAGE
+        EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data, row.ts_ns)
+        for row in rows
+        if row.kind != Kind.MESSAGE
     ]
     live: set[int] = set()
     for row in rows:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from delta_store.event_rows import read_removal
 from delta_store.journal_tail import JournalTail
 from delta_store.point_in_time import PointInTime, multi_last
 from delta_store.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
@@ -25,7 +26,19 @@ def reader(tables: Tables) -> PointInTime:
 
 def truth(rows: list[Row], filters: list[str], point: int) -> list[int]:
     """The last live message of each matching subject at a point."""
-    live = live_sequences(rows, point)
+    return last_of(rows, filters, live_sequences(rows, point))
+
+
+def truth_before(rows: list[Row], filters: list[str], ts_ns: int) -> list[int]:
+    """The same at a time: all that happened before it, and nothing that was erased later."""
+    live = live_sequences([row for row in rows if row.ts_ns < ts_ns])
+    later = [read_removal(row.data)[0] for row in rows if row.kind == Kind.REMOVE and row.ts_ns >= ts_ns]
+    erased = [one for removal in later if removal.erase for one in removal.ranges]
+    return last_of(rows, filters, {seq for seq in live if not any(low <= seq <= high for low, high in erased)})
+
+
+def last_of(rows: list[Row], filters: list[str], live: set[int]) -> list[int]:
+    """The last of each matching subject among the live messages."""
     chosen = SubjectFilter(filters)
     last = {row.subject: row.seq for row in rows if row.seq in live and row.kind == Kind.MESSAGE}
     return sorted(seq for subject, seq in last.items() if chosen.matches(subject))
@@ -86,6 +99,18 @@ def test_a_time_means_the_last_message_before_it_removed_or_not(tmp_path: Path, 
             before = max((one.seq for one in messages if one.ts_ns < ts_ns), default=0)
             assert past.sequence_before("S", ts_ns) == before
     assert past.multi_last("S", ["s.>"], up_to_ts_ns=messages[0].ts_ns).messages == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_time_shows_what_was_removed_before_it(tmp_path: Path, seed: int) -> None:
+    """At each time, also those between a message and a removal behind it, the answer is what a replay gives."""
+    tables, history = grown(tmp_path, seed)
+    tables.commit([history.remove([max(history.live)], "delete", erase=False)])
+    past = reader(tables)
+    for row in history.rows:
+        for ts_ns in (row.ts_ns, row.ts_ns + 1):
+            found = past.multi_last("S", ["s.>"], up_to_ts_ns=ts_ns).messages
+            assert [message.seq for message in found] == truth_before(history.rows, ["s.>"], ts_ns), (row, ts_ns)
 
 
 def test_the_answer_does_not_change_while_rows_settle(tmp_path: Path) -> None:

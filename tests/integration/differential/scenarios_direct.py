@@ -312,6 +312,22 @@ async def direct_true_past(side: Side) -> None:
 
 
 @scenario
+async def direct_times_behind_removals(side: Side) -> None:
+    """A time behind what took messages away: they were gone then, although no message came since."""
+    await side.create("AGED", subjects=["aged.>"], allow_direct=True, max_age=500_000_000)
+    await side.create("KEPT", subjects=["kept.>"], allow_direct=True)
+    for name in ("aged.x", "aged.y", "kept.x", "kept.y"):
+        await side.publish(name)
+    await side.api("STREAM.MSG.DELETE.KEPT", {"seq": 2, "no_erase": True})
+    await side.pause(1.0)
+    for stream in ("AGED", "KEPT"):
+        for time in (FAR_AHEAD, LONG_AGO):
+            await side.batch(stream, {"multi_last": [">"], "up_to_time": time})
+    await side.publish("aged.z")
+    await side.batch("AGED", {"multi_last": [">"], "up_to_time": FAR_AHEAD}, label="one more came")
+
+
+@scenario
 async def direct_too_many(side: Side) -> None:
     """More than 1,024 subjects are refused as a whole, 1,024 are not."""
     await side.create("MANY", subjects=["many.>"], allow_direct=True)

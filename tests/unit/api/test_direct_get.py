@@ -173,7 +173,7 @@ def test_a_multi_subject_page_says_where_it_ended() -> None:
         ((), {"up_to_time_ns": 5 * SECOND}, None),
         ((4,), {"up_to_time_ns": 5 * SECOND}, (None, 5 * SECOND)),
         ((8,), {"up_to_time_ns": 5 * SECOND}, None),
-        ((3,), {"up_to_time_ns": 6 * SECOND}, (5, None)),
+        ((3,), {"up_to_time_ns": 6 * SECOND}, (None, 6 * SECOND)),
         ((9,), {"up_to_time_ns": 20 * SECOND}, (None, 20 * SECOND)),
     ],
 )

@@ -39,7 +39,7 @@ def live_by_columns(history: History, point: int) -> set[int]:
     """The live messages at a point by the code under test."""
     rows = [row for row in history.rows if row.kind == Kind.MESSAGE]
     events = [
-        EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data)
+        EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data, row.ts_ns)
         for row in history.rows
         if row.kind != Kind.MESSAGE
     ]
