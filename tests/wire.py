@@ -13,6 +13,9 @@ Headers = Sequence[tuple[str, str]]
 REPLY_SECONDS = 5.0
 # What is long enough to say that nothing (more) comes.
 SILENCE_SECONDS = 0.25
+STORE_FAILED = b"error creating store for stream"
+"""What nats-server answers on a busy machine while it clears away the folder of a deleted stream of that name."""
+STORE_TRIES = 20
 _CONNECT = (
     b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"raw","version":"1"}\r\n'
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import nats
 import pytest
+from nats.aio.client import Client
 
 from api.api_call import ApiRequest
 from api.dispatch import dispatch
@@ -19,6 +20,7 @@ from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
 from tests.integration.api.config_cases import CASES, Step
 from tests.servers import nats_server
+from tests.wire import STORE_FAILED, STORE_TRIES
 
 Reply = dict[str, Any]
 
@@ -28,15 +30,23 @@ def subject_of(step: Step) -> str:
     return f"$JS.API.STREAM.{step.op}.{step.stream}"
 
 
+async def _answer(client: Client, subject: str, body: bytes) -> bytes:
+    """One answer; asked for again while nats-server still clears away the folder of the stream before."""
+    for _ in range(STORE_TRIES):
+        answer = (await client.request(subject, body, timeout=5)).data
+        if STORE_FAILED not in answer:
+            break
+        await asyncio.sleep(0.1)
+    return answer
+
+
 async def server_replies(url: str) -> dict[str, list[Reply]]:
     """What nats-server answers to each case, each on a server without streams."""
     replies: dict[str, list[Reply]] = {}
     client = await nats.connect(url)
     try:
         for name, steps in CASES.items():
-            replies[name] = [
-                json.loads((await client.request(subject_of(step), step.body, timeout=5)).data) for step in steps
-            ]
+            replies[name] = [json.loads(await _answer(client, subject_of(step), step.body)) for step in steps]
             for step in steps:
                 await client.request(f"$JS.API.STREAM.DELETE.{step.stream}", b"", timeout=5)
     finally:

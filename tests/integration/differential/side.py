@@ -11,7 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.integration.differential.transcript import Step, Transcript
-from tests.wire import REPLY_SECONDS, SILENCE_SECONDS, Delivered, Headers, Reply, Wire, header_block
+from tests.wire import (
+    REPLY_SECONDS,
+    SILENCE_SECONDS,
+    STORE_FAILED,
+    STORE_TRIES,
+    Delivered,
+    Headers,
+    Reply,
+    Wire,
+    header_block,
+)
 
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
 Scenario = Callable[["Side"], Awaitable[None]]
@@ -52,8 +62,11 @@ class Side:
         self, subject: str, body: Body = None, *, headers: Headers = (), raw_header: bytes = b"", label: str = ""
     ) -> Reply:
         """Ask once and record the one reply; fails when none comes."""
-        inbox = self._send(subject, body, headers, raw_header)
-        reply = await self._wire.receive(inbox)
+        for _ in range(STORE_TRIES):
+            reply = await self._wire.receive(self._send(subject, body, headers, raw_header))
+            if reply is None or STORE_FAILED not in reply.payload:
+                break
+            await asyncio.sleep(SILENCE_SECONDS)
         self._record(label or f"{subject} {_text(body)} {_brief(headers)}", reply)
         return reply or Reply(b"", b"")
 
