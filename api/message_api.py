@@ -66,6 +66,6 @@ def _not_deleted(state: StreamState, seq: int) -> ApiError:
     if state.config.storage == "file":
         if seq > index.last_seq:
             return api_errors.message_delete_failed("stream store EOF")
-        if seq < index.first_seq:
+        if seq < max(1, index.first_seq):
             return api_errors.message_delete_failed("no message found")
     return api_errors.sequence_not_found(seq)

@@ -8,10 +8,16 @@ from delta_store import api_errors
 from delta_store.api_errors import ApiError, stream_invalid_config
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_config_rules import check_replicas
-from delta_store.stream_parts import ConsumerLimits
+from delta_store.stream_parts import ConsumerLimits, Republish
+from delta_store.subject_transform import BadMapping, SubjectTransform
 
 _CHANGE: Final = "stream configuration update can not "
 _REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiError], ...]] = (
+    # nats-server checks an update twice, the second time with what the first has filled in.
+    (
+        lambda _, new: new.allow_msg_counter and new.allow_msg_ttl,
+        stream_invalid_config("counter stream cannot use message TTLs"),
+    ),
     (lambda old, new: new.storage != old.storage, stream_invalid_config(_CHANGE + "change storage type")),
     (
         lambda old, new: new.retention != old.retention and "workqueue" in (new.retention, old.retention),
@@ -46,9 +52,22 @@ def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     for is_refused, error in _REFUSED:
         if is_refused(old, new):
             raise ApiError(error.code, error.err_code, error.description)
+    if new.republish is not None:
+        new = replace(new, republish=_mapped(new.republish))
     if not new.sealed:
         return new
     return replace(new, max_age=0, discard="new", deny_delete=True, deny_purge=True, allow_rollup_hdrs=False)
+
+
+def _mapped(again: Republish) -> Republish:
+    """What is republished after an update: an empty destination, which a create request may have, is every subject."""
+    again = again._replace(dest=again.dest or ">")
+    try:
+        SubjectTransform(again.src, again.dest)
+    except BadMapping as error:
+        text = f"stream configuration for republish from '{again.src}' to '{again.dest}': {error}"
+        raise api_errors.update_failed(text) from None
+    return again
 
 
 def violated_by(old: StreamConfig, new: StreamConfig, limits: Mapping[str, ConsumerLimits]) -> ApiError | None:

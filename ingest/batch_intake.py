@@ -42,7 +42,7 @@ def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int)
         return error
     batch_id = text(fields[b"Nats-Batch-Id"])
     number, commit = sequence(fields[b"Nats-Batch-Sequence"]), fields.get(b"Nats-Batch-Commit")
-    stored = number - (commit == b"eob")
+    stored = (number - (commit == b"eob")) % 2**64
     batches = state.batches
     batches.forget(now_ns)
     batch = batches.get(batch_id)

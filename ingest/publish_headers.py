@@ -13,6 +13,7 @@ _REQUEST_INFO = b"Nats-Request-Info"
 _fields = re.compile(rb"\r\n(Nats-[^:\r\n]*): *(.*?)(?=\r\n)", re.DOTALL).findall
 _COUNT = re.compile(rb"[0-9]{1,19}")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
+_NEVER_EMPTY = frozenset({b"Nats-Schedule-Time-Zone", b"Nats-Batch-Commit"})
 
 
 def plain_msg_id(header: bytes) -> str | None:
@@ -33,11 +34,11 @@ def plain_msg_id(header: bytes) -> str | None:
 
 
 def fields(header: bytes) -> dict[bytes, bytes]:
-    """The ``Nats-…`` headers that have a value, and a schedule's time zone even without: that is a wrong one."""
+    """The ``Nats-…`` headers that have a value, and those that are wrong without one."""
     found: dict[bytes, bytes] = {}
     for name, value in _fields(header):
         found.setdefault(name, value)
-    return {name: value for name, value in found.items() if value or name == b"Nats-Schedule-Time-Zone"}
+    return {name: value for name, value in found.items() if value or name in _NEVER_EMPTY}
 
 
 def stored(header: bytes) -> bytes | None:

@@ -54,6 +54,8 @@ async def atomic_batches_refused(side: Side) -> None:
     await add(side, "bad.x", "late", 1002, label="begins with 1002", commit="eob")
     await add(side, "bad.x", "zero", 0, label="begins with 0")
     await add(side, "bad.x", "eob", 1, commit="eob", label="nothing but an end")
+    await add(side, "bad.x", "eob", 0, commit="eob", label="an end at 0")
+    await add(side, "bad.x", "nothing", 1, commit="", label="commit without a value")
     await add(side, "bad.x", "gap", 1)
     await add(side, "bad.x", "gap", 3)
     await add(side, "bad.x", "gap", 2, label="after a gap")

@@ -116,6 +116,11 @@ async def message_delete(side: Side) -> None:
     await side.info("MD", {"deleted_details": True}, label="info after one more")
     await side.api("STREAM.MSG.DELETE.NOSUCH", {"seq": 1})
     await side.api("STREAM.MSG.DELETE.NOSUCH")
+    for storage in ("file", "memory"):
+        await side.create("NEW", subjects=["new"], storage=storage)
+        for seq in (0, 1):
+            await side.api("STREAM.MSG.DELETE.NEW", {"seq": seq}, label=f"{seq} of nothing in {storage}")
+        await side.api("STREAM.DELETE.NEW", label=f"delete the one in {storage}")
 
 
 @scenario

@@ -326,6 +326,24 @@ async def updates(side: Side) -> None:
 
 
 @scenario
+async def updates_checked_twice(side: Side) -> None:
+    """What an update is refused for, or fills in, and a creation is not and does not."""
+    for name, republish in (("A", {"src": "a.>", "dest": ""}), ("B", {"src": "b.*", "dest": ""}), ("C", {"dest": ""})):
+        other = {"src": "other.>", "dest": ""}
+        await side.create(name, subjects=[f"{name.lower()}.>"], republish=republish)
+        await side.update(name, subjects=[f"{name.lower()}.>"], republish=republish)
+        await side.update(name, subjects=[f"{name.lower()}.>"], republish=other)
+        await side.update(name, subjects=[f"{name.lower()}.>"], republish={"src": "other.*", "dest": "other.$2"})
+        await side.info(name)
+    counting = {"allow_msg_counter": True, "subject_delete_marker_ttl": SECOND}
+    await side.create("COUNT", subjects=["count"], **counting)
+    await side.update("COUNT", subjects=["count"], **counting)
+    await side.create("PLAIN", subjects=["plain"])
+    await side.update("PLAIN", subjects=["plain"], **counting)
+    await side.update("PLAIN", subjects=["plain"], storage="memory", **counting)
+
+
+@scenario
 async def update_denials(side: Side) -> None:
     """deny_delete and deny_purge stay once they are set."""
     await side.create("DENY", subjects=["deny"], deny_delete=True, deny_purge=True)
