@@ -51,6 +51,8 @@ def update(call: ApiCall) -> Result:
     if violation is not None:
         raise violation
     state = call.catalog.update(config, now_ns=call.now_ns, rows=call.rows)
+    if call.consumers is not None:
+        call.consumers.sync_streams(call.now_ns)
     return _info(call, state, _state(call, state))
 
 

@@ -68,6 +68,10 @@ class Consumers(Protocol):
         """Let consumers pass over what a purge took: messages of a subject, or all when it is empty."""
         ...
 
+    def sync_streams(self, now_ns: int) -> None:
+        """Follow streams that were created, changed or deleted; what nobody wants leaves one that keeps by interest."""
+        ...
+
     def listened_to(self, config: ConsumerConfig) -> bool:
         """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
         ...

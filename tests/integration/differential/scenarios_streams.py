@@ -344,6 +344,20 @@ async def updates_checked_twice(side: Side) -> None:
 
 
 @scenario
+async def update_to_interest(side: Side) -> None:
+    """What nobody wants leaves the stream with the update, and the answer says so."""
+    await side.create("WANT", subjects=["want.>"])
+    await side.fill("want.{}", 3)
+    await side.update("WANT", subjects=["want.>"], retention="interest")
+    await side.publish("want.4")
+    await side.update("WANT", subjects=["want.>"], retention="limits", label="back to limits")
+    await side.publish("want.5")
+    await side.api("CONSUMER.CREATE.WANT.C", {"stream_name": "WANT", "config": {"name": "C", "ack_policy": "explicit"}})
+    await side.update("WANT", subjects=["want.>"], retention="interest", label="with a consumer that wants it")
+    await side.info("WANT", {"deleted_details": True})
+
+
+@scenario
 async def update_denials(side: Side) -> None:
     """deny_delete and deny_purge stay once they are set."""
     await side.create("DENY", subjects=["deny"], deny_delete=True, deny_purge=True)
