@@ -14,6 +14,7 @@ from api.go_time import format_time
 from conf.limits import CONSUMER_FRAME_MESSAGES
 from consumers.ack_subject import ack_prefix
 from consumers.consumer import Consumer
+from consumers.delivery_run import EMPTY_BLOCK, MSG_SIZE
 from consumers.effects import Advisory, Deliver, Reply, Status
 from delta_store.stored_message import MessageRun, StoredMessage
 from ingest.leaf_protocol import encode_message
@@ -48,7 +49,7 @@ def _columns(stream: str, consumer: Consumer, effect: Deliver) -> "tuple[str, st
     config, messages = consumer.config, effect.messages
     start = f"{effect.subject.decode()} {'+ ' if effect.queue else ''}{ack_prefix(stream, config.name).decode()}"
     end = f" {effect.queue.decode()}" if effect.queue else ""
-    if config.headers_only or effect.pin_id:
+    if config.headers_only or effect.pin_id is not None:
         messages = [_changed(one, headers_only=config.headers_only, pin_id=effect.pin_id) for one in messages]
     columns = MessageRun.of(messages).columns
     return start, end, _Columns(*columns, effect.counts, effect.consumer_seqs, effect.pendings)
@@ -116,9 +117,9 @@ def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> by
     return json.dumps(shown, separators=(",", ":")).encode()
 
 
-def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str) -> StoredMessage:
+def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str | None) -> StoredMessage:
     """The message with the headers that its consumer adds, without its payload where headers are all it wants."""
-    added = [f"Nats-Msg-Size: {len(message.data)}\r\n"] if headers_only else []
-    added += [f"Nats-Pin-Id: {pin_id}\r\n"] if pin_id else []
-    block = (message.headers or b"NATS/1.0\r\n\r\n")[:-2] + "".join(added).encode() + b"\r\n"
+    added = [f"{MSG_SIZE}: {len(message.data)}\r\n"] if headers_only else []
+    added += [f"Nats-Pin-Id: {pin_id}\r\n"] if pin_id is not None else []
+    block = (message.headers or EMPTY_BLOCK)[:-2] + "".join(added).encode() + b"\r\n"
     return message._replace(headers=block, data=b"" if headers_only else message.data)

@@ -30,7 +30,7 @@ class AckDesk:
         if policy not in {"explicit", "all"}:
             return
         next_seq = self._consumer.next_seq
-        plain = policy == "explicit" and not self._consumer.config.sample_freq
+        plain = policy == "explicit" and not (self._consumer.config.sample_freq or self._consumer.config.flow_control)
         acked, effects = self._acked, self._effects
         for ack in acks:
             seq, _, _, body, reply, _ = ack

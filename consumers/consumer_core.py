@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from consumers import consumer_advisories, message_advisories
@@ -261,6 +261,8 @@ class ConsumerCore:
             for seq in seqs
         ]
         if seqs:
+            if self.config.ack_policy == "all" and (oldest := [*takewhile(set(seqs).__contains__, pending.cseqs)]):
+                pending.ack_through(pending.cseqs[oldest[-1]], oldest[-1])
             pending.ack_many(seqs)
             self.dirty, self.last_acked_ns = True, now_ns
         return effects
@@ -308,7 +310,14 @@ class ConsumerCore:
             messages, seqs = messages[: again + room], seqs[: again + room]
         counts = [self.pending.counts.get(seq, 0) + 2 for seq in seqs[:again]]
         prefix = len(self.stream_name.encode()) + len(self.name.encode()) + len("$JS.ACK...")
-        return DeliveryRun(messages, seqs, counts=counts, left=self._position.num_pending, prefix=prefix)
+        return DeliveryRun(
+            messages,
+            seqs,
+            counts=counts,
+            left=self._position.num_pending,
+            prefix=prefix,
+            headers_only=self.config.headers_only,
+        )
 
     def _sent(self, run: DeliveryRun, taken: int, now_ns: int) -> list[Effect]:
         """Book the first messages of a run as delivered."""

@@ -1,6 +1,7 @@
 """Messages on their way out, column by column, with what their ack subjects will say."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -8,20 +9,30 @@ from consumers.effects import Deliver
 from delta_store.segments import Ints
 from delta_store.stored_message import MessageRun, StoredMessage
 
+EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
+MSG_SIZE: Final = "Nats-Msg-Size"
+"""The header that stands for the payload where headers are all that a consumer wants."""
 _POWERS = np.array([10**exponent for exponent in range(1, 19)], np.int64)
 
 
 class DeliveryRun:
     """Messages in the order in which they are delivered; columns of equal length."""
 
-    __slots__ = ("_prefix", "_sizes", "again", "counts", "first_cseq", "messages", "pendings", "seqs")
+    __slots__ = ("_headers_only", "_prefix", "_sizes", "again", "counts", "first_cseq", "messages", "pendings", "seqs")
 
     def __init__(
-        self, messages: Sequence[StoredMessage], seqs: Sequence[int], *, counts: list[int], left: int, prefix: int
+        self,
+        messages: Sequence[StoredMessage],
+        seqs: Sequence[int],
+        *,
+        counts: list[int],
+        left: int,
+        prefix: int,
+        headers_only: bool = False,
     ) -> None:
         """``counts`` belongs to the redeliveries that come first, ``left`` is the number of undelivered messages.
 
-        ``prefix`` is the length of an ack subject's fixed part.
+        ``prefix`` is the length of an ack subject's fixed part; with ``headers_only`` a payload's size takes its place.
         """
         self.messages = messages
         self.seqs = seqs
@@ -33,6 +44,7 @@ class DeliveryRun:
         self.pendings: Sequence[int] = [left] * self.again + [*behind] if counts else behind
         self.first_cseq = 0
         self._prefix = prefix
+        self._headers_only = headers_only
         self._sizes: list[int] | None = None
 
     def __len__(self) -> int:
@@ -47,13 +59,16 @@ class DeliveryRun:
             columns = (_digits(seqs), _digits(cseqs), _digits(times), _digits(self.pendings), _digits(self.counts))
             tails = np.sum(columns, axis=0).tolist()
             fixed = self._prefix + len("....")
+            content = _announced if self._headers_only else _whole
             self._sizes = [
-                fixed + tail + len(subject.encode()) + len(headers or b"") + len(data)
+                fixed + tail + len(subject.encode()) + content(headers, data)
                 for tail, subject, headers, data in zip(tails, subjects, blocks, payloads, strict=True)
             ]
         return self._sizes
 
-    def part(self, subject: bytes, places: range | list[int], *, queue: bytes = b"", pin_id: str = "") -> Deliver:
+    def part(
+        self, subject: bytes, places: range | list[int], *, queue: bytes = b"", pin_id: str | None = None
+    ) -> Deliver:
         """The effect that brings the messages at ascending places to one receiver."""
         first, last = places[0], places[-1]
         messages, counts, pendings = self.messages, self.counts, self.pendings
@@ -70,6 +85,15 @@ class DeliveryRun:
             counts, pendings = [counts[place] for place in places], [pendings[place] for place in places]
             cseqs = [self.first_cseq + place for place in places]
         return Deliver(subject, queue, messages, cseqs, counts, pendings, pin_id)
+
+
+def _whole(headers: bytes | None, data: bytes) -> int:
+    return len(headers or b"") + len(data)
+
+
+def _announced(headers: bytes | None, data: bytes) -> int:
+    """The block with the payload's size in it, and no payload."""
+    return len(headers or EMPTY_BLOCK) + len(f"{MSG_SIZE}: {len(data)}\r\n")
 
 
 def _digits(values: Sequence[int]) -> Ints:

@@ -40,8 +40,8 @@ class Deliver(NamedTuple):
     """How often each has been delivered, this time included."""
     pendings: Sequence[int]
     """Matching messages that are left after each."""
-    pin_id: str = ""
-    """``Nats-Pin-Id`` that the messages carry, empty for none."""
+    pin_id: str | None = None
+    """``Nats-Pin-Id`` that the messages carry: empty while nobody is pinned, None without a pin policy."""
 
 
 class Status(NamedTuple):

@@ -229,7 +229,7 @@ class PullSide:
         return True
 
     def _parts(self, run: DeliveryRun, parts: dict[bytes, list[int]]) -> list[Effect]:
-        pin_id = self.pin.id if self.config.priority_policy == "pinned_client" else ""
+        pin_id = self.pin.id if self.config.priority_policy == "pinned_client" else None
         return [run.part(reply, sorted(places), pin_id=pin_id) for reply, places in parts.items()]
 
     def _prune(self, now_ns: int) -> list[Effect]:
