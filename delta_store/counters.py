@@ -6,6 +6,7 @@ from the messages alone, so they can be rebuilt from rows.
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Final, NamedTuple
 
@@ -42,9 +43,9 @@ class Total(NamedTuple):
         stream, subject = told[0], told[4] if len(told) > 4 else ""
         if copied is None:
             raise BrokenCounter
-        shares: dict[str, dict[str, str]] = json.loads(self.sources) if self.sources else {}
-        share = shares.setdefault(stream, {})
-        before, share[subject] = share.get(subject, "0"), str(copied.value)
+        shares: dict[str, dict[str, str] | None] = json.loads(self.sources) if self.sources else {}
+        share = shares.get(stream) or {}
+        before, shares[stream] = share.get(subject, "0"), share | {subject: str(copied.value)}
         return _EXACT.subtract(copied.value, whole_number(before)), _go_json(shares)
 
     def plus(self, added: Decimal) -> bytes:
@@ -85,24 +86,32 @@ def _total(data: bytes, sources: bytes) -> Total | None:
     try:
         shown = json.loads(data)
         value = shown.get("val", "") if isinstance(shown, dict) else None
-        shares = json.loads(sources) if sources else {}
+        shares = _shares(json.loads(sources)) if sources else {}
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, str) or not _are_shares(shares):
+    if not isinstance(value, str) or shares is None:
         return None
-    return Total(whole_number(value), sources)
+    return Total(whole_number(value), _go_json(shares) if shares else b"")
 
 
-def _are_shares(shares: object) -> bool:
-    """Whether this is ``{stream: {subject: total}}``."""
-    if not isinstance(shares, dict):
-        return False
-    return all(
-        isinstance(one, dict) and all(isinstance(value, str) for value in one.values()) for one in shares.values()
-    )
+def _shares(shown: object) -> dict[str, dict[str, str] | None] | None:
+    """``{stream: {subject: total}}`` as Go reads it, with null for what is empty; None for anything else."""
+    if shown is None:
+        return {}
+    if not isinstance(shown, dict):
+        return None
+    shares: dict[str, dict[str, str] | None] = {}
+    for stream, share in shown.items():
+        if share is None:
+            shares[stream] = None
+            continue
+        if not isinstance(share, dict) or not all(isinstance(total, str | None) for total in share.values()):
+            return None
+        shares[stream] = {subject: total or "" for subject, total in share.items()}
+    return shares
 
 
-def _go_json(shares: dict[str, dict[str, str]]) -> bytes:
+def _go_json(shares: Mapping[str, Mapping[str, str] | None]) -> bytes:
     """As nats-server writes it: sorted, and with what HTML would read escaped."""
     text = json.dumps(shares, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -6,13 +6,12 @@ Each message is looked at as if those before it in the batch were stored already
 from conf.limits import HEADER_BYTES_MAX
 from delta_store import api_errors, retention
 from delta_store.api_errors import ApiError
-from delta_store.counters import BrokenCounter
 from delta_store.msg_ttl import ttl_seconds
 from delta_store.open_batches import BatchMessage
 from delta_store.records import stored_size
 from delta_store.stream_state import StreamState
 from ingest import schedule_checks
-from ingest.publish_checks import Fields, counter_error, rollup, rollup_error, text
+from ingest.publish_checks import Fields, counter_error, rollup, rollup_error, text, uncountable
 from ingest.publish_headers import sequence
 
 
@@ -42,7 +41,7 @@ class BatchChecks:
             or self._wrong_stream_or_ttl(fields)
             or self._repeated(fields)
             or (api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None)
-            or self._broken_counter(message.subject, fields)
+            or self._uncountable(message.subject, fields)
             or self._unexpected(message.subject, fields)
             or schedule_checks.refusal(self._state, message.subject, fields)
             or self._rollup(message.subject, fields)
@@ -89,17 +88,9 @@ class BatchChecks:
         last = self._expected[wanted]
         return api_errors.wrong_last_sequence(last) if sequence(expected) != last else None
 
-    def _broken_counter(self, subject: str, fields: Fields) -> ApiError | None:
-        counters, index = self._state.counters, self._state.index
-        if counters is None:
-            return None
-        if b"Nats-Incr" not in fields:
-            return api_errors.INCREMENT_MISSING.error
-        try:
-            counters.last(index, index.table.intern(subject))
-        except BrokenCounter:
-            return api_errors.COUNTER_BROKEN.error
-        return None
+    def _uncountable(self, subject: str, fields: Fields) -> ApiError | None:
+        state = self._state
+        return uncountable(state, fields, sid=state.index.table.intern(subject)) if state.counters is not None else None
 
     def _rollup(self, subject: str, fields: Fields) -> ApiError | None:
         error = rollup_error(self._state, fields)

@@ -222,7 +222,7 @@ class _Intake:
         if not error and not original:
             header, found = schedule_checks.rolled_up(header, found)
             size = stored_size(subject, header, payload)
-            error = publish_checks.after_msg_id(state, found, header_bytes=len(header or b""))
+            error = publish_checks.after_msg_id(state, found, sid=run.sids[place], header_bytes=len(header or b""))
             error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
         if error:
             self._refuse(reply, error)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from conf.limits import HEADER_BYTES_MAX
 from delta_store import api_errors, retention
 from delta_store.api_errors import ApiError
+from delta_store.counters import BrokenCounter
 from delta_store.msg_ttl import ttl_seconds
 from delta_store.stream_state import StreamState
 from ingest import schedule_checks
@@ -40,17 +41,28 @@ def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tu
     )
 
 
-def after_msg_id(state: StreamState, fields: Fields, *, header_bytes: int) -> ApiError | None:
+def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: int) -> ApiError | None:
     """What is wrong with a message that is no duplicate; the size is the header block's."""
-    error = last_msg_id_error(state, fields) or rollup_error(state, fields)
+    error = last_msg_id_error(state, fields) or rollup_error(state, fields) or uncountable(state, fields, sid=sid)
     if error:
         return error
-    if state.config.allow_msg_counter and b"Nats-Incr" not in fields:
-        return api_errors.INCREMENT_MISSING.error
     if header_bytes > HEADER_BYTES_MAX:
         return api_errors.HEADER_TOO_LARGE.error
     ttl = fields.get(b"Nats-TTL")
     return ApiError(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
+
+
+def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiError | None:
+    """Why nothing can be added to a counter, if the stream is one of counters."""
+    if state.counters is None:
+        return None
+    if b"Nats-Incr" not in fields:
+        return api_errors.INCREMENT_MISSING.error
+    try:
+        state.counters.last(state.index, sid)
+    except BrokenCounter:
+        return api_errors.COUNTER_BROKEN.error
+    return None
 
 
 def last_msg_id_error(state: StreamState, fields: Fields) -> ApiError | None:
