@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Final
 
 from consumers import consumer_advisories, message_advisories
@@ -11,7 +11,7 @@ from consumers.consumer_state import ConsumerState
 from consumers.delivery_pace import DeliveryPace
 from consumers.delivery_run import DeliveryRun, sequences
 from consumers.effects import Done, Effect
-from consumers.pending import SLACK_NS, Pending, Spent
+from consumers.pending import SLACK_NS, Pending, Spent, lose
 from consumers.priority_groups import Pin
 from consumers.pull_side import PullSide
 from consumers.push_side import PushSide
@@ -261,9 +261,7 @@ class ConsumerCore:
             for seq in seqs
         ]
         if seqs:
-            if self.config.ack_policy == "all" and (oldest := [*takewhile(set(seqs).__contains__, pending.cseqs)]):
-                pending.ack_through(pending.cseqs[oldest[-1]], oldest[-1])
-            pending.ack_many(seqs)
+            lose(pending, seqs, acks_all=self.config.ack_policy == "all")
             self.dirty, self.last_acked_ns = True, now_ns
         return effects
 
@@ -310,14 +308,8 @@ class ConsumerCore:
             messages, seqs = messages[: again + room], seqs[: again + room]
         counts = [self.pending.counts.get(seq, 0) + 2 for seq in seqs[:again]]
         prefix = len(self.stream_name.encode()) + len(self.name.encode()) + len("$JS.ACK...")
-        return DeliveryRun(
-            messages,
-            seqs,
-            counts=counts,
-            left=self._position.num_pending,
-            prefix=prefix,
-            headers_only=self.config.headers_only,
-        )
+        left, bare = self._position.num_pending, self.config.headers_only
+        return DeliveryRun(messages, seqs, counts=counts, left=left, prefix=prefix, headers_only=bare)
 
     def _sent(self, run: DeliveryRun, taken: int, now_ns: int) -> list[Effect]:
         """Book the first messages of a run as delivered."""

@@ -8,7 +8,15 @@ from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
 
 
-class Consumers(Protocol):
+class FollowsStreams(Protocol):
+    """Who must hear of streams that were created, changed or deleted."""
+
+    def sync_streams(self, now_ns: int) -> None:
+        """Follow the catalog; what nobody wants leaves a stream that keeps by interest from now on."""
+        ...
+
+
+class Consumers(FollowsStreams, Protocol):
     """The consumers by stream and name. Changes are made at once and appended to ``rows``."""
 
     def names(self, stream: str) -> list[str]:
@@ -66,10 +74,6 @@ class Consumers(Protocol):
 
     def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
         """Let consumers pass over what a purge took: messages of a subject, or all when it is empty."""
-        ...
-
-    def sync_streams(self, now_ns: int) -> None:
-        """Follow streams that were created, changed or deleted; what nobody wants leaves one that keeps by interest."""
         ...
 
     def listened_to(self, config: ConsumerConfig) -> bool:

@@ -221,3 +221,11 @@ class Pending:
     def _expect(self, due_ns: int) -> None:
         if self._wait_ns and (not self.due_ns or due_ns + SLACK_NS < self.due_ns):
             self.due_ns = due_ns + SLACK_NS
+
+
+def lose(pending: Pending, seqs: Sequence[int], *, acks_all: bool) -> None:
+    """Let go of messages that were removed; the floor of a consumer that acks all at once passes the oldest of them."""
+    oldest = list(takewhile(set(seqs).__contains__, pending.cseqs)) if acks_all else []
+    if oldest:
+        pending.ack_through(pending.cseqs[oldest[-1]], oldest[-1])
+    pending.ack_many(seqs)
