@@ -265,3 +265,51 @@ async def interest_retention(side: Side) -> None:
     await side.info("S")
     await desk.api("CONSUMER.DELETE.S.two")
     await side.info("S")
+
+
+@scenario
+async def acks_all_and_limits(side: Side) -> None:
+    """Limits take the oldest pending messages of a consumer that acks all at once: its floor passes them."""
+    desk = await Desk(side).open(max_msgs=3)
+    await desk.make(ack_policy="all")
+    await desk.pull({"batch": 9, "expires": 20 * SECOND})
+    for number in range(3):
+        await desk.publish("s.1", f"{number}")
+    await desk.ack(1)
+    for number in range(4):
+        await desk.publish("s.1", f"more {number}")
+    await desk.ack(6, to="r")
+
+
+@scenario
+async def acks_of_what_is_to_come(side: Side) -> None:
+    """An ack of a message that was not delivered is answered where flow control is on, and nowhere else."""
+    desk = await Desk(side).open()
+    flowing = {"flow_control": True, "idle_heartbeat": 30 * SECOND}
+    await desk.make("F", deliver_subject="f", **flowing)
+    await desk.make("G", deliver_subject="g")
+    await desk.publish()
+    for name in "FG":
+        await desk.ack(1, "+ACK", to="r", name=name)
+        await desk.ack(7, "+ACK", to="r", name=name)
+        await desk.ack(8, to="r", name=name)
+
+
+@scenario
+async def headers_alone_have_a_size(side: Side) -> None:
+    """Where headers are all that is delivered, max_bytes counts the header that tells the payload's size."""
+    desk = await Desk(side).open(3)
+    await desk.make(headers_only=True)
+    for bound in (40, 60, 80, 100, 200):
+        await desk.pull({"batch": 3, "expires": SECOND, "max_bytes": bound}, to=f"w{bound}")
+        await desk.publish("s.1", "y" * 50)
+
+
+@scenario
+async def pins_of_nobody(side: Side) -> None:
+    """Requests without a group, of a consumer that pins: the messages name no pin."""
+    desk = await Desk(side).open(4)
+    await desk.make(priority_policy="pinned_client", priority_groups=["g"])
+    for number, body in enumerate(("1", "", "x", {"batch": 1, "no_wait": True})):
+        await desk.pull(body, to=f"w{number}")
+    await desk.publish()
