@@ -10,13 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.benchmarks.loads import bench, create_stream, stored_messages
+from tests.benchmarks.loads import LoadFailed, bench, create_stream, stored_messages
 from tests.benchmarks.settling import _PROCESS_SECONDS_MAX, _PUBLISH
 from tests.servers import ROOT, nats_server, silt_server
 
 _ORDERED = ("js", "ordered")
 FILL_MESSAGES = 1_000_000
 """Messages of one run that fills a stream: a pause for the settle job between two of them keeps the journal small."""
+_STALLED = "stalled with too many outstanding async published messages"
+_STALLS_MAX = 20
 
 
 def replay_rates(folder: Path, *, messages: int, repetitions: int) -> dict[str, dict[str, list[dict[str, float]]]]:
@@ -49,14 +51,21 @@ def _forget_logs(folder: Path) -> None:
 
 
 def _fill(url: str, upto: int, folder: Path) -> None:
-    """Publish until the stream holds so many messages."""
+    """Publish until the stream holds so many messages; anew when an fsync took longer than the client waits for."""
     try:
         held = stored_messages(url)
     except KeyError:
         create_stream(url)
         held = 0
-    if held < upto:
-        bench(url, _PUBLISH, upto - held, folder=folder)
+    stalls = 0
+    while held < upto:
+        try:
+            bench(url, _PUBLISH, upto - held, folder=folder)
+        except LoadFailed as error:
+            stalls += 1
+            if _STALLED not in str(error) or stalls > _STALLS_MAX:
+                raise
+        held = stored_messages(url)
 
 
 def _settle(data: Path) -> None:
