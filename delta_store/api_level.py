@@ -9,7 +9,8 @@ from typing import Final
 
 from conf.limits import API_LEVEL
 
-_DEMAND: Final = re.compile(rb"\r\nNats-Required-Api-Level: *(.*?)\r\n", re.DOTALL)
+LEVEL_HEADER: Final = b"Nats-Required-Api-Level"
+_DEMAND: Final = re.compile(rb"\r\n%b: *(.*?)\r\n" % LEVEL_HEADER, re.DOTALL)
 _INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
 _LOWEST: Final = -(2**63)
 

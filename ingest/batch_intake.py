@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from conf.limits import ATOMIC_BATCH_ID_CHARS_MAX, ATOMIC_BATCH_MESSAGES_MAX, ATOMIC_BATCHES_OPEN_MAX
 from delta_store import api_errors
 from delta_store.api_errors import ApiError
-from delta_store.api_level import value_refused
+from delta_store.api_level import LEVEL_HEADER, value_refused
 from delta_store.open_batches import BatchMessage, OpenBatch
 from delta_store.stream_state import StreamState
 from ingest.publish_checks import Fields, text
@@ -42,6 +42,7 @@ def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int)
         return error
     batch_id = text(fields[b"Nats-Batch-Id"])
     number, commit = sequence(fields[b"Nats-Batch-Sequence"]), fields.get(b"Nats-Batch-Commit")
+    # As unsigned as nats-server's: an end at 0 counts as the largest number.
     stored = (number - (commit == b"eob")) % 2**64
     batches = state.batches
     batches.forget(now_ns)
@@ -61,8 +62,7 @@ def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int)
         return error
     batch.last_seq, batch.touched_ns = number, now_ns
     if commit != b"eob":
-        demanded = b"Nats-Required-Api-Level"
-        kept = without(message.header, demanded) if demanded in fields else message.header
+        kept = without(message.header, LEVEL_HEADER) if LEVEL_HEADER in fields else message.header
         batch.messages.append(message._replace(header=kept))
         batch.bytes += len(message.header) + len(message.payload)
     if commit is None:
@@ -94,7 +94,7 @@ def _ends(batch: OpenBatch, fields: Fields, *, number: int, commit: bytes | None
     """Why the batch can't go on with this message."""
     if commit not in (None, b"1", b"eob"):
         return api_errors.BATCH_COMMIT_INVALID.error
-    if value_refused(fields.get(b"Nats-Required-Api-Level", b"")):
+    if value_refused(fields.get(LEVEL_HEADER, b"")):
         return api_errors.REQUIRED_API_LEVEL.error
     if number != batch.last_seq + 1 or (number == 1 and commit == b"eob"):
         return api_errors.BATCH_INCOMPLETE.error

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from conf.limits import FAST_BATCH_ID_BYTES_MAX, FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
 from delta_store import api_errors
 from delta_store.api_errors import ApiError
-from delta_store.api_level import value_refused
+from delta_store.api_level import LEVEL_HEADER, value_refused
 from delta_store.fast_batches import FastBatch
 from delta_store.open_batches import BatchMessage
 from ingest import fast_reply, publish_checks
@@ -23,7 +23,6 @@ from ingest.featured_store import FeaturedStore, Single
 from ingest.publish_headers import LINE, without
 from ingest.schedule_checks import rolled_up
 
-_LEVEL = b"Nats-Required-Api-Level"
 _APPENDED = b".1.$FI"
 
 
@@ -93,13 +92,13 @@ class FastIntake:
                 self._refuse(message.reply, error)
                 return
             batch = self.batches.open(says.batch_id, gap_ok=says.gap_ok, flow=says.flow, now_ns=self.now_ns)
-        level = message.fields.get(_LEVEL)
+        level = message.fields.get(LEVEL_HEADER)
         if level is not None:
             if value_refused(level):
                 del self.batches[says.batch_id]
                 self._refuse(message.reply, api_errors.REQUIRED_API_LEVEL.error)
                 return
-            left = without(message.header or b"", _LEVEL)
+            left = without(message.header or b"", LEVEL_HEADER)
             message = message._replace(header=left if len(left) > len(LINE + b"\r\n") else None)
         batch.touched_ns = self.now_ns
         place = _Place(batch, says, message.reply)

@@ -21,6 +21,8 @@ NPM_PACKAGES = {
     "@nats-io/kv": "3.4.0",
     "@nats-io/obj": "3.4.0",
 }
+STALLED = "stalled with too many outstanding async published messages"
+"""How nats.go, and so the CLI's bench, gives an asynchronous publisher up when 200 ms bring no ack."""
 _BUILD_SECONDS = 900
 
 

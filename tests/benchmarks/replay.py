@@ -13,11 +13,11 @@ from pathlib import Path
 from tests.benchmarks.loads import LoadFailed, bench, create_stream, stored_messages
 from tests.benchmarks.settling import _PROCESS_SECONDS_MAX, _PUBLISH
 from tests.servers import ROOT, nats_server, silt_server
+from tests.tools import STALLED
 
 _ORDERED = ("js", "ordered")
 FILL_MESSAGES = 1_000_000
 """Messages of one run that fills a stream: a pause for the settle job between two of them keeps the journal small."""
-_STALLED = "stalled with too many outstanding async published messages"
 _STALLS_MAX = 20
 
 
@@ -63,7 +63,7 @@ def _fill(url: str, upto: int, folder: Path) -> None:
             bench(url, _PUBLISH, upto - held, folder=folder)
         except LoadFailed as error:
             stalls += 1
-            if _STALLED not in str(error) or stalls > _STALLS_MAX:
+            if STALLED not in str(error) or stalls > _STALLS_MAX:
                 raise
         held = stored_messages(url)
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tests.tools import STALLED
+
 _COMMAND_SECONDS = 120
-_STALLED = "stalled with too many outstanding async published messages"
 _STALLS_MAX = 3
 _PLACEHOLDERS = (
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?( \+0000 UTC|Z)?"), "<time>"),
@@ -52,7 +53,7 @@ def run_bench(command: list[str]) -> tuple[int, str, int]:
     """
     stalls = 0
     status, text = run(command)
-    while _STALLED in text and stalls < _STALLS_MAX:
+    while STALLED in text and stalls < _STALLS_MAX:
         stalls += 1
         status, text = run(command)
     return status, text, stalls
