@@ -121,8 +121,10 @@ class LocalStorage:
         """The open folder of that name."""
         fd = self._folders.get(name)
         if fd is None:
-            fd = os.open(self.root / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self._folders[name] = fd
+            opened = os.open(self.root / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = self._folders.setdefault(name, opened)
+            if fd != opened:  # another thread was faster
+                os.close(opened)
         return fd
 
 

@@ -123,9 +123,12 @@ class SettledTable:
 
     def _oldest_entry(self) -> int:
         """Looked up once a version: listing a long log is slow."""
-        if self._oldest[0] != self.version:
-            self._oldest = (self.version, self.log.oldest_entry())
-        return self._oldest[1]
+        version, oldest = self._oldest
+        if version != self.version:
+            version = self.version
+            oldest = self.log.oldest_entry()
+            self._oldest = (version, oldest)
+        return oldest
 
     def _reaches(self, version: int, stream: str, point: tuple[int, int]) -> bool:
         mark = self.mark_at(version, stream)

@@ -6,7 +6,8 @@ Pure: text of log entries in, values out. ``messages`` and ``journal`` are read 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -70,15 +71,14 @@ class LogEntry:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """The files of one version, never changed once made, so that a reader may hold it while the table moves on."""
+    """The files of one version, never changed once made: threads may share it, and hold it while the table moves on."""
 
     version: int
     """-1 when there is no table yet."""
     files: Mapping[str, DataFile]
     watermarks: Watermarks
-    _by_stream: dict[str | None, "_Group"] = field(default_factory=dict)
 
     def after(self, entry: LogEntry) -> "Snapshot":
         """The next version's snapshot."""
@@ -108,16 +108,19 @@ class Snapshot:
         return [file for file in files if may_hold_subjects(file, wanted)]
 
     def _group(self, stream: str) -> "_Group":
-        if not self._by_stream:
-            gathered: dict[str | None, list[DataFile]] = {None: []}
-            for file in self.files.values():
-                gathered.setdefault(file.stream, []).append(file)
-            self._by_stream.update((name, _Group.of(files)) for name, files in gathered.items())
         group = self._by_stream.get(stream)
         if group is not None:
             return group
         shared = self._by_stream[None]
         return _Group.of([file for file in shared.files if file.may_hold(stream)])
+
+    @cached_property
+    def _by_stream(self) -> Mapping[str | None, "_Group"]:
+        """Built when first asked for, and whole before anyone sees it."""
+        gathered: dict[str | None, list[DataFile]] = {None: []}
+        for file in self.files.values():
+            gathered.setdefault(file.stream, []).append(file)
+        return {name: _Group.of(files) for name, files in gathered.items()}
 
 
 class _Group(NamedTuple):

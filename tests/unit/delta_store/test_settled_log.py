@@ -1,6 +1,8 @@
 """Log entries as readers take them: what Spark writes, what damage looks like, which files may hold a row."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -104,3 +106,21 @@ def test_journal_files_hold_many_streams() -> None:
     mixed["add"]["stats"] = json.dumps({"minValues": {"stream": "B", "seq": 1}, "maxValues": {"stream": "D", "seq": 5}})
     snapshot = NO_TABLE.after(parse_entry(0, entry(0, mixed), file="0"))
     assert [len(snapshot.of_stream(name)) for name in ("A", "B", "C", "D", "E")] == [0, 1, 1, 1, 0]
+
+
+def test_threads_share_a_fresh_snapshot() -> None:
+    """Whoever asks first and whoever asks meanwhile: each finds every stream's files."""
+    names = [f"S{number}" for number in range(250)]
+    whole = parse_entry(0, entry(0, *(add(name, name, 1, 5) for name in names)), file="0")
+    wanted = np.array([3], np.int64)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(20):
+                snapshot = NO_TABLE.after(whole)
+                parts = [names[start:] + names[:start] for start in (0, 60, 120, 180)]
+                found = threads.map(lambda part, one=snapshot: [one.holding(name, wanted) for name in part], parts)
+                assert all(len(files) == 1 for files_of_all in found for files in files_of_all)
+    finally:
+        sys.setswitchinterval(before)
