@@ -18,7 +18,13 @@ def settle_plan(data: Path, nice: int) -> ChildPlan:
     """The settle job; it works in a folder of its own, because Spark leaves things where it stands."""
     folder = data / "spark"
     folder.mkdir(parents=True, exist_ok=True)
-    return ChildPlan("settle", lambda _: _module("delta_store.settle_main", "--data", str(data)), nice=nice, cwd=folder)
+    return ChildPlan(
+        "settle",
+        lambda _: _module("delta_store.settle_main", "--data", str(data)),
+        nice=nice,
+        env={"SILT_SETTLE__NICE": "0"},  # it gives way once it is ready, by the supervisor's hand
+        cwd=folder,
+    )
 
 
 def serve_plan(data: Path, http_port: int) -> ChildPlan:

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from conf.hub import HubBinaryMissing, find_nats_server
+from ingest.link import without_secrets
 
 PYTHON_MIN = (3, 11)
 JAVA_VERSIONS = (17, 21)
@@ -104,7 +105,8 @@ def check_nats_binary() -> Check:
 
 def check_nats(url: str) -> Check:
     """A NATS server answers at ``url``."""
-    advice = f"start one (silt up brings its own), or give its address: silt doctor --nats URL (tried {url})"
+    shown = without_secrets(url)
+    advice = f"start one (silt up brings its own), or give its address: silt doctor --nats URL (tried {shown})"
     return _server_info("nats", url, 4222, advice)
 
 
@@ -112,7 +114,7 @@ def check_leaf(url: str) -> Check:
     """A leafnode listener answers at ``url``."""
     advice = (
         f"add to the server's configuration: leafnodes {{ listen: 127.0.0.1:7422 }}, or give its address: "
-        f"silt doctor --leaf URL (tried {url})"
+        f"silt doctor --leaf URL (tried {without_secrets(url)})"
     )
     return _server_info("leaf listener", url, 7422, advice)
 

@@ -1,7 +1,8 @@
 """The gateway process: ``python -m api.gateway_main --nats URL --leaf URL --data DIR``.
 
 May be started before the NATS server and never starts a JVM. Prints ``{"ready": true, …}`` when it is attached and its
-streams are open. Ends with status 0 on SIGTERM or SIGINT after draining, 1 on an error that it names.
+streams are open. Ends with status 0 on SIGTERM or SIGINT after draining, 1 on an error that it names, 2 on wrong
+usage, 3 when another gateway has the folder or took it over.
 """
 
 import argparse
@@ -20,19 +21,22 @@ from pathlib import Path
 from typing import Any
 
 from api import nats_access
+from api.cli.exit_codes import Exit
 from api.consumer_delivery import ConsumerDelivery
+from api.error_leaves import leaves
 from api.gateway import EXPIRY_SECONDS, Gateway
 from api.gateway_reads import GatewayReads, ReadStore
 from api.gateway_subjects import LinkSubjects
 from api.gateway_upkeep import GatewayUpkeep
+from api.process_arguments import add_data_argument, add_nats_arguments, settings_under
 from conf.clock import SystemClock
 from conf.limits import GATEWAY_DRAIN_SECONDS
-from conf.settings import Settings, load_settings
+from conf.settings import Settings
 from consumers.engine import ConsumerEngine
 from delta_store.arrow_start import without_pandas
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
-from delta_store.journal_errors import JournalError
+from delta_store.journal_errors import Fenced, JournalError, JournalPoisoned
 from delta_store.journal_tail import JournalTail
 from delta_store.own_journal import OwnJournal
 from delta_store.payloads import Payloads
@@ -73,8 +77,7 @@ class GatewayOptions:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
-    options = parse(arguments)
-    settings = load_settings()
+    options, settings = parse(arguments)
     without_pandas()
     remote = "://" in options.data
     lock = None if remote else StoreLock(Path(options.data))
@@ -83,35 +86,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lock.acquire()
         _run(_serve(options, settings))
     except (StoreLocked, JournalError, DamagedData, ValueError) as error:
-        sys.stderr.write(f"silt gateway: {error}\n")
-        return 1
+        return _ended_by(error)
     except ExceptionGroup as group:
         known = group.subgroup((JournalError, DamagedData))
         if known is None:
             raise
-        sys.stderr.write(f"silt gateway: {known}: {known.exceptions[0]}\n")
-        return 1
+        return _ended_by(next(leaves(known)))
     finally:
         if lock is not None:
             lock.release()
     return 0
 
 
-def parse(arguments: Sequence[str] | None) -> GatewayOptions:
-    """Read the command line; exits with status 2 when it is wrong."""
-    parser = argparse.ArgumentParser(prog="silt gateway", description="Join a NATS server and serve its JetStream API.")
-    parser.add_argument("--nats", metavar="URL", default="nats://127.0.0.1:4222", help="client port of the NATS server")
-    parser.add_argument("--leaf", metavar="URL", default="nats-leaf://127.0.0.1:7422", help="its leafnode port")
-    parser.add_argument("--data", metavar="DIR", required=True, help="folder (or object store URL) of the tables")
-    parser.add_argument("--domain", default="", help="serve $JS.<domain>.API.> beside a server's own JetStream")
-    parser.add_argument(
-        "--api-over",
-        choices=("client", "leaf"),
-        default="client",
-        help="link for $JS.API.> and $KV.>: leaf only where the hub lets them cross (silt up's does)",
+def _ended_by(error: Exception) -> int:
+    """Say why the process ends; its exit status."""
+    sys.stderr.write(f"silt gateway: {error}\n")
+    taken = isinstance(error, StoreLocked | Fenced) or (
+        isinstance(error, JournalPoisoned) and isinstance(error.cause, Fenced)
     )
+    return Exit.IN_USE if taken else Exit.FAILED
+
+
+def parse(arguments: Sequence[str] | None) -> tuple[GatewayOptions, Settings]:
+    """Read the command line and the settings under it; exits with status 2 when either is wrong."""
+    parser = argparse.ArgumentParser(prog="silt gateway", description="Join a NATS server and serve its JetStream API.")
+    add_data_argument(parser)
+    add_nats_arguments(parser)
     given = parser.parse_args(arguments)
-    return GatewayOptions(given.nats, given.leaf, given.data, given.domain, given.api_over == "leaf")
+    settings = settings_under(parser, given)
+    nats = settings.nats
+    return GatewayOptions(nats.url, nats.leaf_url, given.data, nats.domain or "", nats.api_over == "leaf"), settings
 
 
 def _run(main_task: Any) -> None:
@@ -307,7 +311,7 @@ def _leaf_link(
     leaf_options = LeafOptions(
         parse_endpoints(options.leaf, default_port=7422),
         LeafIdentity(name, name, options.domain),
-        nats_access.credentials(nats),
+        nats_access.leaf_credentials(nats),
         nats_access.tls(nats),
         connect_timeout_seconds=nats.connect_timeout_seconds,
     )
@@ -320,7 +324,11 @@ def _client_link(options: GatewayOptions, settings: Settings, name: str, jitter:
         return None
     endpoints = parse_endpoints(options.nats, default_port=4222)
     client_options = ClientOptions(
-        endpoints, name, nats_access.credentials(settings.nats), nats_access.tls(settings.nats)
+        endpoints,
+        name,
+        nats_access.credentials(settings.nats),
+        nats_access.tls(settings.nats),
+        connect_timeout_seconds=settings.nats.connect_timeout_seconds,
     )
     return ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
 

@@ -5,7 +5,10 @@ from ingest.credentials import CredentialSource, TlsOptions
 
 
 def credentials(nats: Nats) -> CredentialSource:
-    """User and password, token, nkey or credentials file; raises ``CredentialsError`` when more than one is set."""
+    """Of the client link: user and password, token, nkey or credentials file.
+
+    Raises ``CredentialsError`` when more than one is set.
+    """
     return CredentialSource(
         user=nats.user or "",
         password=nats.password.get_secret_value() if nats.password else "",
@@ -13,6 +16,17 @@ def credentials(nats: Nats) -> CredentialSource:
         nkey_seed_file=nats.nkey_seed_file,
         credentials_file=nats.credentials_file,
     )
+
+
+def leaf_credentials(nats: Nats) -> CredentialSource:
+    """Of the leaf link: its own where one is set, else those of the client link; raises ``CredentialsError``."""
+    own = CredentialSource(
+        user=nats.leaf_user or "",
+        password=nats.leaf_password.get_secret_value() if nats.leaf_password else "",
+        nkey_seed_file=nats.leaf_nkey_seed_file,
+        credentials_file=nats.leaf_credentials_file,
+    )
+    return credentials(nats) if own == CredentialSource() else own
 
 
 def tls(nats: Nats) -> TlsOptions:

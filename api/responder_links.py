@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.direct_responder import QUEUE_GROUP, DirectResponder, Store
-from api.nats_access import credentials, tls
+from api.nats_access import credentials, leaf_credentials, tls
 from conf.settings import Settings
 from delta_store.read_threads import ReadThreads
 from ingest.client_link import ClientLink, ClientOptions
@@ -45,14 +45,16 @@ class ResponderLinks:
 
     def __init__(self, options: ResponderOptions, settings: Settings, store: Store, threads: ReadThreads) -> None:
         name = f"silt-responder-{secrets.token_hex(4)}"
-        access, trust = credentials(settings.nats), tls(settings.nats)
+        trust = tls(settings.nats)
+        timeout_seconds = settings.nats.connect_timeout_seconds
         jitter = random.Random()  # noqa: S311 - spreads reconnects, guards nothing
         self._leaf = LeafLink(
             LeafOptions(
                 parse_endpoints(options.leaf, default_port=7422),
                 LeafIdentity(name, name, options.domain),
-                access,
+                leaf_credentials(settings.nats),
                 trust,
+                connect_timeout_seconds=timeout_seconds,
             ),
             self._receive,
             jitter=jitter,
@@ -64,7 +66,10 @@ class ResponderLinks:
             self._leaf.subscribe(subject, QUEUE_GROUP)
         else:
             endpoints = parse_endpoints(options.nats, default_port=4222)
-            self._client = ClientLink(ClientOptions(endpoints, name, access, trust), jitter=jitter, on_status=_report)
+            client = ClientOptions(
+                endpoints, name, credentials(settings.nats), trust, connect_timeout_seconds=timeout_seconds
+            )
+            self._client = ClientLink(client, jitter=jitter, on_status=_report)
             self._client.subscribe(subject, CLIENT_QUEUE_GROUP, lambda message: self._receive([message]))
         self._responder = DirectResponder(
             store,

@@ -19,10 +19,11 @@ from pathlib import Path
 import uvicorn
 import uvloop
 
+from api.process_arguments import add_data_argument, add_nats_arguments, settings_under
 from api.responder_links import ResponderLinks, ResponderOptions
 from api.rest.app import create_app
 from conf.clock import SystemClock
-from conf.settings import Settings, load_settings
+from conf.settings import Settings
 from delta_store.read_errors import DamagedData
 from delta_store.read_threads import ReadThreads
 from delta_store.replica import Replica
@@ -61,8 +62,7 @@ class HttpServer(uvicorn.Server):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
-    settings = load_settings()
-    options = parse(arguments, settings)
+    options, settings = parse(arguments)
     try:
         uvloop.run(_serve(options, settings))
     except (DamagedData, OSError, ValueError) as error:
@@ -77,23 +77,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def parse(arguments: Sequence[str] | None, settings: Settings) -> ServeOptions:
-    """Read the command line; exits with status 2 when it is wrong."""
+def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:
+    """Read the command line and the settings under it; exits with status 2 when either is wrong."""
     parser = argparse.ArgumentParser(prog="silt serve", description="Answer HTTP and Direct Get from the tables.")
-    parser.add_argument("--data", metavar="DIR", required=True, help="folder (or object store URL) of the tables")
-    parser.add_argument("--http-port", type=int, default=settings.http.port, help="0 takes a free one")
-    parser.add_argument("--nats", metavar="URL", help="NATS server to answer Direct Get at; needs --leaf")
-    parser.add_argument("--leaf", metavar="URL", help="its leafnode port")
-    parser.add_argument("--domain", default="", help="answer $JS.<domain>.API.DIRECT.GET.>")
-    parser.add_argument("--api-over", choices=("client", "leaf"), default="client", help="link for the requests")
+    add_data_argument(parser)
+    parser.add_argument("--http-port", type=int, help="0 takes a free one (default: the setting http.port)")
+    parser.add_argument("--http-only", action="store_true", help="no Direct Get, whatever the settings name")
+    add_nats_arguments(parser)
     given = parser.parse_args(arguments)
-    if (given.nats is None) != (given.leaf is None):
-        parser.error("--nats and --leaf go together")
-    responder = None
-    if given.nats is not None:
-        responder = ResponderOptions(given.nats, given.leaf, given.domain, given.api_over == "leaf")
+    settings = settings_under(parser, given, http={"port": given.http_port})
     data = given.data if "://" in given.data else str(Path(given.data).resolve())
-    return ServeOptions(data, given.http_port, responder)
+    chosen = settings.nats.model_fields_set & {"url", "leaf_url"}
+    responder = None
+    if chosen and not given.http_only:
+        if len(chosen) == 1:
+            parser.error("--nats and --leaf (the settings nats.url and nats.leaf_url) go together")
+        nats = settings.nats
+        responder = ResponderOptions(nats.url, nats.leaf_url, nats.domain or "", nats.api_over == "leaf")
+    return ServeOptions(data, settings.http.port, responder), settings
 
 
 async def _serve(options: ServeOptions, settings: Settings) -> None:

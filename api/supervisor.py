@@ -9,7 +9,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from typing import Any
 
 from api.child_plans import gateway_plan, serve_plan, settle_plan
 from api.child_process import Child, ChildFailed, Plan
+from api.error_leaves import leaves
 from api.hub_child import HubPlan
 from api.process_log import ProcessLog
 from api.up_lock import up_lock
@@ -70,7 +71,7 @@ class Supervisor:
                 failures = group.subgroup(ChildFailed)
                 if failures is None:
                     raise
-                raise next(_leaves(failures)) from None
+                raise next(leaves(failures)) from None
             finally:
                 self._log.close()
 
@@ -188,11 +189,3 @@ class Supervisor:
     def _note(self, event: str, **fields: object) -> None:
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, tz=UTC).isoformat(timespec="milliseconds")
         self._log.write((json.dumps({"at": now, "event": event, **fields}) + "\n").encode())
-
-
-def _leaves(group: ExceptionGroup[Any]) -> Iterator[Exception]:
-    for inner in group.exceptions:
-        if isinstance(inner, ExceptionGroup):
-            yield from _leaves(inner)
-        else:
-            yield inner

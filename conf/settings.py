@@ -8,24 +8,29 @@ import os
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 _PREFIX = "SILT_"
 CONFIG_VARIABLE = "SILT_CONFIG"
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "SILT_DATA"})
+DATA_VARIABLE = "SILT_DATA"
+NOT_SETTINGS = frozenset({CONFIG_VARIABLE, DATA_VARIABLE})
 """Variables of ours that name files and folders, not settings."""
 FAILPOINT_PREFIX = "SILT_FAILPOINT"
 """Variables with this prefix make tests fail at a named place; they are not settings either."""
 
 
-class UnknownSetting(ValueError):
+class SettingsError(ValueError):
+    """A setting is unknown, wrong or contradicts another; the text names it, and never holds a secret's value."""
+
+
+class UnknownSetting(SettingsError):
     """The environment holds a ``SILT_…`` variable that sets nothing."""
 
 
-class ConfigMissing(FileNotFoundError):
-    """``SILT_CONFIG`` names no file."""
+class ConfigMissing(SettingsError):
+    """``SILT_CONFIG`` names no file that can be read as TOML."""
 
 
 class _Section(BaseModel):
@@ -39,15 +44,29 @@ class Nats(_Section):
     leaf_url: str = "nats-leaf://127.0.0.1:7422"
     domain: str | None = None
     """Serve ``$JS.<domain>.API.>`` beside a server that has a JetStream of its own."""
+    api_over: Literal["client", "leaf"] = "client"
+    """Link for ``$JS.API.>`` and ``$KV.>``: leaf only where the server lets them cross."""
     user: str | None = None
     password: SecretStr | None = None
     token: SecretStr | None = None
     nkey_seed_file: Path | None = None
     credentials_file: Path | None = None
+    leaf_user: str | None = None
+    """What the leaf link shows where it differs from the client link; nothing set here means the same for both."""
+    leaf_password: SecretStr | None = None
+    leaf_nkey_seed_file: Path | None = None
+    leaf_credentials_file: Path | None = None
     tls_ca_file: Path | None = None
     tls_certificate_file: Path | None = None
     tls_key_file: Path | None = None
     connect_timeout_seconds: float = Field(default=2.0, gt=0)
+
+
+class Hub(_Section):
+    """The nats-server that ``silt up`` starts."""
+
+    port: int = Field(default=4222, ge=0, le=65535)
+    """For clients, on loopback; 0 takes a free one."""
 
 
 class Journal(_Section):
@@ -100,6 +119,7 @@ class Settings(_Section):
     """All settings of all processes; made once at the start of each by :func:`load_settings`."""
 
     nats: Nats = Nats()
+    hub: Hub = Hub()
     journal: Journal = Journal()
     settle: Settle = Settle()
     reads: Reads = Reads()
@@ -110,15 +130,22 @@ class Settings(_Section):
 def load_settings(**sections: Mapping[str, Any]) -> Settings:
     """The settings of this process; arguments win over the environment, and that over the file.
 
-    Raises :class:`UnknownSetting`, :class:`ConfigMissing`, ``tomllib.TOMLDecodeError`` or pydantic's
-    ``ValidationError``.
+    An argument that is None was not given. Raises :class:`SettingsError`.
     """
+    arguments = {
+        section: {name: value for name, value in values.items() if value is not None}
+        for section, values in sections.items()
+    }
     chosen: dict[str, Any] = {}
-    for source in (_from_file(os.environ.get(CONFIG_VARIABLE)), _from_environment(os.environ), sections):
+    for source in (_from_file(os.environ.get(CONFIG_VARIABLE)), _from_environment(os.environ), arguments):
         for section, values in source.items():
             whole = isinstance(values, Mapping)
             chosen[section] = {**chosen.get(section, {}), **values} if whole else values
-    return Settings.model_validate(chosen)
+    try:
+        return Settings.model_validate(chosen)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors())
+        raise SettingsError(f"wrong setting: {wrong}") from None
 
 
 def _from_file(name: str | None) -> Mapping[str, Any]:
@@ -129,7 +156,12 @@ def _from_file(name: str | None) -> Mapping[str, Any]:
         text = Path(name).read_text()
     except OSError as error:
         raise ConfigMissing(f"{CONFIG_VARIABLE} names {name}, which can't be read: {error.strerror}") from error
-    return tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise ConfigMissing(f"{CONFIG_VARIABLE} names {name}, which is no text") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigMissing(f"{CONFIG_VARIABLE} names {name}, which is no TOML: {error}") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:

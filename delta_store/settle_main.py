@@ -8,6 +8,7 @@ Exit codes: 0 stopped as asked, or all is settled (``--once``); 1 failed; 3 anot
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from conf.clock import SystemClock
-from conf.settings import Settings, load_settings
+from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 from delta_store.journal_source import JournalSource
 from delta_store.maintenance import Maintenance, Schedule
 from delta_store.messages_table import MessagesTable
@@ -128,11 +129,22 @@ def sole_settler(data: Path) -> Iterator[None]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the settle process; returns its exit code."""
     parser = argparse.ArgumentParser(prog="settle", description="Carry the journal into the messages table.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with the journal")
+    found = os.environ.get(DATA_VARIABLE)
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=found,
+        required=not found,
+        help=f"folder with the journal; default from {DATA_VARIABLE}",
+    )
     parser.add_argument("--master", help="Spark master; the settings' by default, spark-submit's under spark-submit")
     parser.add_argument("--once", action="store_true", help="settle what is there, then end")
     options = parser.parse_args(arguments)
-    settings = load_settings()
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        parser.error(str(error))
+    os.nice(max(0, settings.settle.nice - os.getpriority(os.PRIO_PROCESS, 0)))
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

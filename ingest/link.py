@@ -123,17 +123,30 @@ def parse_endpoints(urls: str, *, default_port: int) -> tuple[Endpoint, ...]:
     return endpoints
 
 
+def without_secrets(urls: str) -> str:
+    """The addresses as they may be shown: who enters is left out."""
+    shown = []
+    for url in urls.split(","):
+        scheme, separator, rest = url.strip().rpartition("://")
+        shown.append(f"{scheme}{separator}{rest.rpartition('@')[2]}")
+    return ",".join(shown)
+
+
 def _endpoint(url: str, default_port: int) -> Endpoint:
     parts = urlsplit(url if "://" in url else f"nats://{url}")
     if parts.scheme not in _SCHEMES_PLAIN + _SCHEMES_TLS:
         raise ValueError(f"a NATS URL begins with nats:// or tls://, not {parts.scheme}://")
     if not parts.hostname:
         raise ValueError("the NATS URL names no host")
+    try:
+        port = parts.port or default_port
+    except ValueError:  # its text would hold what stands there: a part of the password, if that has an unquoted slash
+        raise ValueError("the port of the NATS URL is no number up to 65535") from None
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     token = user if user and parts.password is None else ""
     return Endpoint(
         host=parts.hostname,
-        port=parts.port or default_port,
+        port=port,
         tls=parts.scheme in _SCHEMES_TLS,
         user="" if token else user,
         password=password,

@@ -29,7 +29,7 @@ async def connected(context: NatsContext) -> "AsyncIterator[Client]":
             error_cb=quiet,
         )
     except (Error, OSError) as error:
-        raise ConnectionError(f"no NATS server answers at {context.url}: {error}") from error
+        raise ConnectionError(f"no NATS server answers at {context.shown_url}: {error}") from error
     try:
         yield client
     finally:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from ingest.link import without_secrets
+
 DEFAULT_URL = "nats://127.0.0.1:4222"
 
 
@@ -41,6 +43,11 @@ class NatsContext:
         """Read a context file; fields that Silt does not know are left out."""
         fields = json.loads(text)
         return cls(**{name: str(fields[name]) for name in cls.__slots__ if fields.get(name)})
+
+    @property
+    def shown_url(self) -> str:
+        """The address without a user or password in it, for messages."""
+        return without_secrets(self.url)
 
     @property
     def api_prefix(self) -> str:

@@ -17,15 +17,17 @@ def serve(
     ] = None,
     nats: Annotated[str | None, typer.Option(help="NATS server to answer Direct Get at; without it only HTTP.")] = None,
     leaf: Annotated[str | None, typer.Option(help="Leafnode port of that server; answers leave through it.")] = None,
-    domain: Annotated[str, typer.Option(help="Answer $JS.<domain>.API.DIRECT.GET.> instead.")] = "",
+    domain: Annotated[str | None, typer.Option(help="Answer $JS.<domain>.API.DIRECT.GET.> instead.")] = None,
+    http_only: Annotated[
+        bool, typer.Option("--http-only", help="No Direct Get, also where the settings name a NATS server.")
+    ] = False,
 ) -> None:
     """Answer HTTP, and Direct Get over NATS, from the tables; holds no lock, so any number may run.
 
     Exit codes: 0 stopped as asked; 1 it failed.
     """
-    options = [] if http_port is None else ["--http-port", str(http_port)]
-    options += [] if nats is None else ["--nats", nats]
-    options += [] if leaf is None else ["--leaf", leaf]
-    options += ["--domain", domain] if domain else []
+    given = {"--http-port": http_port, "--nats": nats, "--leaf": leaf, "--domain": domain}
+    options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
+    options += ["--http-only"] if http_only else []
     sys.argv = ["silt serve", "--data", str(data), *options]
     runpy.run_module("api.serve_main", run_name="__main__", alter_sys=True)

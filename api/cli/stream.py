@@ -140,9 +140,11 @@ async def _work(work: Callable[[Ask], Coroutine[Any, Any, T]], context: NatsCont
             try:
                 reply = await client.request(f"{context.api_prefix}.{subject}", payload, timeout=REQUEST_SECONDS)
             except NoRespondersError as error:
-                raise ConnectionError(f"nobody serves {context.api_prefix} at {context.url}: start silt up") from error
+                raise ConnectionError(
+                    f"nobody serves {context.api_prefix} at {context.shown_url}: start silt up"
+                ) from error
             except Error as error:
-                raise ConnectionError(f"no answer from {context.url} to {subject}: {error}") from error
+                raise ConnectionError(f"no answer from {context.shown_url} to {subject}: {error}") from error
             answer: dict[str, Any] = json.loads(reply.data)
             if "error" in answer:
                 raise ApiRefused(answer["error"])

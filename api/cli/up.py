@@ -12,7 +12,10 @@ from api.cli.options import DataOption
 def up(
     data: DataOption,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for NATS clients; 0 takes a free one.")] = 4222,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port for NATS clients; 0 takes a free one; default from the settings."),
+    ] = None,
     http_port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Port of the HTTP API; 0 takes a free one; default from the settings."),
@@ -21,17 +24,19 @@ def up(
     """Run nats-server, gateway, settle job and HTTP API until Ctrl-C.
 
     Prints one line, "ready nats://... http://...", when all of them answer. Ctrl-C or SIGTERM drains and stops them
-    in order; a second one stops them at once. Exit codes: 0 stopped as asked; 1 a part could not be started;
-    3 another silt up runs on the folder.
+    in order; a second one stops them at once. Settings that say where another nats-server is are refused. Exit codes:
+    0 stopped as asked; 1 a part could not be started; 2 wrong usage; 3 another silt up runs on the folder.
     """
     from api.child_process import ChildFailed
     from api.supervisor import Supervisor, UpOptions
     from api.up_lock import FolderInUse
+    from api.up_settings import refuse_foreign_server
     from conf.clock import SystemClock
     from conf.settings import load_settings
 
-    settings = load_settings()
-    options = UpOptions(data, port, settings.http.port if http_port is None else http_port)
+    settings = load_settings(hub={"port": port}, http={"port": http_port})
+    refuse_foreign_server(settings)
+    options = UpOptions(data, settings.hub.port, settings.http.port)
     try:
         asyncio.run(Supervisor(options, settings, clock=SystemClock()).run())
     except FolderInUse as error:

@@ -15,6 +15,7 @@ from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
+from delta_store.store_lock import LOCK_FILE
 from tests.servers import Child, NatsServer, gateway, gateway_command, nats_server, nats_server_binary, silt_server
 
 Script = Callable[[Client], Awaitable[None]]
@@ -127,9 +128,25 @@ def test_a_second_gateway_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with silt_server(tmp_path) as running:
         command = gateway_command(running.hub, running.data)
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert second.returncode == 1
+        assert second.returncode == 3
         assert f"in use by process {running.child.pid}" in second.stderr
         assert running.child.alive()
+
+
+def test_a_gateway_that_another_one_took_over_from_ends_with_its_own_status(tmp_path: Path) -> None:
+    """Status 3 and a sentence, once it notices; what it was asked meanwhile is not acknowledged."""
+
+    async def ask(connection: Client) -> None:
+        with pytest.raises((NoRespondersError, NatsTimeout)):
+            await api(connection, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+
+    with silt_server(tmp_path) as first, nats_server(tmp_path / "other", leaf=True) as other:
+        (first.data / LOCK_FILE).unlink()
+        with gateway(other, first.data):
+            use(first.hub.url, ask)
+            assert first.child.process is not None
+            assert first.child.process.wait(timeout=30) == 3
+    assert "journal is owned by epoch 2, this gateway has epoch 1" in first.child.log.read_text()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from conf.settings import Settings, UnknownSetting, load_settings
+from conf.settings import ConfigMissing, Settings, SettingsError, UnknownSetting, load_settings
 
 
 def test_defaults_need_neither_file_nor_environment() -> None:
@@ -45,14 +45,14 @@ def test_an_unknown_key_in_the_file_is_refused(text: str, tmp_path: Path, monkey
     file = tmp_path / "silt.toml"
     file.write_text(text)
     monkeypatch.setenv("SILT_CONFIG", str(file))
-    with pytest.raises(ValidationError, match=r"Extra inputs are not permitted|valid dictionary"):
+    with pytest.raises(SettingsError, match=r"Extra inputs are not permitted|valid dictionary"):
         load_settings()
 
 
 def test_a_file_that_is_named_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong path is an error, not the defaults."""
     monkeypatch.setenv("SILT_CONFIG", str(tmp_path / "none.toml"))
-    with pytest.raises(FileNotFoundError, match=r"none\.toml"):
+    with pytest.raises(ConfigMissing, match=r"none\.toml"):
         load_settings()
 
 

@@ -1,0 +1,67 @@
+"""The arguments that the long-running processes share, and the settings under them.
+
+An argument wins over the environment, and that over the file (:mod:`conf.settings`). An argument can be read by every
+user of the machine, so an address that holds a password is refused there: the environment and the file may hold it.
+"""
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
+
+
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+    """``--data``, or the variable ``SILT_DATA``."""
+    found = os.environ.get(DATA_VARIABLE)
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        default=found,
+        required=not found,
+        help=f"folder (or object store URL) of the tables; default from {DATA_VARIABLE}",
+    )
+
+
+def add_nats_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the NATS server is; each stands for the setting that it is stored under."""
+    default = "(default: the setting {})"
+    parser.add_argument("--nats", metavar="URL", help=f"client port of the NATS server {default.format('nats.url')}")
+    parser.add_argument("--leaf", metavar="URL", help=f"its leafnode port {default.format('nats.leaf_url')}")
+    parser.add_argument("--domain", help="serve $JS.<domain>.API.> beside a server's own JetStream")
+    parser.add_argument(
+        "--api-over",
+        choices=("client", "leaf"),
+        help="link for $JS.API.> and $KV.>: leaf only where the server lets them cross (silt up's does)",
+    )
+
+
+def settings_under(
+    parser: argparse.ArgumentParser, given: argparse.Namespace, **sections: Mapping[str, Any]
+) -> Settings:
+    """The settings with the arguments over them; exits with status 2 if one is wrong.
+
+    ``given`` has what :func:`add_nats_arguments` added; ``sections`` are further arguments as settings.
+    """
+    for name, urls in (("--nats", given.nats), ("--leaf", given.leaf)):
+        if urls and has_secret(urls):
+            _refuse_secret(parser, name)
+    nats = {"url": given.nats, "leaf_url": given.leaf, "domain": given.domain, "api_over": given.api_over}
+    try:
+        return load_settings(nats=nats, **sections)
+    except SettingsError as error:
+        parser.error(str(error))
+
+
+def has_secret(urls: str) -> bool:
+    """Whether one of the addresses, separated by commas, says who enters."""
+    return any("@" in urlsplit(url if "://" in url else f"nats://{url}").netloc for url in urls.split(","))
+
+
+def _refuse_secret(parser: argparse.ArgumentParser, name: str) -> NoReturn:
+    parser.error(
+        f"argument {name}: every user of this machine can read arguments, so none may hold a user or password: "
+        "set SILT_NATS__USER and SILT_NATS__PASSWORD, or the whole address as SILT_NATS__URL or SILT_NATS__LEAF_URL"
+    )

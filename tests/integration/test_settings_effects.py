@@ -1,0 +1,291 @@
+"""Every setting does something: each is set in the environment and its effect is seen; a new one needs a test here."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.error import HTTPError
+
+import nats
+import pytest
+from pydantic import BaseModel
+
+from api import gateway_main
+from api.cli import up as up_command
+from api.supervisor import Supervisor
+from conf.hub import HubConfig
+from conf.settings import Settings, load_settings
+from delta_store import settle_main
+from ingest.hub_process import HubAddress
+from tests.hubs import AnyHub, keys_and_certificates, running
+from tests.servers import Child
+from tests.tables import History, Tables
+
+Test = TypeVar("Test", bound=Callable[..., None])
+READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
+SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU"
+DEAD = "nats://127.0.0.1:1"
+_shown: set[str] = set()
+
+
+def shows(*names: str) -> Callable[[Test], Test]:
+    """Says which settings a test sees the effect of."""
+    _shown.update(names)
+    return lambda test: test
+
+
+def every_setting() -> Iterator[str]:
+    """``section.name`` of each field of the model."""
+    for section, field in Settings.model_fields.items():
+        model = cast(type[BaseModel], field.annotation)
+        yield from (f"{section}.{name}" for name in model.model_fields)
+
+
+def variables(**settings: object) -> dict[str, str]:
+    """``http__port=1`` as the environment has it."""
+    return {f"SILT_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, **settings: object) -> None:
+    """Set them in this process."""
+    for name, value in variables(**settings).items():
+        monkeypatch.setenv(name, value)
+
+
+@contextmanager
+def process(module: str, folder: Path, **settings: object) -> Iterator[Child]:
+    """A process of ours that finds everything in its environment."""
+    data = folder / "data"
+    data.mkdir(exist_ok=True)
+    env = {**variables(**settings), "SILT_DATA": str(data)}
+    child = Child([sys.executable, "-m", module], folder / "process.log", env)
+    child.start()
+    try:
+        yield child
+    finally:
+        child.stop()
+
+
+def on_hub(config: HubConfig, use: Callable[[HubAddress], Awaitable[None]]) -> None:
+    """Run ``use`` while the hub runs."""
+
+    async def scene() -> None:
+        async with running(config) as hub:
+            await use(hub)
+
+    asyncio.run(scene())
+
+
+def gateway_enters(folder: Path, config: HubConfig, **settings: object) -> None:
+    """A gateway says that it is ready, which both of its links must be for."""
+
+    async def use(hub: HubAddress) -> None:
+        where = {"nats__url": hub.url, "nats__leaf_url": hub.leaf_url}
+        with process("api.gateway_main", folder, **(where | settings)) as child:
+            await asyncio.to_thread(child.wait_log, READY)
+
+    on_hub(config, use)
+
+
+@pytest.mark.parametrize("name", list(every_setting()))
+def test_each_setting_has_a_test_of_its_effect(name: str) -> None:
+    """A setting that nothing obeys is worse than none."""
+    assert name in _shown
+
+
+@shows("nats.url", "nats.leaf_url", "nats.token", "nats.leaf_user", "nats.leaf_password")
+def test_links_find_and_enter_a_server_by_the_environment_alone(tmp_path: Path) -> None:
+    """The client link shows a token, the leaf link a user and password of its own."""
+    inside = 'authorization { user: "l", password: "p" }'
+    config = AnyHub(tmp_path / "hub", leafnodes=inside, extra='authorization { token: "t" }')
+    gateway_enters(tmp_path, config, nats__token="t", nats__leaf_user="l", nats__leaf_password="p")
+
+
+@shows("nats.tls_ca_file", "nats.tls_certificate_file", "nats.tls_key_file", "nats.nkey_seed_file")
+def test_links_trust_and_show_what_the_environment_names(tmp_path: Path) -> None:
+    """A hub that asks for a certificate and a key on both of its listeners."""
+    files = keys_and_certificates(tmp_path)
+    (tmp_path / "seed").write_text(SEED)
+    import nkeys
+
+    public = nkeys.from_seed(bytearray(SEED.encode())).public_key.decode()
+    tls = (
+        f'tls {{ cert_file: "{files["certificate"]}", key_file: "{files["key"]}", ca_file: "{files["ca"]}", '
+        "verify: true }\n"
+    )
+    leaf, client = f"authorization {{ nkey: {public} }}", f"authorization {{ users: [ {{ nkey: {public} }} ] }}"
+    gateway_enters(
+        tmp_path,
+        AnyHub(tmp_path / "hub", leafnodes=tls + leaf, extra=tls + client),
+        nats__tls_ca_file=files["ca"],
+        nats__tls_certificate_file=files["certificate"],
+        nats__tls_key_file=files["key"],
+        nats__nkey_seed_file=tmp_path / "seed",
+    )
+
+
+@shows("nats.user", "nats.password", "nats.api_over", "nats.domain")
+@shows("journal.commit_interval_ms", "journal.commit_rows", "journal.commit_bytes")
+def test_the_gateway_serves_a_domain_and_commits_at_its_pace(tmp_path: Path) -> None:
+    """By the leaf link alone; one message waits for the interval, enough rows or bytes do not."""
+    inside = 'authorization { user: "u", password: "p" }'
+    config = AnyHub(tmp_path / "hub", leafnodes=inside, extra=inside)
+
+    async def use(hub: HubAddress) -> None:
+        pace = {"journal__commit_interval_ms": 2500, "journal__commit_rows": 3, "journal__commit_bytes": 5000}
+        login = {"nats__user": "u", "nats__password": "p", "nats__domain": "silt", "nats__api_over": "leaf"}
+        where = {"nats__url": DEAD, "nats__leaf_url": hub.leaf_url}
+        with process("api.gateway_main", tmp_path, **where, **login, **pace) as child:
+            await asyncio.to_thread(child.wait_log, READY)
+            client = await nats.connect(hub.url, user="u", password="p")
+            created = await client.request("$JS.silt.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=9)
+            assert json.loads(created.data)["config"]["name"] == "S"
+
+            async def publish(*payloads: bytes) -> float:
+                began = time.monotonic()
+                await asyncio.gather(*(client.request("s", payload, timeout=9) for payload in payloads))
+                return time.monotonic() - began
+
+            assert await publish(b"x") > 1
+            assert await publish(b"x", b"y", b"z") < 2
+            assert await publish(b"x" * 6000) < 2
+            await client.close()
+
+    on_hub(config, use)
+
+
+@shows("nats.connect_timeout_seconds", "nats.credentials_file", "nats.leaf_nkey_seed_file")
+@shows("nats.leaf_credentials_file", "reads.cache_bytes_max", "reads.concurrency_max", "reads.timeout_seconds")
+def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links, caches and threads as the environment says."""
+    set_all(monkeypatch, nats__connect_timeout_seconds=7.5, nats__credentials_file=tmp_path / "own.creds")
+    set_all(monkeypatch, nats__leaf_nkey_seed_file=tmp_path / "leaf.nk", reads__cache_bytes_max=12345)
+    set_all(monkeypatch, reads__concurrency_max=3, reads__timeout_seconds=8.5, data=tmp_path)
+    options, settings = gateway_main.parse([])
+    stores = gateway_main._open(options, settings)
+    with ThreadPoolExecutor() as threads:
+        built = gateway_main._Process(options, settings, stores, threads)
+    leaf, client = built.leaf._options, cast(Any, built.client)._options
+    assert (leaf.connect_timeout_seconds, client.connect_timeout_seconds) == (7.5, 7.5)
+    assert (leaf.credentials.nkey_seed_file, leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
+    assert client.credentials.credentials_file == tmp_path / "own.creds"
+    reads = built.reads._threads
+    assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads._timeout) == (12345, 3, 8.5)
+    monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")
+    monkeypatch.setenv("SILT_NATS__LEAF_CREDENTIALS_FILE", str(tmp_path / "leaf.creds"))
+    assert gateway_main.nats_access.leaf_credentials(load_settings().nats).credentials_file == tmp_path / "leaf.creds"
+
+
+@shows("http.host", "http.port", "http.rows_max", "reads.refresh_interval_ms")
+def test_a_reader_listens_where_it_is_told_and_looks_as_often(tmp_path: Path) -> None:
+    """An address and port of its own, a bound on rows, and a look at the tables so seldom that news is not seen."""
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        port = taken.getsockname()[1]
+    (tmp_path / "data").mkdir()
+    history, tables = History(), Tables(tmp_path / "data")
+    tables.commit([history.create(), history.publish("s.1")])
+    http = {"http__host": "127.0.0.2", "http__port": port, "http__rows_max": 2}
+    reads = {"reads__refresh_interval_ms": 600_000}
+    with process("api.serve_main", tmp_path, **http, **reads) as child:
+        assert json.loads(child.wait_log(READY)[1])["url"] == f"http://127.0.0.2:{port}"
+
+        def ask(path: str) -> tuple[int, Any]:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.2:{port}{path}", timeout=20) as reply:
+                    return reply.status, json.load(reply)
+            except HTTPError as error:
+                return error.code, None
+
+        assert ask("/v1/streams/S/messages?limit=3")[0] == 400
+        assert ask("/v1/streams/S/messages?limit=2")[0] == 200
+        tables.commit([history.publish("s.2")])
+        time.sleep(0.5)
+        assert ask("/v1/streams")[1]["streams"][0]["state"]["last_seq"] == 1
+
+
+@shows("settle.spark_master", "settle.driver_memory_mib", "settle.nice")
+def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
+    """Memory and master are on Java's command line, and it gives way."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\nnice >> {tmp_path}/said\nexit 1\n')
+    java.chmod(0o755)
+    settings = variables(settle__spark_master="local[7]", settle__driver_memory_mib=777, settle__nice=13)
+    env = {**os.environ, **settings, "JAVA_HOME": str(tmp_path / "jdk"), "SILT_DATA": str(tmp_path)}
+    command = [sys.executable, "-m", "delta_store.settle_main", "--once"]
+    subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
+    said = (tmp_path / "said").read_text()
+    assert "spark.master=local[7]" in said
+    assert "spark.driver.memory=777m" in said
+    assert said.split()[-1] == "13"
+
+
+@shows("settle.compact_interval_seconds", "settle.vacuum_interval_seconds", "history.horizon_seconds")
+@shows("settle.trigger_interval_seconds")
+def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its timetable, what the table keeps, and the interval that the query is started with."""
+    set_all(monkeypatch, settle__compact_interval_seconds=11, settle__vacuum_interval_seconds=12)
+    set_all(monkeypatch, settle__trigger_interval_seconds=13, history__horizon_seconds=14)
+    job = settle_main.SettleJob(cast(Any, None), str(tmp_path), load_settings())
+    assert job._maintenance._schedule == settle_main.Schedule(11, 12, 14)
+    assert job._settle._table._horizon_seconds == 14
+
+    class Started(Exception):
+        """Enough was seen."""
+
+    def start(*_: object, interval_seconds: float, **__: object) -> None:
+        raise Started(interval_seconds)
+
+    monkeypatch.setattr(settle_main, "start_settling", start)
+    with pytest.raises(Started, match="13"):
+        job._run_query(cast(Any, None), once=False)
+
+
+@shows("hub.port")
+def test_up_takes_arguments_before_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ports of ``silt up`` are settings that arguments win over."""
+    seen: list[tuple[int, int]] = []
+
+    async def run(self: Supervisor) -> None:
+        seen.append((self._options.port, self._options.http_port))
+        self._log.close()
+
+    monkeypatch.setattr(Supervisor, "run", run)
+    set_all(monkeypatch, hub__port=4333, http__port=8333)
+    up_command.up(tmp_path)
+    up_command.up(tmp_path, port=0, http_port=1)
+    assert seen == [(4333, 8333), (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "told"),
+    [
+        (["gateway"], {"nats__ulr": "x"}, "no such setting: SILT_NATS__ULR"),
+        (["gateway"], {"nats__connect_timeout_seconds": 0}, "wrong setting: nats.connect_timeout_seconds"),
+        (["gateway", "--nats", "nats://u:secret@127.0.0.1:1"], {}, "none may hold a user or password"),
+        (["serve", "--leaf", "nats://u:secret@127.0.0.1:1"], {}, "none may hold a user or password"),
+        (["serve"], {"nats__url": DEAD}, "go together"),
+        (["settle"], {"settle__nice": 99}, "wrong setting: settle.nice"),
+        (["up"], {"nats__url": DEAD}, "nats.url: silt up starts a nats-server of its own"),
+    ],
+)
+def test_what_can_not_be_obeyed_is_refused(
+    command: list[str], settings: dict[str, object], told: str, tmp_path: Path
+) -> None:
+    """Status 2 and a sentence, in every command, without a traceback and without the password."""
+    env = {**os.environ, **variables(**settings), "SILT_DATA": str(tmp_path)}
+    silt = [sys.executable, "-m", "api.cli.main", *command]
+    ran = subprocess.run(silt, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, told in " ".join(ran.stderr.split())) == (2, True), ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "secret" not in ran.stderr
