@@ -33,8 +33,21 @@ _SMALL_BYTES: Final = 1024
 """Mean size of a stream's messages up to which a run is counted instead of weighed."""
 
 
+class Interest(Protocol):
+    """Who listens at the hub."""
+
+    def queues(self, subject: bytes) -> frozenset[bytes]:
+        """The queue groups that want one copy each of a message to this subject."""
+        ...
+
+
 class Link(Protocol):
     """Where deliveries leave."""
+
+    @property
+    def interest(self) -> Interest:
+        """Who receives them."""
+        ...
 
     def send(self, frames: bytes) -> bool:
         """Send encoded leaf frames; False when that is not possible."""
@@ -58,6 +71,7 @@ class ConsumerDelivery:
     ) -> None:
         self.engine = engine
         self._link = link
+        self._queues = link.interest.queues
         self._clock = clock
         self._kick = asyncio.Event()
         self._reads = ConsumerReads(engine, payloads, threads=threads, clock=clock)
@@ -81,7 +95,7 @@ class ConsumerDelivery:
             effects = [effect for _, effect in group]
             if is_run:
                 run = [effect for effect in effects if isinstance(effect, Deliver)]
-                for part in consumer_frames.delivered(consumer.stream_name, consumer, run):
+                for part in consumer_frames.delivered(consumer.stream_name, consumer, run, queues=self._queues):
                     self._link.send(b"".join((*frames, part)))
                     frames.clear()
             else:
@@ -92,7 +106,7 @@ class ConsumerDelivery:
     def _flush_others(self, consumer: Consumer, effects: list[Effect], frames: list[bytes]) -> None:
         for effect in effects:
             if isinstance(effect, Status):
-                frames.append(consumer_frames.status(consumer, effect))
+                frames.append(consumer_frames.status(consumer, effect, queues=self._queues))
             elif isinstance(effect, Reply):
                 self._group().replies.append(consumer_frames.reply(effect))
             elif isinstance(effect, Advisory):

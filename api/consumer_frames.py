@@ -6,7 +6,7 @@ reply.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -21,20 +21,22 @@ from ingest.leaf_protocol import encode_message
 
 ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
+Queues = Callable[[bytes], frozenset[bytes]]
+"""Which queue groups listen to a subject."""
 
 
-def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver]) -> Iterator[bytes]:
+def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver], *, queues: Queues) -> Iterator[bytes]:
     """The frames of what one consumer delivers at once: in its order, also where several receivers take turns.
 
     They come in parts, so that the hub can work on the first while the next is made.
     """
     if len(run) == 1:
-        start, end, columns = _columns(stream, consumer, run[0])
+        start, end, columns = _columns(stream, consumer, run[0], queues)
         for first in range(0, len(columns.seqs), CONSUMER_FRAME_MESSAGES):
             part = slice(first, first + CONSUMER_FRAME_MESSAGES)
             yield _joined(start, end, _Columns._make([column[part] for column in columns]))
         return
-    framed = (zip(one.consumer_seqs, _frames(*_columns(stream, consumer, one)), strict=False) for one in run)
+    framed = (zip(one.consumer_seqs, _frames(*_columns(stream, consumer, one, queues)), strict=False) for one in run)
     yield b"".join(frame for _, frame in sorted(chain.from_iterable(framed)))
 
 
@@ -44,11 +46,12 @@ def _joined(start: str, end: str, run: "_Columns") -> bytes:
     return b"".join(_frames(start, end, run))
 
 
-def _columns(stream: str, consumer: Consumer, effect: Deliver) -> "tuple[str, str, _Columns]":
+def _columns(stream: str, consumer: Consumer, effect: Deliver, queues: Queues) -> "tuple[str, str, _Columns]":
     """What stands in front of the numbers of each frame's reply and behind its subject, and the columns."""
     config, messages = consumer.config, effect.messages
-    start = f"{effect.subject.decode()} {'+ ' if effect.queue else ''}{ack_prefix(stream, config.name).decode()}"
-    end = f" {effect.queue.decode()}" if effect.queue else ""
+    named = b" ".join(_receivers(consumer, effect.subject, queues)).decode()
+    start = f"{effect.subject.decode()} {'+ ' if named else ''}{ack_prefix(stream, config.name).decode()}"
+    end = f" {named}" if named else ""
     if config.headers_only or effect.pin_id is not None:
         messages = [_changed(one, headers_only=config.headers_only, pin_id=effect.pin_id) for one in messages]
     columns = MessageRun.of(messages).columns
@@ -94,13 +97,20 @@ def _plain(start: str, end: str, run: _Columns) -> bytes:
     return b"".join((*parts, b"\r\n"))
 
 
-def status(consumer: Consumer, effect: Status) -> bytes:
+def _receivers(consumer: Consumer, subject: bytes, queues: Queues) -> tuple[bytes, ...]:
+    """The queue groups that a message to this subject names: all that listen, and the deliver group in any case."""
+    config, named = consumer.config, queues(subject)
+    if config.deliver_group and subject == config.deliver_subject.encode():
+        named |= {config.deliver_group.encode()}
+    return tuple(sorted(named))
+
+
+def status(consumer: Consumer, effect: Status, *, queues: Queues) -> bytes:
     """The frame of a status: headers only."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in effect.headers)
     header = f"NATS/1.0 {effect.code} {effect.text}\r\n{lines}\r\n".encode()
-    group = consumer.config.deliver_group
-    queues = (group.encode(),) if group and effect.subject == consumer.config.deliver_subject.encode() else ()
-    return encode_message(effect.subject, b"", header=header, reply=effect.reply, queues=queues)
+    named = _receivers(consumer, effect.subject, queues)
+    return encode_message(effect.subject, b"", header=header, reply=effect.reply, queues=named)
 
 
 def reply(effect: Reply) -> bytes:

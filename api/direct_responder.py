@@ -81,8 +81,8 @@ class Store(Protocol):
 class Sink(Protocol):
     """Where encoded frames go, in order; the leaf link is one."""
 
-    def send(self, frames: bytes) -> bool:
-        """False when the frames were not taken."""
+    def send_runs(self, *runs: bytes) -> bool:
+        """Take frames, those of a run all to one subject; False when they were not taken."""
 
     async def drain(self, timeout: float) -> None:
         """Wait until more may be sent."""
@@ -142,7 +142,7 @@ class DirectResponder:
         try:
             self._reads.put_nowait(read)
         except asyncio.QueueFull:
-            self._sink.send(status_frame(BUSY, read.reply))
+            self._sink.send_runs(status_frame(BUSY, read.reply))
 
     def respond(self, requests: Sequence[Request]) -> None:
         """Answer requests whose state is durable."""
@@ -154,7 +154,7 @@ class DirectResponder:
             elif answer is not None:
                 self.submit(answer)
         if frames:
-            self._sink.send(b"".join(frames))
+            self._sink.send_runs(*frames)
 
     async def run(self) -> None:
         """Finish reads until cancelled."""
@@ -184,15 +184,15 @@ class DirectResponder:
             try:
                 await self._finish(read)
             except PastHorizon:
-                self._sink.send(status_frame(PAST_HORIZON, read.reply))
+                self._sink.send_runs(status_frame(PAST_HORIZON, read.reply))
             except TooMany:
-                self._sink.send(status_frame(TOO_MANY_RESULTS, read.reply))
+                self._sink.send_runs(status_frame(TOO_MANY_RESULTS, read.reply))
             except NoSuchStream:
-                self._sink.send(no_responders_frame(b"", read.reply))
+                self._sink.send_runs(no_responders_frame(b"", read.reply))
             except ReadError as error:
-                self._sink.send(status_frame(status_block(f"500 {error.kind.value}"), read.reply))
+                self._sink.send_runs(status_frame(status_block(f"500 {error.kind.value}"), read.reply))
             except (ReadsBusy, TimeoutError):
-                self._sink.send(status_frame(BUSY, read.reply))
+                self._sink.send_runs(status_frame(BUSY, read.reply))
             except _SinkClosed:
                 continue
 
@@ -257,6 +257,6 @@ class DirectResponder:
     async def _send(self, frames: bytes) -> None:
         if not frames:
             return
-        if not self._sink.send(frames):
+        if not self._sink.send_runs(frames):
             raise _SinkClosed
         await self._sink.drain(self._drain_seconds)

@@ -65,8 +65,8 @@ class Reads(Protocol):
 class Link(Protocol):
     """Where replies leave and subjects are asked for."""
 
-    def send(self, frames: bytes) -> bool:
-        """Send encoded leaf frames; False when that is not possible."""
+    def send_runs(self, *runs: bytes) -> bool:
+        """Send encoded leaf frames, those of a run all to one subject; False when that is not possible."""
         ...
 
 
@@ -161,7 +161,7 @@ class Gateway:
         if len(group.rows):
             self._reads.keep(group.rows, group.bytes)
         if group.replies:
-            self._link.send(b"".join(group.replies))
+            self._link.send_runs(*group.replies)
         for read in group.deferred:
             self._reads.submit(read)
         reached = group.rows.reached()
@@ -196,7 +196,7 @@ class Gateway:
             if state is not None and message.reply and not state.config.no_ack:
                 acks = pub_acks(state.name, self.catalog.domain)
                 frames.append(acks.failed(message.reply, error) if error else acks.busy(message.reply))
-        self._link.send(b"".join(frames))
+        self._link.send_runs(*frames)
 
     def _acks(self, acks: list[Message], now_ns: int) -> list[Message]:
         """Take acks that were gathered; returns what is left to take: none."""

@@ -80,7 +80,7 @@ class GatewayReads:
             return
         answer = self.stored(read.wanted, read.reply)
         if isinstance(answer, bytes):
-            self._sink.send(answer)
+            self._sink.send_runs(answer)
             return
         # Too many wait already: no answer, so that the client asks again.
         with suppress(asyncio.QueueFull):
@@ -104,7 +104,7 @@ class GatewayReads:
                 continue  # no answer: a client tries again, and must not take damage for a missing message
             if found is None and self._is_live(wanted):
                 continue  # likewise
-            self._sink.send(encode_message(read.reply, msg_get_reply(found, no_hdr=wanted.no_hdr)))
+            self._sink.send_runs(encode_message(read.reply, msg_get_reply(found, no_hdr=wanted.no_hdr)))
 
     def _is_live(self, wanted: NeedMessage) -> bool:
         state = self._catalog.streams.get(wanted.stream)

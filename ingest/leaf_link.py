@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ingest.credentials import CredentialsError, CredentialSource, TlsOptions
 from ingest.interest import InterestTable, OnChange
 from ingest.leaf_connect import HubInfo, LeafIdentity, connect_frame
-from ingest.leaf_protocol import encode_subscribe, encode_unsubscribe
+from ingest.leaf_protocol import encode_subscribe, encode_unsubscribe, subject_of, with_queues
 from ingest.leaf_session import LeafSession, OnMessages
 from ingest.link import Endpoint, Failure, Jitter, LinkError, LinkStatus, OnStatus, RetryPacing, socket_error
 
@@ -82,6 +82,14 @@ class LeafLink:
         False means that nothing was sent: no connection is open, or ``LINK_OUTBOUND_BYTES_MAX`` already wait.
         """
         return self._session is not None and self._session.write(frames)
+
+    def send_runs(self, *runs: bytes) -> bool:
+        """Send messages as :meth:`send` does; each run is frames to one subject, whose queue groups it will name."""
+        return self.send(b"".join(map(self._named, runs) if self.interest.has_groups else runs))
+
+    def _named(self, run: bytes) -> bytes:
+        queues = self.interest.queues(subject_of(run))
+        return with_queues(run, sorted(queues)) if queues else run
 
     @property
     def writable(self) -> bool:

@@ -12,6 +12,7 @@ Frames, each ended by CR LF (nats-server's processLeafMsgArgs, processLeafHeader
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -314,6 +315,27 @@ def _target(subject: bytes, reply: bytes, queues: tuple[bytes, ...]) -> bytes:
         _check_token("queue", queue)
     indicator = b"+ %b" % reply if reply else b"|"
     return b"%b %b %b" % (subject, indicator, b" ".join(queues))
+
+
+def subject_of(frame: bytes) -> bytes:
+    """Where an encoded message goes."""
+    return frame[5 : frame.index(b" ", 5)]
+
+
+def with_queues(frames: bytes, queues: Iterable[bytes]) -> bytes:
+    """The same messages, which named no queue groups, for one member of each of these groups too."""
+    names = b" ".join(queues)
+    parts: list[bytes] = []
+    pos = 0
+    while pos < len(frames):
+        match = _match_plain(frames, pos) or _match_header(frames, pos)
+        assert match is not None, frames[pos : pos + 80]
+        subject, reply, *sizes = match.groups(b"")
+        target = b"%b + %b" % (subject, reply) if reply else b"%b |" % subject
+        pos = match.end() + int(sizes[-1]) + 2
+        parts.append(b"%b %b %b %b\r\n" % (match[0][:4], target, names, b" ".join(sizes)))
+        parts.append(frames[match.end() : pos])
+    return b"".join(parts)
 
 
 def encode_subscribe(subject: bytes, queue: bytes = b"") -> bytes:

@@ -229,7 +229,7 @@ def silt_server(folder: Path, *, api_over: str = "leaf") -> Iterator[Gateway]:
 
 
 @contextmanager
-def side_by_side(folder: Path) -> Iterator[tuple[str, str]]:
+def side_by_side(folder: Path, *, api_over: str = "leaf") -> Iterator[tuple[str, str]]:
     """URLs of a fresh nats-server with JetStream and of a fresh Silt; both answer.
 
     With :data:`AGAINST` set to ``nats-server`` the second is one too: shows that what a test compares is deterministic.
@@ -241,7 +241,7 @@ def side_by_side(folder: Path) -> Iterator[tuple[str, str]]:
                 wait_until(lambda: answers_api(same.url) or None, what="nats-server's JetStream answers")
                 yield reference.url, same.url
         else:
-            with silt_server(folder / "silt") as silt:
+            with silt_server(folder / "silt", api_over=api_over) as silt:
                 yield reference.url, silt.hub.url
 
 

@@ -37,8 +37,9 @@ class Collected:
         self.frames: dict[bytes, bytes] = {}
         self.ended = asyncio.Event()
 
-    def send(self, frames: bytes) -> bool:
+    def send_runs(self, *runs: bytes) -> bool:
         """Sort frames by their reply subject."""
+        frames = b"".join(runs)
         at = 0
         while at < len(frames):
             line = frames[at : frames.index(b"\r\n", at)]

@@ -19,6 +19,7 @@ from tests.integration.differential import (
     scenarios_messages,
     scenarios_publish,
     scenarios_pushing,
+    scenarios_queues,
     scenarios_schedules,
     scenarios_sources,
     scenarios_streams,
@@ -46,8 +47,11 @@ SCENARIO_MODULES = (
     scenarios_pushing,
     scenarios_acking,
     scenarios_advisories,
+    scenarios_queues,
 )
 STEPS_LEAST = 800
+OVER_A_CLIENT_LINK = ("queues_of_pulls", "queues_of_replies")
+"""What depends on the order of the gateway's two links."""
 _steps_seen: dict[str, int] = {}
 
 
@@ -55,6 +59,13 @@ _steps_seen: dict[str, int] = {}
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """URLs of a fresh nats-server with JetStream and of a fresh Silt."""
     with side_by_side(tmp_path_factory.mktemp("differential")) as urls:
+        yield urls
+
+
+@pytest.fixture(scope="module")
+def pair_over_a_client_link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Likewise, with a Silt on a hub that keeps the API from leafs."""
+    with side_by_side(tmp_path_factory.mktemp("differential"), api_over="client") as urls:
         yield urls
 
 
@@ -105,6 +116,13 @@ def test_same_answers(name: str, pair: tuple[str, str]) -> None:
     problems = verdict(name, reference, silt)
     summary = f"{len(problems)} of {len(reference.steps)} steps of {name} differ (nats-server → Silt)"
     assert not problems, "\n".join([summary, *problems])
+
+
+@pytest.mark.parametrize("name", OVER_A_CLIENT_LINK)
+def test_same_answers_over_a_client_link(name: str, pair_over_a_client_link: tuple[str, str]) -> None:
+    """Silt answers as nats-server does where requests come over one link and subscriptions over the other."""
+    problems = verdict(name, *asyncio.run(run_both(pair_over_a_client_link, SCENARIOS[name])))
+    assert not problems, "\n".join(problems)
 
 
 def test_steps_are_enough() -> None:

@@ -37,6 +37,8 @@ def test_interest_equals_that_of_a_list_of_subscriptions(announced: list[Interes
     assert len(table) == len(live)
     assert table.has_interest(subject) == any(takes(subscribed, subject) for subscribed, _ in live)
     assert all(table.weight(*key) == weight for key, weight in live.items())
+    assert table.queues(subject) == {group for subscribed, group in live if group and takes(subscribed, subject)}
+    assert table.has_groups == any(group for _, group in live)
 
 
 @given(changes)

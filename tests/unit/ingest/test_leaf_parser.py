@@ -19,6 +19,8 @@ from ingest.leaf_protocol import (
     encode_message,
     encode_subscribe,
     encode_unsubscribe,
+    subject_of,
+    with_queues,
 )
 
 HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n"
@@ -229,6 +231,14 @@ def test_a_large_payload_in_small_chunks_is_joined_once() -> None:
         events += parser.feed(data[start : start + 1000])
         assert parser.held_bytes == (0 if events else min(start + 1000, len(data)))
     assert events == [[Message(b"big", b"", b"", payload)]]
+
+
+@given(st.lists(messages, max_size=5), st.lists(tokens, min_size=1, max_size=3).map(tuple))
+def test_queue_groups_named_afterwards_are_those_of_the_encoder(run: list[Message], names: tuple[bytes, ...]) -> None:
+    """Encoded messages that are given groups are byte for byte what the encoder makes with them, whatever they hold."""
+    frames = [frame_of(message) for message in run]
+    assert [subject_of(frame) for frame in frames] == [message.subject for message in run]
+    assert with_queues(b"".join(frames), names) == b"".join(frame_of(message, names) for message in run)
 
 
 @pytest.mark.parametrize("subject", [b"a b", b"a\r\nLS+ >", b"\n"])
