@@ -77,7 +77,7 @@ class ApiCall:
 
     def consumer_count(self, stream: str) -> int:
         """How many consumers the stream has."""
-        return self.consumers.count(stream) if self.consumers is not None else 0
+        return self.consumers.company(stream).count if self.consumers is not None else 0
 
     def body(self, shape: Struct) -> Decoded:
         """The body, which must be JSON of this shape (or nothing)."""

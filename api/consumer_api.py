@@ -152,7 +152,7 @@ def _update(
     if must_create and not consumer_create_rules.same_config(config, known.config):
         raise api_errors.CONSUMER_ALREADY_EXISTS.error
     if state.config.retention == "workqueue":
-        consumer_create_rules.check_unique(config, _configs(call, state))
+        consumer_create_rules.check_unique(config, call.directory.company(state.name))
     config = consumer_create_rules.checked_update(known.config, config, interested=call.directory.interested)
     if config != known.config:
         known = call.directory.update(state, known.name, config, now_ns=call.now_ns, rows=call.rows)
@@ -161,8 +161,7 @@ def _update(
 
 
 def _create_new(call: ApiCall, state: StreamState, config: ConsumerConfig) -> dict[str, Any]:
-    others = _configs(call, state) if consumer_create_rules.looks_at_others(state.config) else {}
-    consumer_create_rules.check_new(config, state.config, others=others)
+    consumer_create_rules.check_new(config, state.config, company=call.directory.company(state.name))
     newest = call.directory.newest(state.name)
     created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
     if not config.name:
@@ -185,11 +184,6 @@ def _public(call: ApiCall, state: StreamState) -> list[Consumer]:
     """The stream's consumers by name, without those that are for other servers only."""
     found = (call.directory.get(state.name, name) for name in call.directory.names(state.name))
     return [consumer for consumer in found if consumer is not None and not consumer.config.direct]
-
-
-def _configs(call: ApiCall, state: StreamState) -> dict[str, ConsumerConfig]:
-    found = {name: call.directory.get(state.name, name) for name in call.directory.names(state.name)}
-    return {name: consumer.config for name, consumer in found.items() if consumer is not None}
 
 
 def _known(call: ApiCall, state: StreamState) -> Consumer:

@@ -104,6 +104,7 @@ class Gateway:
         self._subjects = subjects
         self._clock = clock
         self._account = ApiAccount()
+        self._followed = -1
         self._domain_api = f"$JS.{catalog.domain}.API.".encode() if catalog.domain else b"$JS.API."
 
     def receive(self, run: list[Message]) -> None:
@@ -131,7 +132,10 @@ class Gateway:
         self.committer.changed()
 
     def follow_subjects(self) -> None:
-        """Ask the links for the subjects of all streams, and for their acks."""
+        """Ask the links for the subjects of all streams, and for their acks, if streams changed since the last call."""
+        if self._followed == self.catalog.changes:
+            return
+        self._followed = self.catalog.changes
         streams = self.catalog.streams
         subjects = {name for state in streams.values() for name in state.config.subjects}
         self._subjects.follow(subjects, streams=set(streams))

@@ -107,6 +107,8 @@ FIRST_SEQ_MAX = 2**62
 """Sequence that a stream may begin with: half of them is left."""
 ROUTES_CACHED_MAX = 262_144
 """Publish subjects whose stream is remembered; past it the memory starts anew."""
+SUBJECT_STEPS_MAX = 2_000_000
+"""Steps that comparing the subjects or filters of one configuration may take: about two seconds."""
 REMOVAL_RANGES_MAX = 50_000
 """Sequence ranges in one REMOVE row (about a megabyte of JSON); a larger removal takes several rows."""
 

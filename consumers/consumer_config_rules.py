@@ -22,6 +22,7 @@ from delta_store import subjects
 from delta_store.source_rules import is_asset_name
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_parts import ConsumerLimits
+from delta_store.subject_overlaps import first_covered
 
 Request = Mapping[str, Any]
 
@@ -252,10 +253,11 @@ def _check_filters(config: ConsumerConfig) -> None:
         raise errors.stream_invalid_config("invalid subject")
     if "" in config.filter_subjects:
         raise errors.CONSUMER_EMPTY_FILTER.error
+    covered = first_covered(config.filters)
     for place, one in enumerate(config.filters):
         if not subjects.valid(one):
             raise errors.stream_invalid_config("invalid subject")
-        if any(subjects.subset(one, other) for at, other in enumerate(config.filters) if at != place):
+        if place == covered:
             raise errors.CONSUMER_OVERLAPPING_FILTERS.error
 
 

@@ -1,18 +1,17 @@
 """What a create request means beside what is there: names, updates, other consumers. nats-server 2.15's rules. Pure."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from conf.limits import CONSUMER_NAME_CHARS_MAX
+from conf.limits import CONSUMER_NAME_CHARS_MAX, SUBJECT_STEPS_MAX
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_config_rules import INACTIVE_DEFAULT_NS, REQUIRED_LEVEL_KEY
 from delta_store import api_errors as errors
-from delta_store import subjects
 from delta_store.stream_config import StreamConfig
-
-Configs = Mapping[str, ConsumerConfig]
+from delta_store.subject_overlaps import comparing
+from delta_store.subject_relations import SubjectTrie
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _NAME_CHARS: Final = 8
@@ -29,6 +28,38 @@ _FIXED_FIRST: Final = (
     ("flow_control", "flow control"),
 )
 """Fields that an update may not change, and what nats-server calls them."""
+
+
+class Company:
+    """The consumers of one stream, as far as they decide which others it takes."""
+
+    __slots__ = ("count", "filters", "public")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.public = 0
+        """How many there are beside those that are for other servers only."""
+        self.filters: SubjectTrie[str] = SubjectTrie()
+        """Of a work queue: what each of the public ones takes, by their names."""
+
+    def join(self, config: ConsumerConfig, stream: StreamConfig) -> None:
+        """A consumer has come, or has this configuration now."""
+        self.count += 1
+        self.public += not config.direct
+        for one in _claimed(config, stream):
+            self.filters.add(one, config.name)
+
+    def leave(self, config: ConsumerConfig, stream: StreamConfig) -> None:
+        """A consumer goes, or has this configuration no more."""
+        self.count -= 1
+        self.public -= not config.direct
+        for one in _claimed(config, stream):
+            self.filters.discard(one, config.name)
+
+
+def _claimed(config: ConsumerConfig, stream: StreamConfig) -> tuple[str, ...]:
+    """What no other consumer may take, too."""
+    return (config.filters or (">",)) if stream.retention == "workqueue" and not config.direct else ()
 
 
 def named_by_subject(config: ConsumerConfig, name: str, subject_filter: str) -> ConsumerConfig:
@@ -79,14 +110,9 @@ def _names_of(seed: str) -> list[str]:
     return ["".join(_DIGITS[byte % len(_DIGITS)] for byte in digest[:_NAME_CHARS]) for digest in digests]
 
 
-def looks_at_others(stream: StreamConfig) -> bool:
-    """Whether it depends on a stream's consumers which others it takes."""
-    return stream.max_consumers > 0 or stream.retention == "workqueue"
-
-
-def check_new(config: ConsumerConfig, stream: StreamConfig, *, others: Configs) -> None:
-    """Whether the stream takes another consumer beside ``others`` (empty unless :func:`looks_at_others`)."""
-    count = sum(not other.direct for other in others.values())
+def check_new(config: ConsumerConfig, stream: StreamConfig, company: Company) -> None:
+    """Whether the stream takes another consumer beside those that it has."""
+    count = company.public
     if not config.direct and 0 < stream.max_consumers <= count:
         raise errors.CONSUMERS_MAX.error
     if stream.retention == "workqueue" and not config.direct:
@@ -96,7 +122,7 @@ def check_new(config: ConsumerConfig, stream: StreamConfig, *, others: Configs) 
             raise errors.WORKQUEUE_REQUIRES_DELIVER_ALL.error
         if count and not config.filters:
             raise errors.WORKQUEUE_MULTIPLE_UNFILTERED.error
-        check_unique(config, others)
+        check_unique(config, company)
     size = len(config.name.encode())
     if size > CONSUMER_NAME_CHARS_MAX and config.is_durable:
         raise errors.consumer_name_too_long(CONSUMER_NAME_CHARS_MAX)
@@ -104,12 +130,11 @@ def check_new(config: ConsumerConfig, stream: StreamConfig, *, others: Configs) 
         raise errors.consumer_create_failed("error creating store for consumer")
 
 
-def check_unique(config: ConsumerConfig, others: Configs) -> None:
+def check_unique(config: ConsumerConfig, company: Company) -> None:
     """On a workqueue stream no message may be wanted by two consumers."""
-    for name, other in others.items():
-        if name == config.name or other.direct or not config.filters:
-            continue
-        if not other.filters or any(subjects.overlaps(one, its) for one in config.filters for its in other.filters):
+    wanted = SubjectTrie(((one, config.name) for one in config.filters), steps_max=SUBJECT_STEPS_MAX)
+    with comparing():
+        if next(wanted.pairs(company.filters), None) is not None:
             raise errors.WORKQUEUE_CONSUMER_NOT_UNIQUE.error
 
 

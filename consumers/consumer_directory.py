@@ -4,6 +4,7 @@ from typing import Protocol
 
 from consumers.consumer import Consumer
 from consumers.consumer_config import ConsumerConfig
+from consumers.consumer_create_rules import Company
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
 
@@ -31,8 +32,8 @@ class Consumers(FollowsStreams, Protocol):
         """The consumer that was created last, None when there is none."""
         ...
 
-    def count(self, stream: str) -> int:
-        """How many consumers a stream has."""
+    def company(self, stream: str) -> Company:
+        """A stream's consumers, counted; none for a stream that is not there."""
         ...
 
     def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:

@@ -6,6 +6,7 @@ Changes are made at once and appended to the rows of the group that gathers.
 from consumers import consumer_advisories as advisories
 from consumers.consumer import Consumer
 from consumers.consumer_config import ConsumerConfig
+from consumers.consumer_create_rules import Company
 from consumers.engine_core import EngineCore
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
@@ -30,10 +31,10 @@ class ConsumerRegistry(EngineCore):
         home = self.streams.get(stream)
         return next(reversed(home.by_name.values()), None) if home is not None else None
 
-    def count(self, stream: str) -> int:
-        """How many consumers a stream has."""
+    def company(self, stream: str) -> Company:
+        """A stream's consumers, counted; none for a stream that is not there."""
         home = self.streams.get(stream)
-        return len(home.by_name) if home is not None else 0
+        return home.company if home is not None else Company()
 
     def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:
         """Add a consumer whose configuration has been checked."""

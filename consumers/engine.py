@@ -86,6 +86,9 @@ class ConsumerEngine(ConsumerRegistry):
 
     def sync_streams(self, now_ns: int) -> None:
         """Follow the catalog: streams may have been created, changed or deleted."""
+        if self._synced == self._catalog.changes:
+            return
+        self._synced = self._catalog.changes
         live = self._catalog.streams
         for name, home in list(self.streams.items()):
             if live.get(name) is not home.state:

@@ -43,6 +43,7 @@ class EngineCore:
         """Consumers that may have something to deliver now."""
         self.streams: dict[str, StreamConsumers] = {}
         self._catalog = catalog
+        self._synced = -1
         self._listened_to = listened_to
         self._new_id = new_id
         self._rows = rows
@@ -122,10 +123,14 @@ class EngineCore:
         home.drop_all_unwanted()
 
     def _note_subject(self, consumer: Consumer) -> None:
+        home = self._home[consumer]
+        home.company.join(consumer.config, home.state.config)
         if consumer.config.deliver_subject:
             self._by_subject.setdefault(consumer.config.deliver_subject.encode(), {})[consumer] = None
 
     def _forget_subject(self, consumer: Consumer) -> None:
+        home = self._home[consumer]
+        home.company.leave(consumer.config, home.state.config)
         subject = consumer.config.deliver_subject.encode()
         held = self._by_subject.get(subject)
         if held is not None:

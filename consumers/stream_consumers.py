@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from consumers.consumer import Consumer
+from consumers.consumer_create_rules import Company
 from delta_store.copy_links import CopyLink, Want
 from delta_store.segments import Ints
 from delta_store.stream_index import StreamIndex
@@ -30,6 +31,7 @@ class StreamConsumers:
         "attentive",
         "by_name",
         "checked_seq",
+        "company",
         "consumed",
         "durable_seq",
         "state",
@@ -44,6 +46,8 @@ class StreamConsumers:
         self.by_name: dict[str, Consumer] = {}
         self.attentive: dict[Consumer, None] = {}
         """Those that wait for the next message."""
+        self.company = Company()
+        """The same, counted."""
         self.consumed: list[int] = []
         """Sequences that left because nobody needs them, and that no row records yet."""
         self._copies = copies

@@ -4,12 +4,13 @@ Streams never overlap, so a subject has at most one. The cache is bounded: when 
 a look-up for each subject that is still in use.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from conf.limits import ROUTES_CACHED_MAX
 from delta_store.stream_state import StreamState
-from delta_store.subjects import SubjectFilter, has_wildcard, valid
+from delta_store.subject_relations import SubjectTrie
+from delta_store.subjects import valid
 
 
 class Route(NamedTuple):
@@ -23,31 +24,30 @@ class Route(NamedTuple):
 
 
 class RouteTable:
-    """All streams' subjects; routes stay valid until :meth:`clear` or :meth:`rebuild`."""
+    """All streams' subjects; routes stay valid until :meth:`clear` or :meth:`take`."""
 
-    __slots__ = ("_by_token", "_literals", "_routes", "_wild")
+    __slots__ = ("_routes", "_taken", "subjects")
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route | None] = {}
-        self._literals: dict[str, StreamState] = {}
-        self._by_token: dict[str, list[tuple[SubjectFilter, StreamState]]] = {}
-        self._wild: list[tuple[SubjectFilter, StreamState]] = []
+        self._taken: dict[str, tuple[StreamState, tuple[str, ...]]] = {}
+        self.subjects: SubjectTrie[StreamState] = SubjectTrie()
+        """Every subject that is taken, with its stream."""
 
-    def rebuild(self, streams: Iterable[StreamState]) -> None:
-        """Take in the streams' subjects anew: streams came, went or changed."""
+    def take(self, name: str, state: StreamState | None) -> None:
+        """Take in a stream's subjects in place of what it had; None for one that is gone."""
         self._routes.clear()
-        self._literals.clear()
-        self._by_token.clear()
-        self._wild.clear()
-        for state in streams:
-            for subject in state.config.subjects:
-                first = subject.split(".", 1)[0]
-                if not has_wildcard(subject):
-                    self._literals[subject] = state
-                elif first in ("*", ">"):
-                    self._wild.append((SubjectFilter((subject,)), state))
-                else:
-                    self._by_token.setdefault(first, []).append((SubjectFilter((subject,)), state))
+        before, had = self._taken.pop(name, (None, ()))
+        if state is not None:
+            self._taken[name] = state, state.config.subjects
+        if state is before and (state is None or state.config.subjects == had):
+            return
+        for subject in had:
+            assert before is not None
+            self.subjects.discard(subject, before)
+        for subject in state.config.subjects if state is not None else ():
+            assert state is not None
+            self.subjects.add(subject, state)
 
     def clear(self) -> None:
         """Forget the routes found: subject ids are void."""
@@ -70,13 +70,8 @@ class RouteTable:
 
     def stream_of(self, subject: str) -> StreamState | None:
         """The stream that takes a subject."""
-        state = self._literals.get(subject)
-        if state is not None:
-            return state
-        for one, taker in self._by_token.get(subject.split(".", 1)[0], ()):
-            if one.matches(subject):
-                return taker
-        return next((taker for one, taker in self._wild if one.matches(subject)), None)
+        found = next(self.subjects.matching(subject), None)
+        return found.value if found is not None else None
 
     def _look_up(self, subject: bytes) -> Route | None:
         text = subject.decode(errors="surrogateescape")

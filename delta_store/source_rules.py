@@ -9,6 +9,7 @@ from delta_store.api_errors import Fixed, stream_invalid_config
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_parts import StreamSource, SubjectMapping
 from delta_store.stream_sources import is_local
+from delta_store.subject_overlaps import first_covered, first_overlap
 from delta_store.subject_transform import BadMapping, check_mapping
 
 Find = Callable[[str], StreamConfig | None]
@@ -80,10 +81,10 @@ def _checked_mirror(config: StreamConfig, mirror: StreamSource, *, pedantic: boo
         raise api_errors.MIRROR_MULTIPLE_FILTERS.error
     if config.subject_delete_marker_ttl > 0:
         raise stream_invalid_config("subject delete markers forbidden on mirrors")
+    clash = first_overlap([mapping.src for mapping in mirror.subject_transforms])
     for place, mapping in enumerate(mirror.subject_transforms):
         _check_mapping(mapping, api_errors.mirror_transform_source_invalid, api_errors.mirror_transform_invalid)
-        others = mirror.subject_transforms[:place] + mirror.subject_transforms[place + 1 :]
-        if any(subjects.overlaps(mapping.src, other.src) for other in others):
+        if clash is not None and clash[0] == place:
             raise api_errors.MIRROR_FILTERS_OVERLAP.error
     if mirror.external is not None:
         return config
@@ -130,10 +131,8 @@ def _check_filters(source: StreamSource) -> None:
         raise api_errors.SOURCE_MULTIPLE_FILTERS.error
     for mapping in source.subject_transforms:
         _check_mapping(mapping, api_errors.source_transform_source_invalid, api_errors.source_transform_invalid)
-    for at, mapping in enumerate(source.subject_transforms):
-        others = source.subject_transforms[:at] + source.subject_transforms[at + 1 :]
-        if any(subjects.subset(mapping.src, other.src) for other in others):
-            raise api_errors.SOURCE_FILTERS_OVERLAP.error
+    if first_covered([mapping.src for mapping in source.subject_transforms]) is not None:
+        raise api_errors.SOURCE_FILTERS_OVERLAP.error
 
 
 def _index_name(source: StreamSource) -> object:

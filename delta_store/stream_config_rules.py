@@ -6,7 +6,7 @@ but is not built in Silt yet is refused by name in a step of its own, in ``sourc
 ignored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from delta_store import api_errors, source_rules, subjects
 from delta_store.api_errors import stream_invalid_config
 from delta_store.source_rules import Find, is_asset_name, no_stream
 from delta_store.stream_config import StreamConfig, read_part
+from delta_store.subject_overlaps import first_overlap
 from delta_store.subject_transform import BadMapping, SubjectTransform, check_mapping
 
 Request = Mapping[str, Any]
@@ -35,6 +36,8 @@ LEVEL_KEY = "_nats.level"
 
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
+_RESERVED_STARTS = ("$", "*", ">")
+"""How subjects begin that may overlap them, or ``$SYS.>``."""
 
 _BY_POINTER = ("mirror", "subject_transform", "republish")
 """Objects that are set even when empty; an empty placement or consumer_limits is none."""
@@ -114,11 +117,6 @@ def with_required_level(metadata: Mapping[str, str], request: Request) -> dict[s
 def same_config(one: StreamConfig, other: StreamConfig) -> bool:
     """Whether a create request asks for the stream that is there."""
     return one == replace(other, metadata=one.metadata) and _own(one.metadata) == _own(other.metadata)
-
-
-def overlapping(filters: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether some subject is matched on both sides."""
-    return any(subjects.overlaps(one, other) for one in filters for other in others)
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -303,7 +301,7 @@ def _with_republish(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
         if pedantic:
             raise api_errors.pedantic("implicit republish based on subject transform")
         again = again._replace(src=mapping.dest, dest=mapping.dest)
-    if overlapping((again.dest,), config.subjects):
+    if any(subjects.overlaps(again.dest, one) for one in config.subjects):
         raise stream_invalid_config("stream configuration for republish destination forms a cycle")
     try:
         SubjectTransform(again.src, again.dest)
@@ -318,6 +316,7 @@ def _with_republish(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
 def _check_subjects(config: StreamConfig) -> None:
     """Each subject is valid, asked for once, apart from the others, and not in the spaces that NATS itself uses."""
     seen: set[str] = set()
+    clash = first_overlap(config.subjects)
     for place, subject in enumerate(config.subjects):
         if not subjects.valid(subject):
             raise stream_invalid_config("invalid subject")
@@ -328,11 +327,10 @@ def _check_subjects(config: StreamConfig) -> None:
                 raise stream_invalid_config("capturing all subjects requires no-ack to be true")
             if config.num_replicas != 1:
                 raise stream_invalid_config("capturing all subjects requires replicas of 1")
-        if not config.no_ack:
+        if not config.no_ack and subject.startswith(_RESERVED_STARTS):
             _check_reserved(subject)
-        for other in config.subjects[place + 1 :]:
-            if subjects.overlaps(other, subject):
-                raise stream_invalid_config(f'subject "{subject}" overlaps with "{other}"')
+        if clash is not None and clash[0] == place:
+            raise stream_invalid_config(f'subject "{subject}" overlaps with "{config.subjects[clash[1]]}"')
         seen.add(subject)
 
 

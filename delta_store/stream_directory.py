@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
+from conf.limits import SUBJECT_STEPS_MAX
 from delta_store import api_errors
 from delta_store.copy_links import CopyLink, links_by_origin
 from delta_store.records import Position
 from delta_store.routes import Route, RouteTable
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_state import StreamState
-from delta_store.subjects import overlaps
+from delta_store.subject_overlaps import comparing
+from delta_store.subject_relations import SubjectTrie
 from delta_store.watermark import Watermark
 
 
@@ -19,6 +21,8 @@ class StreamDirectory:
         self.streams: dict[str, StreamState] = {}
         self.ended: dict[str, Position] = {}
         """The last row of each deleted stream: what comes again in a replay is passed over."""
+        self.changes = 0
+        """Grows whenever a stream comes, goes or gets another configuration."""
         self._routes = RouteTable()
         self._copying: dict[str, StreamState] = {}
         self._links: dict[str, list[CopyLink]] = {}
@@ -59,11 +63,15 @@ class StreamDirectory:
 
     def refuse_overlap(self, config: StreamConfig) -> None:
         """Raise 10065 when another stream takes some of these subjects."""
-        for other in self.streams.values():
-            if other.name != config.name and any(
-                overlaps(mine, its) for mine in config.subjects for its in other.config.subjects
-            ):
+        own = self.streams.get(config.name)
+        wanted = SubjectTrie(((subject, own) for subject in config.subjects), steps_max=SUBJECT_STEPS_MAX)
+        with comparing():
+            if next(wanted.pairs(self._routes.subjects), None) is not None:
                 raise api_errors.SUBJECT_OVERLAP.error
+
+    def streams_taking(self, subject: str) -> set[str]:
+        """Names of the streams that take some of what a subject, wildcards possible, stands for."""
+        return {taker.value.name for taker in self._routes.subjects.overlapping(subject)}
 
     def open(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> StreamState:
         """Add a new stream, in the place of one of the same name."""
@@ -84,8 +92,9 @@ class StreamDirectory:
 
     def _look(self, name: str) -> None:
         """Find again what follows from all configurations: this stream has come, changed or gone."""
-        self._routes.rebuild(self.streams.values())
         known, state = self._copying.pop(name, None), self.streams.get(name)
+        self._routes.take(name, state)
+        self.changes += 1
         copies = state is not None and (state.config.mirror is not None or bool(state.config.sources))
         if state is not None and copies:
             self._copying[name] = state

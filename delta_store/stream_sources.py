@@ -15,6 +15,7 @@ from conf.limits import SEQUENCE_MAX
 from delta_store import api_errors
 from delta_store.stream_index import StreamIndex
 from delta_store.stream_parts import StreamSource
+from delta_store.subject_relations import SubjectTrie
 from delta_store.subject_transform import SubjectTransform
 from delta_store.subjects import SubjectFilter
 
@@ -82,19 +83,21 @@ def is_local(source: StreamSource, domain: str) -> bool:
 class Selection:
     """The messages that a source takes and the subjects it gives them."""
 
-    __slots__ = ("_mappings", "filter")
+    __slots__ = ("_mappings", "_places", "filter")
 
     def __init__(self, source: StreamSource) -> None:
         mappings = source.subject_transforms
         filters = [one.src or ">" for one in mappings] or ([source.filter_subject] if source.filter_subject else [])
         self.filter = SubjectFilter(filters) if filters and ">" not in filters else None
         """None for all."""
-        self._mappings = [SubjectTransform(one.src, one.dest) for one in mappings if one.dest]
+        changing = [one for one in mappings if one.dest]
+        self._mappings = [SubjectTransform(one.src, one.dest) for one in changing]
+        self._places = SubjectTrie((one.src or ">", place) for place, one in enumerate(changing))
 
     def subject(self, subject: str) -> str:
         """The subject of the copy."""
-        for mapping in self._mappings:
-            found = mapping.match(subject)
+        for place in sorted(one.value for one in self._places.matching(subject)):
+            found = self._mappings[place].match(subject)
             if found is not None:
                 return found
         return subject

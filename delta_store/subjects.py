@@ -5,9 +5,16 @@ Every function takes decoded text; a subject that is not valid UTF-8 never gets 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from delta_store.subject_relations import SubjectTrie, overlaps, subset
+
+__all__ = ["SubjectFilter", "has_wildcard", "literal", "matches", "overlaps", "subset", "valid"]
 
 _WHITESPACE = re.compile(r"[ \t\n\f\r]")
+_EXPRESSIONS_MAX: Final = 16
+"""Filters with wildcards that are tried one after the other; more of them are walked down as a tree."""
 
 
 def valid(subject: str) -> bool:
@@ -31,35 +38,9 @@ def literal(subject: str) -> bool:
     return valid(subject) and not has_wildcard(subject)
 
 
-def subset(subject: str, of: str) -> bool:
-    """Whether every subject that ``subject`` matches is matched by ``of`` too; both may have wildcards."""
-    inner = subject.split(".")
-    outer = of.split(".")
-    for place, part in enumerate(outer):
-        if place >= len(inner):
-            return False
-        if part == ">":
-            return True
-        if inner[place] == ">" or (part not in ("*", inner[place])):
-            return False
-    return len(inner) == len(outer)
-
-
 def matches(pattern: str, subject: str) -> bool:
     """Whether ``pattern`` (which may have wildcards) matches the literal ``subject``."""
     return subset(subject, pattern)
-
-
-def overlaps(one: str, other: str) -> bool:
-    """Whether some subject is matched by both filters."""
-    left = one.split(".")
-    right = other.split(".")
-    for mine, its in zip(left, right, strict=False):
-        if ">" in (mine, its):
-            return True
-        if mine != its and "*" not in (mine, its):
-            return False
-    return len(left) == len(right)
 
 
 class SubjectFilter:
@@ -69,14 +50,14 @@ class SubjectFilter:
     No filter at all matches nothing; use :meth:`everything` for the filter that matches all.
     """
 
-    __slots__ = ("_literals", "_pattern", "_prefix", "filters")
+    __slots__ = ("_found", "_literals", "_prefix", "filters")
 
     def __init__(self, filters: Iterable[str]) -> None:
         """Compile valid filters (see :func:`valid`); repeated ones count once."""
         self.filters: tuple[str, ...] = tuple(dict.fromkeys(filters))
         self._literals = frozenset(one for one in self.filters if not has_wildcard(one))
-        wild = [_expression(one) for one in self.filters if has_wildcard(one)]
-        self._pattern = re.compile("|".join(wild), re.DOTALL) if wild else None
+        self._found = _finder([one for one in self.filters if has_wildcard(one)])
+        """What to ask of subjects that :attr:`literals` does not hold, None when those are all."""
         only = self.filters[0] if len(self.filters) == 1 else ""
         self._prefix = only[:-1] if only.endswith(".>") and not has_wildcard(only[:-2]) else ""
         """What a subject must begin with, where that is all; empty otherwise."""
@@ -94,7 +75,7 @@ class SubjectFilter:
     @property
     def is_literal(self) -> bool:
         """Whether no filter has a wildcard, so that :attr:`literals` says it all."""
-        return self._pattern is None
+        return self._found is None
 
     @property
     def matches_all(self) -> bool:
@@ -105,19 +86,18 @@ class SubjectFilter:
         """Whether any of the filters matches this literal subject."""
         if subject in self._literals:
             return True
-        return self._pattern is not None and self._pattern.fullmatch(subject) is not None
+        return self._found is not None and self._found(subject) is not None
 
     def select(self, subjects: Iterable[str]) -> list[bool]:
         """:meth:`matches` of each subject in turn, at a fraction of the cost of single calls."""
-        literals, pattern = self._literals, self._pattern
-        if pattern is None:
+        literals, found = self._literals, self._found
+        if found is None:
             return [subject in literals for subject in subjects]
         if self.matches_all:
             return [True for _ in subjects]
         if self._prefix:
             start = self._prefix
             return [subject.startswith(start) for subject in subjects]
-        found = pattern.fullmatch
         return [subject in literals or found(subject) is not None for subject in subjects]
 
     def __eq__(self, other: object) -> bool:
@@ -131,6 +111,16 @@ class SubjectFilter:
     def __repr__(self) -> str:
         """Show the filters, for logs and failing tests."""
         return f"SubjectFilter({list(self.filters)!r})"
+
+
+def _finder(wild: list[str]) -> Callable[[str], object | None] | None:
+    """What gives something where one of these filters matches a literal subject; None when there is no filter."""
+    if not wild:
+        return None
+    if len(wild) > _EXPRESSIONS_MAX:
+        trie = SubjectTrie((one, None) for one in wild)
+        return lambda subject: next(trie.matching(subject), None)
+    return re.compile("|".join(map(_expression, wild)), re.DOTALL).fullmatch
 
 
 def _expression(pattern: str) -> str:

@@ -1,5 +1,6 @@
 """Headers of message schedules: nats-server 2.15's checks in its order, and what a schedule's header block gets."""
 
+import functools
 from collections.abc import Mapping
 from typing import Final
 
@@ -8,6 +9,7 @@ from delta_store.api_errors import ApiError
 from delta_store.msg_ttl import ttl_seconds
 from delta_store.schedule_pattern import BadZone, firing, zone
 from delta_store.stream_state import StreamState
+from delta_store.subjects import SubjectFilter
 from ingest.publish_headers import LINE, with_field
 
 Fields = Mapping[bytes, bytes]
@@ -105,4 +107,9 @@ def _scheduler_error(state: StreamState, subject: str, fields: Fields) -> ApiErr
 
 
 def _taken(state: StreamState, subject: str) -> bool:
-    return any(subjects.matches(one, subject) for one in state.config.subjects)
+    return _taken_by(state.config.subjects).matches(subject)
+
+
+@functools.lru_cache(maxsize=256)
+def _taken_by(given: tuple[str, ...]) -> SubjectFilter:
+    return SubjectFilter(given)

@@ -80,6 +80,7 @@ class StreamCopies:
         self._threads = threads
         self._clock = clock
         self._copies: dict[_Key, _Copy] = {}
+        self._synced = -1
         self._durable: dict[tuple[str, int], int] = {}
         self._kick = asyncio.Event()
         self._reads: deque[tuple[_Copy, StreamState, list[int]]] = deque()
@@ -93,6 +94,10 @@ class StreamCopies:
 
     def sync(self) -> None:
         """Follow the catalog: streams may have been created, changed or deleted."""
+        self._kick.set()
+        if self._synced == self._catalog.changes:
+            return
+        self._synced = self._catalog.changes
         streams = self._catalog.streams
         if len(self._durable) > 2 * len(streams) + _DURABLE_SPARE:
             live = {(state.name, state.stream_id) for state in streams.values()}
@@ -104,7 +109,6 @@ class StreamCopies:
             for copy in map(_Copy, links_of(state)):
                 kept = known.get(copy.key)
                 self._copies[copy.key] = kept if kept is not None and kept.link.target is state else copy
-        self._kick.set()
 
     def released(self, reached: Mapping[tuple[str, int], int]) -> None:
         """Streams (by name and id) are durable up to these sequences: take the next steps."""

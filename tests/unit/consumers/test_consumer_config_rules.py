@@ -127,13 +127,14 @@ def test_deliver_subject_changes_while_nobody_listens() -> None:
 def test_workqueue_consumers_share_nothing() -> None:
     """On a workqueue stream filters may not overlap, and a second consumer needs one."""
     queue = StreamConfig("S", ("s.>",), retention="workqueue")
-    others = {"a": valid(queue, name="a", ack_policy="explicit", filter_subject="s.a.*")}
+    company = creating.Company()
+    company.join(valid(queue, name="a", ack_policy="explicit", filter_subject="s.a.*"), queue)
     free = valid(queue, name="b", ack_policy="explicit", filter_subject="s.b")
-    creating.check_new(free, queue, others=others)
+    creating.check_new(free, queue, company=company)
     for wanted, code in (("s.*.x", 10100), ("", 10099)):
         config = valid(queue, name="b", ack_policy="explicit", filter_subject=wanted)
         with pytest.raises(ApiError) as refused:
-            creating.check_new(config, queue, others=others)
+            creating.check_new(config, queue, company=company)
         assert refused.value.err_code == code
 
 
@@ -141,10 +142,13 @@ def test_consumers_are_limited() -> None:
     """``max_consumers`` counts all but direct consumers."""
     stream = StreamConfig("S", ("s.>",), max_consumers=1)
     one, direct = valid(name="a"), valid(name="d", direct=True, deliver_subject="d")
-    creating.check_new(one, stream, others={"d": direct})
-    creating.check_new(direct, stream, others={"a": one})
+    company = creating.Company()
+    company.join(direct, stream)
+    creating.check_new(one, stream, company=company)
+    company.join(one, stream)
+    creating.check_new(direct, stream, company=company)
     with pytest.raises(ApiError) as refused:
-        creating.check_new(valid(name="b"), stream, others={"a": one})
+        creating.check_new(valid(name="b"), stream, company=company)
     assert refused.value.err_code == 10026
 
 
