@@ -19,6 +19,7 @@ from api.direct_responder import Read
 from api.dispatch import dispatch
 from api.gateway_reads import StoredRead
 from api.responses import ApiAccount
+from api.shown_streams import shows_any
 from conf.clock import Clock
 from conf.limits import INTAKE_BYTES_MAX, INTAKE_MESSAGES_MAX
 from consumers.ack_subject import ACK_PREFIX, FLOW_PREFIX
@@ -131,6 +132,16 @@ class Gateway:
         self.delivery.pump()
         self.committer.changed()
 
+    def hold(self, held: bool) -> None:  # noqa: FBT001  # the committer's callback
+        """Nothing can be committed for now, or again: begin or end to refuse changes."""
+        self.catalog.held = held
+        if held:
+            return
+        self.consumers.resume()
+        self.delivery.pump()
+        self.copies.sync()
+        self.committer.changed()
+
     def follow_subjects(self) -> None:
         """Ask the links for the subjects of all streams, and for their acks, if streams changed since the last call."""
         if self._followed == self.catalog.changes:
@@ -219,15 +230,16 @@ class Gateway:
         if path.startswith(_KEYED):
             self._publish([message._replace(subject=path)], now_ns)
             return
-        group = self.committer.group
+        group, waiting = _group_for(path, self.committer, self.catalog), self.committer.group
         if path.startswith(_DIRECT):
-            self._answer(group, self._reads.direct(message))
-            return
-        if path.startswith(_NEXT):
+            _answer(group, self._reads.direct(message))
+        elif path.startswith(_NEXT):
             if message.reply and not self._pull(message, path, now_ns):
                 group.replies.append(no_responders_frame(message.subject, message.reply))
-            return
-        self._dispatch(group, message, path, now_ns=now_ns)
+        else:
+            self._dispatch(group, message, path, now_ns=now_ns)
+        if group is not waiting:
+            self.release(group)
 
     def _dispatch(self, group: Group, message: Message, path: bytes, *, now_ns: int) -> None:
         """Have a request of the API proper answered, and tell who listens what came of it."""
@@ -252,7 +264,7 @@ class Gateway:
                 self.delivery.advise(told)
         if message.reply and answer is not None:
             if isinstance(answer, NeedMessage):
-                self._answer(group, self._reads.stored(answer, message.reply))
+                _answer(group, self._reads.stored(answer, message.reply))
             else:
                 group.replies.append(encode_message(message.reply, answer))
         if (
@@ -274,10 +286,17 @@ class Gateway:
         request = PullRequest(message.reply, message.payload, message.header)
         return len(names) == 2 and self.consumers.pull(names[0], names[1], request, now_ns)
 
-    @staticmethod
-    def _answer(group: Group, answer: bytes | Read | StoredRead | None) -> None:
-        """What is known leaves with the group, what must be read is read behind it."""
-        if isinstance(answer, bytes):
-            group.replies.append(answer)
-        elif answer is not None:
-            group.deferred.append(answer)
+
+def _answer(group: Group, answer: bytes | Read | StoredRead | None) -> None:
+    """What is known leaves with the group, what must be read is read behind it."""
+    if isinstance(answer, bytes):
+        group.replies.append(answer)
+    elif answer is not None:
+        group.deferred.append(answer)
+
+
+def _group_for(path: bytes, committer: GroupCommitter, catalog: Catalog) -> Group:
+    """The group that gathers; while it waits for space one of its own for what shows nothing of it."""
+    if committer.blocked is None or committer.idle or shows_any(catalog, path, committer.hidden):
+        return committer.group
+    return Group()

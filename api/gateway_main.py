@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -215,12 +216,19 @@ class _Process:
             pace=_pace(settings),
         )
         self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
-        self.copies.group, self.copies.changed = lambda: self.committer.group, self.committer.changed
-        self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
-        self.copies.warn = partial(_report, "copy waits")
         self.schedules = ScheduleFiring(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
+
+        self._connect()
+
+    def _connect(self) -> None:
+        """Tell the parts of each other."""
+        self.committer.has_room = lambda: self._stores.journal.has_room
+        self.committer.on_blocked = self.gateway.hold
+        self.copies.group, self.copies.changed = lambda: self.committer.group, self.committer.changed
+        self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
+        self.copies.warn = partial(_report, "copy waits")
 
     def _listened_to(self, subject: bytes, queue: bytes) -> bool:
         return self.leaf.interest.overflowed or self.leaf.interest.weight(subject, queue) > 0
@@ -351,8 +359,9 @@ def _report_link(link: str) -> Any:
 
 
 def _report(event: str, reason: str) -> None:
-    sys.stderr.write(json.dumps({"event": event, "reason": reason.strip()}) + "\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # a log on a full disk loses text but stops nobody
+        sys.stderr.write(json.dumps({"event": event, "reason": reason.strip()}) + "\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -132,6 +132,10 @@ JOURNAL_REMOVES_PER_COMMIT_MAX = 128
 """Files that one truncation commit removes: it holds up an acknowledgement for that long."""
 JOURNAL_FETCH_CACHE_BYTES = 64 * MIB
 """Journal files kept decoded for reads of payloads that memory no longer holds."""
+JOURNAL_RESERVE_BYTES = 16 * MIB
+"""Disk space set aside for what has been decided when the disk becomes full: two groups of the default size."""
+JOURNAL_RESERVE_SHARE = 16
+"""Of a small disk one part in so many is set aside."""
 JOURNAL_CLAIM_TRIES = 8
 JOURNAL_PUT_TRIES = 3
 """Attempts to learn the outcome of a conditional put that failed without an answer."""
@@ -154,6 +158,8 @@ CONSUMER_AHEAD_CONSUMERS = 64
 """Consumers for which it is kept."""
 CONSUMER_RETRY_SECONDS = 0.5
 """Pause before a read that failed is tried again."""
+CONSUMER_ANSWERS_MAX = 100_000
+"""Answers to double acks that wait for space on a full disk; past it a client has to ask again."""
 CONSUMER_STATE_SECONDS = 0.25
 """Longest time between an ack that nobody waits for and the journal's record of it."""
 

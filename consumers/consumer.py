@@ -5,6 +5,7 @@ rely on (the answer to a double ack) waits until the state that says so is durab
 """
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from conf.limits import SEQUENCE_MAX
 from consumers.ack_desk import AckDesk
@@ -16,6 +17,9 @@ from consumers.pull_requests import BadPull, check_level, check_limits, check_mo
 from consumers.push_side import flow_headers
 from consumers.read_position import chosen_subjects
 from delta_store.stored_message import StoredMessage
+
+_UNUSED_NS: Final = 1_000_000_000
+"""How long after it was found unused a consumer is looked at again, if it could not be deleted then."""
 
 
 class InvalidReset(Exception):
@@ -81,7 +85,7 @@ class Consumer(ConsumerCore):
         if 0 < self._pace.due_ns <= now_ns:
             self._pace.due_ns = 0
         if 0 < self._idle_due <= now_ns and self._unused(now_ns):
-            self._idle_due = 0
+            self._idle_due = now_ns + _UNUSED_NS
             return [*effects, Gone()]
         return self._settle(effects, now_ns)
 

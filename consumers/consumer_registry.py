@@ -39,6 +39,8 @@ class ConsumerRegistry(EngineCore):
     def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:
         """Add a consumer whose configuration has been checked."""
         home = self._home_of(state)
+        if not config.mem_storage:
+            self._catalog.require_change()
         home.drop_unwanted()
         consumer = self._add(home, config, created_ns=now_ns, now_ns=now_ns)
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
@@ -59,7 +61,7 @@ class ConsumerRegistry(EngineCore):
         self, state: StreamState, name: str, config: ConsumerConfig, *, now_ns: int, rows: RowColumns
     ) -> Consumer:
         """Give a consumer another configuration, which has been checked."""
-        home, consumer = self._known(state, name)
+        home, consumer = self._changeable(state, name)
         moves = config.deliver_subject != consumer.config.deliver_subject
         self._forget_subject(consumer)
         effects = consumer.reconfigure(config, now_ns)
@@ -75,12 +77,12 @@ class ConsumerRegistry(EngineCore):
 
     def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
         """Take a consumer away; who waits for it is told."""
-        home, consumer = self._known(state, name)
+        home, consumer = self._changeable(state, name)
         self._delete(home, consumer, now_ns=now_ns, rows=rows)
 
     def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> Consumer:
         """Deliver nothing until then; 0 or a time that is past resumes."""
-        home, consumer = self._known(state, name)
+        home, consumer = self._changeable(state, name)
         effects = consumer.pause(until_ns, now_ns)
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
         self._after(consumer, effects)
@@ -88,7 +90,7 @@ class ConsumerRegistry(EngineCore):
 
     def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
         """Start over behind a sequence (the ack floor when None); returns where."""
-        home, consumer = self._known(state, name)
+        home, consumer = self._changeable(state, name)
         reached = consumer.reset(seq, now_ns)
         self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
         self._after(consumer, [])
@@ -119,7 +121,9 @@ class ConsumerRegistry(EngineCore):
         return bool(subject) and self._listened_to(subject, group)
 
     def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
-        """Make what an info is about to say part of the group that gathers."""
+        """Make what an info is about to say part of the group that gathers; raises 10047 where no group can."""
         _, consumer = self._known(state, name)
         self._after(consumer, consumer.stored(now_ns))
+        if consumer.dirty and not consumer.config.mem_storage:
+            self._catalog.require_change()
         self._kept.show(consumer)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from conf.limits import CONSUMER_ANSWERS_MAX
 from consumers import consumer_advisories as advisories
 from consumers.consumer import Consumer
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_rows import ConsumerRows
 from consumers.consumer_state import ConsumerState
-from consumers.effects import Done, Effect, Gone
+from consumers.effects import Done, Effect, Gone, Reply
 from consumers.stream_consumers import LIMITS, StreamConsumers
 from consumers.wakes import Wakes
 from delta_store.catalog import Catalog
@@ -52,6 +53,8 @@ class EngineCore:
         self._starting: list[Consumer] = []
         self._retaining: list[StreamConsumers] = []
         """Streams that lose messages when consumers are through with them."""
+        self._put_off: list[tuple[Consumer, Done | Reply]] = []
+        """What waits until there can be commits again: messages that nobody needs any more, answers to double acks."""
         self._kept = ConsumerRows(catalog)
         self._wakes = Wakes()
 
@@ -81,6 +84,13 @@ class EngineCore:
     def _known(self, state: StreamState, name: str) -> tuple[StreamConsumers, Consumer]:
         home = self._home_of(state)
         return home, home.by_name[name]
+
+    def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, Consumer]:
+        """As :meth:`_known`, to change it in a way that must be recorded; raises 10047 while nothing can be."""
+        home, consumer = self._known(state, name)
+        if not consumer.config.mem_storage or home.retention != LIMITS:
+            self._catalog.require_change()
+        return home, consumer
 
     def _add(
         self,
@@ -162,9 +172,29 @@ class EngineCore:
         self._kept.note(consumer)
         self._wakes.expect(consumer, consumer.next_wake_ns)
 
+    def resume(self) -> None:
+        """There can be commits again: let out what waited for one."""
+        put_off, self._put_off = self._put_off, []
+        for consumer, effect in put_off:
+            self._take(consumer, (effect,))
+
+    def _waits(self, consumer: Consumer, effect: Effect) -> bool:
+        """Whether an effect has to wait, as nothing can be recorded for now; a consumer can also be deleted later."""
+        if not self._catalog.held:
+            return False
+        unrecorded = consumer.config.mem_storage
+        if isinstance(effect, Done) or (isinstance(effect, Reply) and not unrecorded):
+            if isinstance(effect, Done) or len(self._put_off) < CONSUMER_ANSWERS_MAX:
+                self._put_off.append((consumer, effect))
+            return True
+        home = self._home.get(consumer)
+        return isinstance(effect, Gone) and (not unrecorded or (home is not None and home.retention != LIMITS))
+
     def _take(self, consumer: Consumer, effects: Iterable[Effect]) -> None:
         for effect in effects:
             home = self._home.get(consumer)
+            if self._waits(consumer, effect):
+                continue
             if isinstance(effect, Done):
                 if home is not None:
                     home.done(effect.seqs, consumer)

@@ -37,12 +37,20 @@ class Catalog(ReplayedStreams):
     def __init__(self, *, domain: str = "") -> None:
         super().__init__()
         self.domain = domain
+        self.held = False
+        """Whether nothing may be changed, because nothing can be committed for now; what is there can be read."""
+
+    def require_change(self) -> None:
+        """Raise 10047 while nothing may be changed."""
+        if self.held:
+            raise api_errors.INSUFFICIENT_STORAGE.error
 
     def create(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
         """Create a stream; raises 10058 when its name and 10065 when its subjects are taken."""
         if config.name in self.streams:
             raise api_errors.STREAM_NAME_EXISTS.error
         self.refuse_overlap(config)
+        self.require_change()
         ended = self.ended.get(config.name)
         stream_id = max(now_ns, ended.stream_id + 1) if ended else now_ns
         state = self.open(config, stream_id=stream_id, created_ns=now_ns)
@@ -55,6 +63,7 @@ class Catalog(ReplayedStreams):
         """Change a stream's configuration and apply lowered limits; raises 10059 and 10065."""
         state = self.stream(config.name)
         self.refuse_overlap(config)
+        self.require_change()
         self.reconfigure(state, config, ts_ns=state.next_ts(now_ns))
         self._record(state, Kind.STREAM, stream_data(config, state.created_ns), now_ns=now_ns, rows=rows)
         surplus = retention.over_subject_limit(config.max_msgs_per_subject, state.index)
@@ -69,6 +78,7 @@ class Catalog(ReplayedStreams):
     def delete(self, name: str, *, now_ns: int, rows: RowColumns) -> None:
         """Delete a stream with its messages; raises 10059."""
         state = self.stream(name)
+        self.require_change()
         self._record(state, Kind.STREAM_DELETE, b"", now_ns=now_ns, rows=rows)
         self.close(name, state.position)
 
@@ -79,8 +89,10 @@ class Catalog(ReplayedStreams):
             raise api_errors.SEALED_STREAM.error
         if state.config.deny_delete:
             raise api_errors.message_delete_failed("message delete not permitted")
-        if not state.index.remove(seq):
+        if state.index.sid_of(seq) < 0:
             return False
+        self.require_change()
+        state.index.remove(seq)
         self.record_removal(state, [seq], "delete", erase=erase, now_ns=now_ns, rows=rows)
         return True
 
@@ -108,6 +120,7 @@ class Catalog(ReplayedStreams):
             gone = gone[: max(0, len(gone) - keep)]
         if not len(gone):
             return 0
+        self.require_change()
         index.remove_many(gone)
         self.record_removal(state, gone.tolist(), "purge", erase=True, now_ns=now_ns, rows=rows)
         return len(gone)
@@ -118,6 +131,8 @@ class Catalog(ReplayedStreams):
 
     def expire_stream(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> int:
         """:meth:`expire` for one stream: what reads of it do first."""
+        if self.held:
+            return 0
         age, index = state.config.max_age, state.index
         if state.ttls is not None:
             return self._expire_singly(state, state.ttls, now_ns=now_ns, rows=rows)

@@ -138,6 +138,12 @@ class Journal(JournalReader):
             return len(files)
 
     @property
+    def has_room(self) -> bool:
+        """Whether more may be decided; False when commits take their space from the reserve of a full disk."""
+        with self._commit_lock:
+            return self.storage.has_room
+
+    @property
     def checkpoint_is_due(self) -> bool:
         """Whether enough was committed since the last checkpoint for another one."""
         return self._upkeep.is_due(self.version, len(self._state.live))

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
+from delta_store.disk_reserve import NO_SPACE, DiskReserve
 from delta_store.journal_errors import EntryExists, NotStored, StorageFailed, StorageFull
 from delta_store.log_entry import LOG_FOLDER
 from delta_store.storage import Blob
 
-_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_TMPFILE: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 _PARTS_MAX: Final = 1024
 """Parts that one call writes (Linux's IOV_MAX)."""
@@ -32,11 +32,12 @@ class LocalStorage:
         self.uri = str(self.root)
         self.options: Mapping[str, str] = {}
         self._folders: dict[str, int] = {}
+        self._reserve = DiskReserve(self.root)
         self.nameless = Path("/proc/self/fd").is_dir()
         """Whether this file system can hold a file without a name (O_TMPFILE), to be linked when it is whole."""
 
     def prepare(self, probe_id: str) -> None:  # noqa: ARG002  # a local link is atomic: nothing to probe
-        """Make the folders, durably."""
+        """Make the folders, durably, and set space aside."""
         log = self.root / LOG_FOLDER
         with _translated(str(log)):
             missing = [path for path in (log, *log.parents) if not path.exists()]
@@ -47,9 +48,25 @@ class LocalStorage:
                     os.fsync(fd)
                 finally:
                     os.close(fd)
+        self._reserve.fill()
+
+    @property
+    def has_room(self) -> bool:
+        """False from the first commit out of the reserve on, until the reserve could be filled again."""
+        return self._reserve.whole or self._reserve.fill()
 
     def publish(self, entry: Blob, data: Blob | None = None) -> None:
-        """Four fsyncs: file, its folder, entry, its folder."""
+        """Four fsyncs: file, its folder, entry, its folder. On a full disk it takes its space from the reserve."""
+        needed = 1
+        while True:
+            try:
+                return self._publish(entry, data)
+            except StorageFull as error:
+                needed *= entry.size + (data.size if data is not None else 0)
+                if error.published is not False or not self._reserve.release(needed):
+                    raise
+
+    def _publish(self, entry: Blob, data: Blob | None) -> None:
         attempt = _Publishing(self, entry, data)
         try:
             attempt.run()
@@ -158,7 +175,7 @@ class _Publishing:
     def published(self, error: OSError) -> bool | None:
         """Whether the entry is visible after ``error``; None when that can't be told."""
         if self._linking and not self._linked:
-            return False if error.errno in _NO_SPACE else None
+            return False if error.errno in NO_SPACE else None
         return self._linked
 
     def forget_data(self) -> None:
@@ -225,7 +242,7 @@ class _translated:  # noqa: N801  # reads as the statement it is
 
 def _raise(name: str, error: OSError, *, published: bool | None) -> NoReturn:
     reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in _NO_SPACE:
+    if error.errno in NO_SPACE:
         raise StorageFull(name, reason, published=published) from error
     retryable = published is False and error.errno in _NO_DESCRIPTORS
     raise StorageFailed(name, reason, published=published, retryable=retryable) from error

@@ -20,6 +20,7 @@ class ObjectStorage:
     """An object store that honours conditional puts; durability is the store's promise."""
 
     repeatable = True
+    has_room = True
 
     def __init__(self, store: "ObjectStore", *, uri: str, options: Mapping[str, str]) -> None:
         """``store`` is rooted at the journal's folder, which ``uri`` and ``options`` name for delta-rs."""

@@ -28,6 +28,11 @@ class Blob(NamedTuple):
         """All of it in one piece."""
         return b"".join((self.body, *self.more)) if self.more else self.body
 
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.body) + sum(map(len, self.more))
+
 
 class Storage(Protocol):
     """What the journal needs of a place to keep files."""
@@ -44,6 +49,10 @@ class Storage(Protocol):
 
     def prepare(self, probe_id: str) -> None:
         """Make ready for writing; raises :class:`UnsafeStore` for a store on which two writers could both win."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be written than what has been decided already; False when the disk is (nearly) full."""
 
     def publish(self, entry: Blob, data: Blob | None = None) -> None:
         """Make ``data`` durable, then ``entry`` if no one else has published one of that name, then return.

@@ -5,6 +5,11 @@ Theory of operation. Decision code appends rows and reply frames to :attr:`Group
 and only then releases it, strictly in the order of the groups. So nothing leaves Silt before all state it was computed
 from is durable. A group without rows that finds nothing pending is released on the spot.
 
+When the disk is full, what has been decided is committed out of the journal's reserve, and from then on nothing is to
+be decided that needs a commit (:attr:`GroupCommitter.blocked`) until there is room: so memory shows what is durable,
+and reads go on. Where that fails, or another error can be retried, the group in flight and the one behind it wait;
+only their streams (:attr:`GroupCommitter.hidden`) can't be shown meanwhile.
+
 Commits run on one worker thread when the store is slow (an object store) and on the event loop when it is a local
 disk: four fsyncs take about a millisecond there, less than handing the interpreter lock back and forth around each
 of the dozen system calls, and what arrives meanwhile waits in the socket's buffer and makes the next group.
@@ -17,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from conf.limits import COMMIT_RETRY_SECONDS
-from delta_store.journal_errors import JournalError
+from delta_store.journal_errors import JournalError, StorageFull
 from delta_store.log_entry import Marks
 from delta_store.records import RowColumns
 from ingest.group import Group
@@ -39,8 +44,8 @@ class GroupCommitter:
     ``commit`` is the blocking journal commit of a group's rows. ``marks`` says, when a group is taken, where its
     streams stand behind its rows. ``seal`` appends to a group, right before it is taken, the rows that sum up what it
     holds (a consumer's state after all its acks). ``release`` sends a group's replies. A retryable
-    :class:`JournalError` (a full disk) holds the group and everything behind it until it succeeds; any other error ends
-    :meth:`run` with that error: nothing later is acknowledged.
+    :class:`JournalError` (a full disk) holds the group until it succeeds; any other error ends :meth:`run` with that
+    error: nothing later is acknowledged.
     """
 
     def __init__(
@@ -65,7 +70,11 @@ class GroupCommitter:
         self.group = Group()
         """The group that gathers now; decision code appends to it."""
         self.blocked: JournalError | None = None
-        """Why the group in flight can't be committed for now: nothing new should be decided."""
+        """Why nothing new may be decided that needs a commit, None when all may be."""
+        self.has_room: Callable[[], bool] = lambda: True
+        """Asks the journal whether more may be decided; set by whoever assembles the gateway."""
+        self.on_blocked: Callable[[bool], None] = lambda _blocked: None
+        """Told when :attr:`blocked` begins, before anything else is decided, and when it ends; set likewise."""
 
     @property
     def pending_rows(self) -> int:
@@ -78,13 +87,19 @@ class GroupCommitter:
         return self.group.bytes + (self._in_flight.bytes if self._in_flight else 0)
 
     @property
+    def hidden(self) -> set[str]:
+        """Streams that memory shows otherwise than they are on the disk."""
+        in_flight = self._in_flight.rows.stream if self._in_flight is not None else ()
+        return {*in_flight, *self.group.rows.stream}
+
+    @property
     def idle(self) -> bool:
         """Whether all that was decided is durable and released."""
         return self._in_flight is None and self.group.empty
 
     def changed(self) -> None:
         """Say that the group has new rows, replies or reads."""
-        if self._in_flight is None and self._seal is not None and not len(self.group.rows):
+        if self._in_flight is None and self._seal is not None and self.blocked is None and not len(self.group.rows):
             self._seal(self.group)
         if self._in_flight is None and not len(self.group.rows):
             group, self.group = self.group, Group()
@@ -98,13 +113,17 @@ class GroupCommitter:
         """Commit for ever; cancel it after :meth:`drain`."""
         loop = asyncio.get_running_loop()
         not_before = loop.time()
+        self._look_for_room()
         while True:
+            while self.blocked is not None and not self._work.is_set():
+                await asyncio.sleep(COMMIT_RETRY_SECONDS)
+                self._look_for_room()
             await self._work.wait()
             self._work.clear()
             while not self.group.empty:
                 await self._gather(not_before)
                 not_before = loop.time() + self._pace.interval_seconds
-                if self._seal is not None:
+                if self._seal is not None and self.blocked is None:
                     self._seal(self.group)
                 self._in_flight, self.group = self.group, Group()
                 if len(self._in_flight.rows):
@@ -139,11 +158,27 @@ class GroupCommitter:
             except JournalError as error:
                 if not error.retryable:
                     raise
-                self.blocked = error
+                self._block(error)
                 await asyncio.sleep(COMMIT_RETRY_SECONDS)
             else:
-                self.blocked = None
+                self._look_for_room()
                 return
+
+    def _look_for_room(self) -> None:
+        """Begin or end to refuse what needs a commit."""
+        if not self.has_room():
+            self._block(StorageFull("journal", "no space left but the reserve"))
+        elif self.blocked is not None:
+            self.blocked = None
+            self.on_blocked(False)
+
+    def _block(self, error: JournalError) -> None:
+        """Refuse what needs a commit from now on; what the group has gathered until here is still committed."""
+        if self.blocked is None:
+            if self._seal is not None and not self.group.empty:
+                self._seal(self.group)
+            self.blocked = error
+            self.on_blocked(True)
 
     async def drain(self, timeout_seconds: float) -> None:
         """Return when everything decided so far is durable and released; ``TimeoutError`` when that takes too long."""

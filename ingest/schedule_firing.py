@@ -60,6 +60,8 @@ class ScheduleFiring:
         return bool(self._found and self._fire(group())) or fired
 
     def _fire(self, group: Group) -> bool:
+        if self._catalog.held:
+            return False
         now_ns, rows, again = self._clock.now_ns(), len(group.rows), list[Message]()
         for state in self._catalog.streams.values():
             if state.schedules is None or not 0 < state.schedules.next_ns() <= now_ns or state.config.sealed:

@@ -143,7 +143,7 @@ class StreamCopies:
         """A step of each copy that may take one."""
         left, now = COPY_TURN_MESSAGES, self._clock.monotonic()
         for copy in self._copies.values():
-            if self._stopped or copy.waits or copy.not_before > now:
+            if self._stopped or self._catalog.held or copy.waits or copy.not_before > now:
                 continue
             if left <= 0:
                 self._kick.set()
@@ -199,7 +199,7 @@ class StreamCopies:
         is_current = self._copies.get(copy.key) is copy and streams.get(origin.name) is origin
         if self._stopped or not is_current:
             return
-        if found is None:
+        if found is None or self._catalog.held:
             self._try_later(copy, trouble)
             return
         held = set(found.seqs)

@@ -149,6 +149,33 @@ def test_a_full_disk_holds_the_group_until_there_is_space() -> None:
     assert committer.blocked is None
 
 
+def test_without_room_reads_leave_at_once() -> None:
+    """What has been decided is committed out of the reserve; from then on reads leave unsealed, until there is room."""
+    disk = Disk()
+    told: list[bool] = []
+
+    async def main() -> None:
+        committer = committer_of(disk)
+        room = asyncio.Event()
+        committer.has_room, committer.on_blocked = room.is_set, told.append
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(committer.run())
+            decide(committer, 1, b"ack 1")
+            await committer.drain(5)
+            assert (disk.log, told, committer.hidden) == ([("commit", [1]), ("release", [b"ack 1"])], [True], set())
+            decide(committer, None, b"info")
+            assert disk.log[2:] == [("release", [b"info"])]
+            assert committer.blocked is not None
+            room.set()
+            async with asyncio.timeout(5):
+                while committer.blocked is not None:  # noqa: ASYNC110  # the committer tells nobody else
+                    await asyncio.sleep(0.01)
+            assert told == [True, False]
+            task.cancel()
+
+    asyncio.run(main())
+
+
 def test_a_disk_in_doubt_ends_the_gateway() -> None:
     """An error that is not retryable ends the run without a reply."""
     disk = Disk()
