@@ -49,6 +49,7 @@ from delta_store.settled import SettledTable
 from delta_store.storage import open_storage
 from delta_store.store_lock import StoreLock, StoreLocked
 from delta_store.stores_open import open_stores
+from ingest.behind_interest import BehindInterest
 from ingest.client_link import ClientLink, ClientOptions
 from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
@@ -176,14 +177,14 @@ class _Process:
         self, options: GatewayOptions, settings: Settings, stores: Stores, threads: ThreadPoolExecutor
     ) -> None:
         self._stores = stores
-        self._options = options
         name = f"silt-gateway-{secrets.token_hex(4)}"
         # Timing jitter of reconnects needs no unpredictable numbers.
         jitter = random.Random()  # noqa: S311
         self.leaf = _leaf_link(options, settings, name, self._receive, jitter)
-        self.client = _client_link(options, settings, name, jitter)
+        self.requests = BehindInterest(self.leaf, self._receive)
+        self.client = self.requests.client = _client_link(options, settings, name, self.requests.take, jitter)
         clock = SystemClock()
-        self.subjects = LinkSubjects(self.leaf, self.client, lambda one: self._receive([one]), options.domain)
+        self.subjects = LinkSubjects(self.leaf, self.client, options.domain)
         threads_of_reads = ReadThreads(settings.reads.concurrency_max, timeout_seconds=settings.reads.timeout_seconds)
         self.reads = GatewayReads(
             ReadStore(stores.catalog, stores.payloads, PointInTime(stores.settled, stores.tail)),
@@ -271,7 +272,7 @@ class _Process:
                 tasks.create_task(self._expire()),
             ]
             if self.client is not None:
-                running.append(tasks.create_task(self.client.run()))
+                running += [tasks.create_task(self.client.run()), tasks.create_task(self.requests.run())]
             ready = tasks.create_task(self._say_ready())
             await stop.wait()
             ready.cancel()
@@ -326,7 +327,9 @@ def _leaf_link(
     return LeafLink(leaf_options, receive, jitter=jitter, on_status=_report_link("leaf"))
 
 
-def _client_link(options: GatewayOptions, settings: Settings, name: str, jitter: random.Random) -> ClientLink | None:
+def _client_link(
+    options: GatewayOptions, settings: Settings, name: str, receive: Callable[[list[Any]], None], jitter: random.Random
+) -> ClientLink | None:
     """None where the leaf link takes everything."""
     if options.api_over_leaf or options.domain:
         return None
@@ -338,7 +341,7 @@ def _client_link(options: GatewayOptions, settings: Settings, name: str, jitter:
         nats_access.tls(settings.nats),
         connect_timeout_seconds=settings.nats.connect_timeout_seconds,
     )
-    return ClientLink(client_options, jitter=jitter, on_status=_report_link("client"))
+    return ClientLink(client_options, receive, jitter=jitter, on_status=_report_link("client"))
 
 
 def _pace(settings: Settings) -> Pace:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.responder_links import CLIENT_QUEUE_GROUP
-from ingest.client_link import ClientLink, Handler
+from ingest.client_link import ClientLink
 from ingest.leaf_link import LeafLink
 
 DIRECT_GET_QUEUE: Final = b"_sys_"
@@ -27,8 +27,6 @@ class LinkSubjects:
     leaf: LeafLink
     client: ClientLink | None
     """None when the leaf link takes everything."""
-    handler: Handler
-    """Takes what the client link gets."""
     domain: str = ""
     followed: frozenset[str] = frozenset()
     acked: frozenset[str] = frozenset()
@@ -39,7 +37,7 @@ class LinkSubjects:
         for subject, queue in self._api_subjects():
             if self.client is not None and not self.domain:
                 # nats-server refuses its own group's name to clients.
-                self.client.subscribe(subject.encode(), queue and CLIENT_QUEUE_GROUP, self.handler)
+                self.client.subscribe(subject.encode(), queue and CLIENT_QUEUE_GROUP)
             else:
                 self.leaf.subscribe(subject.encode(), queue)
 
@@ -50,13 +48,13 @@ class LinkSubjects:
         for subject in self.followed - wanted:
             if self._by_client(subject):
                 assert self.client is not None
-                self.client.unsubscribe(subject.encode(), b"")
+                self.client.unsubscribe(subject.encode())
             else:
                 self.leaf.unsubscribe(subject.encode())
         for subject in wanted - self.followed:
             if self._by_client(subject):
                 assert self.client is not None
-                self.client.subscribe(subject.encode(), b"", self.handler)
+                self.client.subscribe(subject.encode())
             else:
                 self.leaf.subscribe(subject.encode())
         self.followed = wanted

@@ -69,8 +69,8 @@ class ResponderLinks:
             client = ClientOptions(
                 endpoints, name, credentials(settings.nats), trust, connect_timeout_seconds=timeout_seconds
             )
-            self._client = ClientLink(client, jitter=jitter, on_status=_report)
-            self._client.subscribe(subject, CLIENT_QUEUE_GROUP, lambda message: self._receive([message]))
+            self._client = ClientLink(client, self._receive, jitter=jitter, on_status=_report)
+            self._client.subscribe(subject, CLIENT_QUEUE_GROUP)
         self._responder = DirectResponder(
             store,
             self._leaf,

@@ -9,7 +9,7 @@ from consumers.delivery_run import DeliveryRun
 from consumers.effects import Effect, Status
 from consumers.priority_groups import Pin
 from consumers.pull_requests import BadPull, PullSpec
-from consumers.waiting import INTEREST_GRACE_NS, Waiting, WaitingRequest
+from consumers.waiting import Waiting, WaitingRequest
 
 _DEFAULT_WAITING: Final = 512
 _SHORT_QUEUE: Final = 16
@@ -55,7 +55,6 @@ class PullSide:
         if len(self.waiting) >= room:
             return effects if spec.idle_heartbeat else [*effects, Status(reply, 409, "Exceeded MaxWaiting")]
         request = WaitingRequest(reply, spec, now_ns=now_ns)
-        request.heard = self._interested(reply)
         self.waiting.add(request)
         self.no_waits += request.no_wait
         self.used_ns = now_ns
@@ -71,7 +70,7 @@ class PullSide:
             if room >= limit:
                 break
             blocked = policy == "overflow" and not request.overflows(num_pending=left, num_ack_pending=ack_pending)
-            if not blocked and not request.expired(now_ns) and self._wanted(request, now_ns):
+            if not blocked and not request.expired(now_ns) and self._interested(request.reply):
                 room += max(1, request.left)
         return min(room, limit)
 
@@ -129,7 +128,7 @@ class PullSide:
             elif at_end and request.no_wait and (not request.expires_ns or request.served):
                 effects.append(Status(request.reply, 404, "No Messages"))
                 self.used_ns = max(self.used_ns, now_ns)
-            elif self._wanted(request, now_ns):
+            elif self._interested(request.reply):
                 kept.append(request)
                 if 0 < request.beat_ns <= now_ns:
                     effects.append(Status(request.reply, 100, "Idle Heartbeat", last_sequences(*beat)))
@@ -234,7 +233,7 @@ class PullSide:
 
     def _prune(self, now_ns: int) -> list[Effect]:
         """Send off what has expired or has no listener any more."""
-        kept = [one for one in self.waiting if not one.expired(now_ns) and self._wanted(one, now_ns)]
+        kept = [one for one in self.waiting if not one.expired(now_ns) and self._interested(one.reply)]
         if len(kept) == len(self.waiting):
             return []
         effects: list[Effect] = [self._timeout(one) for one in self.waiting if one.expired(now_ns)]
@@ -244,12 +243,6 @@ class PullSide:
     def _timeout(self, request: WaitingRequest) -> Status:
         self.used_ns = max(self.used_ns, request.expires_ns)
         return Status(request.reply, 408, "Request Timeout", request.remainder())
-
-    def _wanted(self, request: WaitingRequest, now_ns: int) -> bool:
-        if self._interested(request.reply):
-            request.heard = True
-            return True
-        return not request.heard and now_ns - request.received_ns < INTEREST_GRACE_NS
 
     def _expect(self, request: WaitingRequest) -> None:
         for due_ns in (request.expires_ns, request.beat_ns):

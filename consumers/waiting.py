@@ -1,20 +1,16 @@
 """Requests that wait for messages, in the order in which they are served."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from consumers.pull_requests import PRIORITY_LAST, PullSpec
-
-INTEREST_GRACE_NS: Final = 250_000_000
-"""How long a request counts as wanted although nobody listens yet: the subscription may come over another link."""
 
 
 class WaitingRequest:
     """One request for messages."""
 
     __slots__ = (
-        "beat_ns", "bytes_left", "expires_ns", "group", "has_group", "heard", "heartbeat", "id", "left", "limited",
-        "min_ack_pending", "min_pending", "no_wait", "priority", "received_ns", "reply", "served",
+        "beat_ns", "bytes_left", "expires_ns", "group", "has_group", "heartbeat", "id", "left", "limited",
+        "min_ack_pending", "min_pending", "no_wait", "priority", "reply", "served",
     )  # fmt: skip
 
     def __init__(self, reply: bytes, spec: PullSpec, *, now_ns: int) -> None:
@@ -27,9 +23,6 @@ class WaitingRequest:
         self.heartbeat = spec.idle_heartbeat
         self.beat_ns = now_ns + spec.idle_heartbeat if spec.idle_heartbeat > 0 else 0
         self.no_wait = spec.no_wait
-        self.received_ns = now_ns
-        self.heard = False
-        """Whether somebody is known to have listened: nobody listening then means that they left."""
         self.has_group = spec.is_json
         self.group = spec.group
         self.id = spec.id

@@ -1,8 +1,9 @@
 """The client link: nats-py, for the subjects that a hub does not let a leaf have (``$JS.API.>``, ``$KV.>``).
 
-It only takes messages in; replies leave on the leaf link, so that their order is one. Handlers run as the message is
-read, with the header block as published: nats-py's own path would parse it (losing duplicates, order and case) and keep
-a queue and a task for each subscription. Nothing is queued here, so nothing needs a bound.
+It only takes messages in; replies leave on the leaf link, so that their order is one. What one turn of the event loop
+reads is handed over as one run, as the leaf link does it, with header blocks as published: nats-py's own path would
+parse them (losing duplicates, order and case) and keep a queue and a task for each subscription. A run is no longer
+than what nats-py's reader holds, so nothing needs a bound.
 
 nats-py's reconnecting is not used: it would wait on its own schedule, and forget servers. Each connection is a new
 client, made when the server's port answers.
@@ -13,7 +14,6 @@ import itertools
 import socket
 import ssl
 from base64 import b64encode
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +23,8 @@ from nats.aio.client import Client
 
 from ingest.credentials import Credentials, CredentialsError, CredentialSource, TlsOptions
 from ingest.leaf_protocol import Message, encode_subscribe
+from ingest.leaf_session import OnMessages
 from ingest.link import Endpoint, Failure, Jitter, LinkError, LinkStatus, OnStatus, RetryPacing, socket_error
-
-Handler = Callable[[Message], None]
 
 _CLOSE_SECONDS = 1.0
 
@@ -46,30 +45,40 @@ class ClientOptions:
 class ClientLink:
     """An ordinary NATS client connection that is made again whenever it is lost."""
 
-    def __init__(self, options: ClientOptions, *, jitter: Jitter, on_status: OnStatus | None = None) -> None:
+    def __init__(
+        self, options: ClientOptions, on_messages: OnMessages, *, jitter: Jitter, on_status: OnStatus | None = None
+    ) -> None:
         self.attached = asyncio.Event()
         """Set while the server has processed all subscriptions."""
         self.status = LinkStatus(False, str(options.endpoints[0]))
         self._options = options
+        self._on_messages = on_messages
         self._on_status = on_status
         self._pacing = RetryPacing(jitter)
-        self._handlers: dict[tuple[bytes, bytes], Handler] = {}
+        self._subscriptions: dict[tuple[bytes, bytes], None] = {}
         self._client: _RawClient | None = None
 
-    def subscribe(self, subject: bytes, queue: bytes, handler: Handler) -> None:
-        """Give each message of ``subject`` to ``handler``, now and after each attachment (``queue`` may be empty).
+    def subscribe(self, subject: bytes, queue: bytes = b"") -> None:
+        """Take messages of ``subject``, now and after each attachment; :meth:`flush` tells when the server knows.
 
         Raises ``ValueError`` for a subject or queue with spaces.
         """
         encode_subscribe(subject, queue)
-        self._handlers[subject, queue] = handler
+        self._subscriptions[subject, queue] = None
         if self._client is not None:
             self._client.unseen.set()
 
     def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
         """End what :meth:`subscribe` began; nothing happens if it is not subscribed."""
-        if self._handlers.pop((subject, queue), None) is not None and self._client is not None:
-            self._client.unseen.set()
+        if (subject, queue) in self._subscriptions:
+            del self._subscriptions[subject, queue]
+            if self._client is not None:
+                self._client.unseen.set()
+
+    @property
+    def server_id(self) -> str:
+        """Of the server that the link is attached to, empty while it is not."""
+        return self._client.server_id if self._client is not None else ""
 
     async def flush(self, timeout: float) -> None:
         """Wait until the server has processed all subscriptions made and ended so far.
@@ -81,14 +90,14 @@ class ClientLink:
             raise LinkError(Failure.LOST, "the client link is not attached")
         async with asyncio.timeout(timeout):
             try:
-                await client.take(self._handlers)
+                await client.take(self._subscriptions)
                 await client.flush(max(1, round(timeout)))
                 _heed_cancellation()
             except (errors.Error, OSError) as error:
                 raise LinkError(Failure.LOST, f"the client link was lost: {error}") from error
 
     async def run(self) -> None:
-        """Attach and stay attached until cancelled; only a fault in a handler ends it otherwise."""
+        """Attach and stay attached until cancelled; only a fault in a callback ends it otherwise."""
         addresses = len(self._options.endpoints)
         for endpoint in itertools.cycle(self._options.endpoints):
             error = await self._attend(endpoint)
@@ -99,8 +108,8 @@ class ClientLink:
             await asyncio.sleep(pause)
 
     async def _attend(self, endpoint: Endpoint) -> LinkError:
-        """Attach, stay until the connection ends, and give the reason; a handler's own error is raised."""
-        client = _RawClient(endpoint, self._options)
+        """Attach, stay until the connection ends, and give the reason; a callback's own error is raised."""
+        client = _RawClient(endpoint, self._options, self._on_messages)
         try:
             error = await self._attach(client, endpoint)
             if error is not None:
@@ -124,7 +133,7 @@ class ClientLink:
                 await _probe(endpoint)
                 await client.enter()
                 _heed_cancellation()
-                await client.take(self._handlers)
+                await client.take(self._subscriptions)
                 await client.flush()
                 _heed_cancellation()
         except (LinkError, CredentialsError, errors.Error, OSError) as error:
@@ -137,7 +146,7 @@ class ClientLink:
             await client.unseen.wait()
             client.unseen.clear()
             try:
-                await client.take(self._handlers)
+                await client.take(self._subscriptions)
             except (errors.Error, OSError):
                 break
         return LinkError(Failure.LOST, f"the connection was lost: {client.last_error or 'closed'}")
@@ -151,9 +160,9 @@ class ClientLink:
 
 
 class _RawClient(Client):
-    """nats-py's client with our handlers in place of its subscriptions' queues; used for one connection."""
+    """nats-py's client with one callback in place of its subscriptions' queues; used for one connection."""
 
-    def __init__(self, endpoint: Endpoint, options: ClientOptions) -> None:
+    def __init__(self, endpoint: Endpoint, options: ClientOptions, on_messages: OnMessages) -> None:
         super().__init__()
         self.lost = asyncio.Event()
         self.unseen = asyncio.Event()
@@ -162,7 +171,10 @@ class _RawClient(Client):
         self._link_options = options
         self._taken: dict[tuple[bytes, bytes], int] = {}
         self._taking = asyncio.Lock()
-        self._raw_handlers: dict[int, Handler] = {}
+        self._sids: set[int] = set()
+        self._on_messages = on_messages
+        self._run: list[Message] = []
+        """What was read and is not handed over yet."""
         self._fault: Exception | None = None
         self._refusal = ""
 
@@ -196,33 +208,33 @@ class _RawClient(Client):
         if self._flush_queue is not None:
             await self.close()
 
-    async def take(self, handlers: dict[tuple[bytes, bytes], Handler]) -> None:
-        """Subscribe what is new, end what is gone, and give known subscriptions their newest handler.
+    @property
+    def server_id(self) -> str:
+        """What the server calls itself."""
+        return str(self._server_info.get("server_id", ""))
+
+    async def take(self, subscriptions: dict[tuple[bytes, bytes], None]) -> None:
+        """Subscribe what is new and end what is gone.
 
         One call at a time: whoever waits for it may rely on what an earlier one has begun.
         """
         async with self._taking:
-            await self._take(handlers)
+            await self._take(subscriptions)
 
-    async def _take(self, handlers: dict[tuple[bytes, bytes], Handler]) -> None:
-        for key in [key for key in self._taken if key not in handlers]:
+    async def _take(self, subscriptions: dict[tuple[bytes, bytes], None]) -> None:
+        for key in [key for key in self._taken if key not in subscriptions]:
             gone = self._taken.pop(key)
-            self._raw_handlers.pop(gone)
+            self._sids.discard(gone)
             await self._subs[gone].unsubscribe()
             _heed_cancellation()
-        for (subject, queue), handler in list(handlers.items()):
-            sid = self._taken.get((subject, queue))
-            if sid is None:
-                sid = self._sid + 1
-                self._taken[subject, queue] = sid
-                self._raw_handlers[sid] = handler
-                await self.subscribe(subject.decode(), queue=queue.decode())
-                _heed_cancellation()
-            if sid in self._raw_handlers:
-                self._raw_handlers[sid] = handler
+        for subject, queue in [key for key in subscriptions if key not in self._taken]:
+            sid = self._taken[subject, queue] = self._sid + 1
+            self._sids.add(sid)
+            await self.subscribe(subject.decode(), queue=queue.decode())
+            _heed_cancellation()
 
     def verdict(self, error: LinkError) -> LinkError:
-        """The better reason, if there is one; raises what a handler raised."""
+        """The better reason, if there is one; raises what the callback raised."""
         if self._fault is not None:
             raise self._fault
         return LinkError(Failure.REFUSED, self._refusal) if self._refusal else error
@@ -259,12 +271,17 @@ class _RawClient(Client):
         return super()._connect_command()
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
-        """Called by nats-py's parser for each message; ours go to their handler at once."""
-        handler = self._raw_handlers.get(sid)
-        if handler is None:
+        """Called by nats-py's parser for each message; ours are gathered until it has nothing more to read."""
+        if sid not in self._sids:
             return
+        if not self._run:
+            asyncio.get_running_loop().call_soon(self._hand_over)
+        self._run.append(Message(bytes(subject), bytes(reply), bytes(headers or b""), bytes(data)))
+
+    def _hand_over(self) -> None:
+        run, self._run = self._run, []
         try:
-            handler(Message(bytes(subject), bytes(reply), bytes(headers or b""), bytes(data)))
+            self._on_messages(run)
         except Exception as error:  # noqa: BLE001  # a fault of ours must end the process, not only this connection
             self._fault = error
             self._ended_now()

@@ -130,6 +130,7 @@ async def client(
     subjects: tuple[bytes, ...] = (),
     credentials: CredentialSource | None = None,
     tls: TlsOptions | None = None,
+    answer: Callable[[ClientLink, list[Message]], None] | None = None,
 ) -> AsyncIterator[ClientLink]:
     """A client link that runs until the block ends; not attached yet when it begins."""
     options = ClientOptions(
@@ -138,9 +139,15 @@ async def client(
         credentials=credentials or CredentialSource(),
         tls=tls or TlsOptions(),
     )
-    link = ClientLink(options, jitter=random.Random(7), on_status=heard.statuses.append)
+
+    def received(run: list[Message]) -> None:
+        heard.take(run)
+        if answer is not None:
+            answer(link, run)
+
+    link = ClientLink(options, received, jitter=random.Random(7), on_status=heard.statuses.append)
     for subject in subjects:
-        link.subscribe(subject, b"", lambda message: heard.take([message]))
+        link.subscribe(subject)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(link.run())
         try:

@@ -122,6 +122,51 @@ def test_a_domain_beside_a_jetstream_that_is_there_already(tmp_path: Path) -> No
             child.stop()
 
 
+@contextmanager
+def two_hubs(folder: Path) -> Iterator[NatsServer]:
+    """A cluster of two: clients and the client link at the one, the leaf link at the other."""
+    folder.mkdir(parents=True)
+    with nats_server(folder / "ports", leaf=True) as free, nats_server(folder / "more", leaf=True) as more:
+        urls = (free.url, free.leaf_url, more.url, more.leaf_url)
+        port, leaf_port, route, other = (str(url).rpartition(":")[2] for url in urls)
+    configs = (
+        f"listen: 127.0.0.1:{port}\ncluster {{ name: c, listen: 127.0.0.1:{route} }}\n",
+        (
+            f"listen: 127.0.0.1:{other}\nleafnodes {{ listen: 127.0.0.1:{leaf_port} }}\n"
+            f'cluster {{ name: c, listen: "127.0.0.1:-1", routes: ["nats://127.0.0.1:{route}"] }}\n'
+        ),
+    )
+    children = []
+    for number, text in enumerate(configs):
+        config = folder / f"hub{number}.conf"
+        config.write_text(text)
+        children.append(Child([str(nats_server_binary()), "-c", str(config)], folder / f"hub{number}.log"))
+        children[-1].start()
+    try:
+        yield NatsServer(children[0], f"nats://127.0.0.1:{port}", f"nats://127.0.0.1:{leaf_port}")
+    finally:
+        for child in children:
+            child.stop()
+
+
+def test_links_to_two_servers_of_a_cluster(tmp_path: Path) -> None:
+    """Each pull finds its listener although the subscription comes by another server than the request."""
+
+    async def pull(connection: Client) -> None:
+        await api(connection, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+        consumer = {"stream_name": "S", "config": {"name": "C", "ack_policy": "none"}}
+        await api(connection, "$JS.API.CONSUMER.CREATE.S.C", consumer)
+        for number in range(1, 101):
+            await connection.publish("s", b"%d" % number)
+            inbox = await connection.subscribe(connection.new_inbox())
+            await connection.publish("$JS.API.CONSUMER.MSG.NEXT.S.C", b"1", reply=inbox.subject)
+            assert (await inbox.next_msg(5)).data == b"%d" % number
+            await inbox.unsubscribe()
+
+    with two_hubs(tmp_path / "hubs") as hub, gateway(hub, tmp_path / "data", api_over="client"):
+        use(hub.url, pull)
+
+
 def test_a_second_gateway_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     """It says who holds the folder and leaves the first one alone."""
     with silt_server(tmp_path) as running:

@@ -146,15 +146,17 @@ class Desk:
         await asyncio.sleep(seconds)
         await self._settle(label or f"{verb} {data.decode()}", shown)
 
-    async def pull(self, body: Body = None, *, to: str = "a", name: str = "C", header: Headers = ()) -> None:
-        """Ask a consumer for messages; ``to`` is the receiver."""
+    async def pull(
+        self, body: Body = None, *, to: str = "a", name: str = "C", header: Headers = (), deaf: bool = False
+    ) -> None:
+        """Ask a consumer for messages; ``to`` is the receiver, which listens unless ``deaf``."""
         text = body if isinstance(body, str) else json.dumps(body) if body is not None else ""
-        self.ask(text, to=to, name=name, header=header)
+        self.ask(text, to=to, name=name, header=header, deaf=deaf)
         await self._settle(f"pull {name} to {to}: {text[:60]}{' with headers' if header else ''}")
 
-    def ask(self, text: str, *, to: str = "a", name: str = "C", header: Headers = ()) -> None:
+    def ask(self, text: str, *, to: str = "a", name: str = "C", header: Headers = (), deaf: bool = False) -> None:
         """A request for messages without a step of its own."""
-        if not any(held.endswith(".*") and to.startswith(held[:-1]) for held in self._sids):
+        if not deaf and not any(held.endswith(".*") and to.startswith(held[:-1]) for held in self._sids):
             self.listen(to)
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{name}"
         self.side.wire.publish(subject, text.replace("<pin>", self._pin).encode(), reply=to, header=_block(header))

@@ -1,5 +1,7 @@
 """Scenarios of pulling: request bodies, statuses, who gets what, where reading starts, priority groups."""
 
+import asyncio
+import json
 from typing import Any
 
 from tests.integration.differential.desk import MILLISECOND, SECOND, Desk
@@ -279,6 +281,53 @@ async def overflow_groups(side: Side) -> None:
     await desk.pull({"batch": 1, "min_pending": 1, "no_wait": True, **_G}, to="e")
     await desk.pull({"batch": 1, "min_pending": 99, "no_wait": True, **_G}, to="e")
     await desk.publish()
+
+
+@scenario
+async def pulls_to_nobody(side: Side) -> None:
+    """A request that nobody listens for takes no message away, and one that waits may find a listener yet."""
+    desk = await Desk(side).open(3)
+    await desk.make(ack_wait=30 * SECOND)
+    await desk.pull("2", to="nobody", deaf=True)
+    await desk.pull({"batch": 2, "expires": 20 * SECOND}, to="nobody.either", deaf=True)
+    await desk.pull({"batch": 1, "no_wait": True}, to="nobody", deaf=True)
+    await desk.pull("2", to="a")
+    for number in range(5):
+        await desk.pull("1", to=f"new.{number}")
+        await desk.publish()
+    await desk.pull({"batch": 2, "expires": 20 * SECOND}, to="late", deaf=True)
+    await desk.start_listening("late")
+    await desk.publish()
+    await desk.stop_listening("late")
+    await desk.publish()
+    await desk.ack(1, "-NAK")
+    await desk.pull("9", to="a")
+
+
+@scenario
+async def pulls_at_once(side: Side) -> None:
+    """Of two requests in one packet the more urgent may be served first; the other gets what comes next."""
+    desk = await Desk(side).open()
+    await desk.make(ack_policy="none", priority_policy="prioritized", priority_groups=["g"])
+    served: list[str] = []
+    for name in ("low", "high"):
+        side.wire.listen(name, lambda _, name=name: served.append(name))
+    for _ in range(25):
+        await side.wire.ask("s.1", b"m")
+        for name, priority in (("low", 5), ("high", 1)):
+            side.wire.publish(
+                "$JS.API.CONSUMER.MSG.NEXT.S.C",
+                json.dumps({"batch": 1, "priority": priority, "expires": 20 * SECOND, **_G}).encode(),
+                reply=name,
+            )
+        for odd in (1, 0):
+            async with asyncio.timeout(5):
+                while len(served) % 2 != odd:  # noqa: ASYNC110  # what is awaited is another process's doing
+                    await asyncio.sleep(0.01)
+            if odd:
+                await side.wire.ask("s.1", b"m")
+    shown = {"both each time": served.count("low") == 25, "high came first": "high" in served[::2]}
+    side.note("who was served", [shown])
 
 
 @scenario

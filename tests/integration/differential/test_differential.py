@@ -50,7 +50,7 @@ SCENARIO_MODULES = (
     scenarios_queues,
 )
 STEPS_LEAST = 800
-OVER_A_CLIENT_LINK = ("queues_of_pulls", "queues_of_replies")
+OVER_A_CLIENT_LINK = ("pulls_at_once", "pulls_to_nobody", "queues_of_pulls", "queues_of_replies")
 """What depends on the order of the gateway's two links."""
 _steps_seen: dict[str, int] = {}
 

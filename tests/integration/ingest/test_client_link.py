@@ -10,8 +10,8 @@ import pytest
 
 from conf.hub import HubConfig, find_nats_server
 from conf.limits import MIB
+from ingest.client_link import ClientLink
 from ingest.hub_process import HubProcess
-from ingest.leaf_link import LeafLink
 from ingest.leaf_protocol import Message, encode_message
 from ingest.link import Failure
 from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running, until
@@ -53,11 +53,19 @@ def test_requests_come_over_the_client_link_and_answers_leave_over_the_leaf_link
     async def scenario() -> None:
         heard = Heard()
         config = HubConfig(tmp_path, api_over_leaf=False)
-        async with running(config) as hub, client(hub.url, heard) as link, leaf(hub.leaf_url, Heard()) as out:
+
+        def answer(_: ClientLink, run: list[Message]) -> None:
+            assert out.send(b"".join(encode_message(m.reply, m.subject) for m in run))
+
+        async with (
+            running(config) as hub,
+            leaf(hub.leaf_url, Heard()) as out,
+            client(hub.url, heard, answer=answer) as link,
+        ):
             await asyncio.wait_for(out.attached.wait(), WAIT)
             await asyncio.wait_for(link.attached.wait(), WAIT)
             for subject in (b"$JS.API.>", b"$JS.d.API.>", b"$KV.>"):
-                link.subscribe(subject, b"", lambda m: _sent(out, encode_message(m.reply, m.subject)))
+                link.subscribe(subject)
             await link.flush(WAIT)
             peer = await nats.connect(hub.url)
             for asked in ("$JS.API.STREAM.NAMES", "$JS.d.API.INFO", "$KV.b.k"):
@@ -67,36 +75,27 @@ def test_requests_come_over_the_client_link_and_answers_leave_over_the_leaf_link
     asyncio.run(scenario())
 
 
-def _sent(link: LeafLink, frames: bytes) -> None:
-    assert link.send(frames)
-
-
-def test_a_queue_group_a_new_handler_and_its_end(tmp_path: Path) -> None:
-    """One of two links in a group gets each message; a new handler replaces the old; then it ends."""
+def test_a_queue_group_and_its_end(tmp_path: Path) -> None:
+    """One of two links in a group gets each message; what is read at once comes as one run; then it ends."""
 
     async def scenario() -> None:
-        first, second, newest = Heard(), Heard(), Heard()
+        first, second = Heard(), Heard()
         async with running(HubConfig(tmp_path)) as hub, client(hub.url, first) as one, client(hub.url, second) as two:
-            for link, heard in ((one, first), (two, second)):
+            for link in (one, two):
                 await asyncio.wait_for(link.attached.wait(), WAIT)
-                link.subscribe(b"s.*", b"q", lambda m, heard=heard: heard.take([m]))
+                link.subscribe(b"s.*", b"q")
                 await link.flush(WAIT)
             peer = await nats.connect(hub.url)
             for number in range(50):
                 await peer.publish(f"s.{number}", b"")
             await until(lambda: len(first.messages) + len(second.messages) == 50)
-            for link in (one, two):
-                link.subscribe(b"s.*", b"q", lambda m: newest.take([m]))
-                await link.flush(WAIT)
-            await peer.publish("s.new", b"")
-            await until(lambda: newest.messages)
-            assert len(first.messages) + len(second.messages) == 50
+            assert len(first.runs) + len(second.runs) < 25
             for link in (one, two):
                 link.unsubscribe(b"s.*", b"q")
                 await link.flush(WAIT)
             with pytest.raises(nats.errors.NoRespondersError):
                 await peer.request("s.none", b"", timeout=WAIT)
-            assert len(newest.messages) == 1
+            assert len(first.messages) + len(second.messages) == 50
             await peer.close()
 
     asyncio.run(scenario())
@@ -135,19 +134,17 @@ def test_a_restarted_server_finds_its_client_attached(tmp_path: Path, loop: str)
         asyncio.run(scenario())
 
 
-def test_a_handler_that_fails_ends_the_link_with_its_own_error(tmp_path: Path) -> None:
+def test_a_callback_that_fails_ends_the_link_with_its_own_error(tmp_path: Path) -> None:
     """A fault of ours is not lost in nats-py's read loop."""
 
-    def broken(message: Message) -> None:
-        raise KeyError(message.subject)
+    def broken(_: ClientLink, run: list[Message]) -> None:
+        raise KeyError(run[0].subject)
 
     async def scenario() -> None:
         async with running(HubConfig(tmp_path)) as hub:
             peer = await nats.connect(hub.url)
-            async with client(hub.url, Heard()) as link:
+            async with client(hub.url, Heard(), subjects=(b"s",), answer=broken) as link:
                 await asyncio.wait_for(link.attached.wait(), WAIT)
-                link.subscribe(b"s", b"", broken)
-                await link.flush(WAIT)
                 await peer.publish("s", b"")
                 await peer.flush()
                 await asyncio.sleep(WAIT)
