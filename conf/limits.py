@@ -48,6 +48,12 @@ SUBJECT_PARTITIONS_EXACT_MAX = 32
 SUBJECT_BUCKETS = 16
 """Buckets of a stream with many subjects; a layout hint, readers go by file statistics."""
 
+# --- HTTP: ours ---
+HTTP_COMPRESS_BYTES_MIN = KIB
+"""Smaller answers are not worth compressing."""
+HTTP_COMPRESS_LEVEL = 2
+"""Of gzip: JSON shrinks nearly as much as at 9, in a fraction of the time."""
+
 # --- processes: ours ---
 CHILD_START_SECONDS = 180.0
 """Longest wait for a child process to say that it is ready (the first Spark start fetches its jars)."""

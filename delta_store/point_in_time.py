@@ -6,6 +6,7 @@ never not at all. The state at S ≤ watermark comes from the version that settl
 only after the append that carries them, so nothing that was live at S is missing there.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -55,6 +56,18 @@ class Point(NamedTuple):
     """With what was removed since then and before this time; 0 for none of it."""
 
 
+class Part(NamedTuple):
+    """Which messages of an answer are wanted: the others are not read."""
+
+    after_seq: int
+    most: int
+
+    def of(self, seqs: Sequence[int]) -> list[int]:
+        """Those of the ascending sequences."""
+        start = bisect_right(seqs, self.after_seq)
+        return list(seqs[start : start + self.most])
+
+
 class PastState(NamedTuple):
     """The answer to a ``multi_last`` at a point."""
 
@@ -62,6 +75,8 @@ class PastState(NamedTuple):
     """The sequence that the point came to; 0 when it lies before the first message."""
     messages: list[StoredMessage]
     """The last message of each matching subject, ascending by sequence."""
+    more: bool = False
+    """Whether others follow that the part asked for does not hold."""
 
 
 class PointInTime:
@@ -78,10 +93,11 @@ class PointInTime:
         *,
         up_to_seq: int | None = None,
         up_to_ts_ns: int | None = None,
-        limit: int | None = None,
+        limit: int | Part | None = None,
     ) -> PastState:
         """The last message of each matching subject at a sequence (inclusive) or time (exclusive); now without either.
 
+        ``limit`` bounds how many there may be, or says which part of them is wanted.
         Raises ``NoSuchStream``, ``PastHorizon``, ``TooMany`` (more than ``limit`` subjects) or ``DamagedData``.
         """
         subjects = SubjectFilter(filters)
@@ -90,8 +106,8 @@ class PointInTime:
             point = Point(END if up_to_seq is None or up_to_seq > view.last_seq else up_to_seq)
             if up_to_ts_ns is not None:
                 point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
-            messages = self._messages(view, subjects, point, limit) if point.seq > 0 else []
-            return PastState(min(point.seq, view.last_seq), messages)
+            messages, more = self._messages(view, subjects, point, limit) if point.seq > 0 else ([], False)
+            return PastState(min(point.seq, view.last_seq), messages, more)
 
         return self._with_view(stream, read)
 
@@ -135,7 +151,10 @@ class PointInTime:
         found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
         return tuple(sorted(found.values()))
 
-    def _messages(self, view: View, subjects: SubjectFilter, point: Point, limit: int | None) -> list[StoredMessage]:
+    def _messages(
+        self, view: View, subjects: SubjectFilter, point: Point, limit: int | Part | None
+    ) -> tuple[list[StoredMessage], bool]:
+        """The wanted ones, and whether others follow them."""
         seq = point.seq
         base = self._base(view, seq)
         parts = [self._settled_rows(base, view, subjects, seq)]
@@ -147,9 +166,13 @@ class PointInTime:
         cut = cut_at(seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns)
         live = live_at(Columns(seqs, _ints(rows, "evicts")), cut)
         wanted = last_of_each(seqs[live], _subject_ids(rows)[live])
+        if isinstance(limit, Part):
+            start = int(np.searchsorted(wanted, limit.after_seq, side="right"))
+            more = start + limit.most < len(wanted)
+            return self._payloads(base, view, wanted[start : start + limit.most]), more
         if limit is not None and len(wanted) > limit:
             raise TooMany(limit)
-        return self._payloads(base, view, wanted)
+        return self._payloads(base, view, wanted), False
 
     def _base(self, view: View, point: int) -> Snapshot:
         """The version of ``messages`` that the settled part of the state is read from."""

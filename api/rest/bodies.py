@@ -60,6 +60,7 @@ class MultiLastBody(BaseModel):
     stream: str
     up_to_seq: int = Field(description="The point that the answer shows: give it again to ask about the same point")
     messages: list[MessageBody]
+    next_cursor: int | None = Field(description="Give it as ``cursor``, with the point, to get the next page")
 
 
 class HealthBody(BaseModel):

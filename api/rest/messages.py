@@ -3,38 +3,45 @@
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, Field
 
 from api.direct_get import TOO_MANY_RESULTS, Past, Series, plan, step_of
 from api.direct_request import DirectRequest
 from api.go_time import format_time, parse_time
 from api.rest import problems
 from api.rest.bodies import MessageBody, MultiLastBody, message_fields, message_line
-from api.rest.freshness import tag_of_message, tag_of_version, unchanged
+from api.rest.descriptions import SUBJECT, SUBJECTS, TIME, answer
+from api.rest.freshness import UNCHANGED, tag_of_message, tag_of_range, tag_of_version, unchanged
+from api.rest.negotiation import BINARY, JSON, NDJSON, negotiate, serves
 from api.rest.store import RestStore
 from api.rest.streams import StreamName, find_stream
-from conf.limits import MULTI_LAST_SUBJECTS_MAX
+from conf.limits import MULTI_LAST_PAST_SUBJECTS_MAX, MULTI_LAST_SUBJECTS_MAX
 from conf.settings import Settings
+from delta_store.point_in_time import Part, PastState
 from delta_store.read_errors import TooMany
 from delta_store.stored_message import StoredMessage
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter, valid
 
-NDJSON: Final = "application/x-ndjson"
-BINARY: Final = "application/octet-stream"
 _SEQ_MAX: Final = (1 << 63) - 1
-Subjects = Annotated[list[str] | None, Query(description="Subject filter; several may be given")]
 Seq = Annotated[int | None, Query(ge=0, le=_SEQ_MAX)]
-Time = Annotated[str | None, Query(description="RFC 3339", examples=["2026-01-02T03:04:05.000000006Z"])]
-_PAYLOAD: dict[int | str, dict[str, Any]] = {
-    200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
+Time = Annotated[str | None, Query(description="RFC 3339", json_schema_extra=TIME)]
+_FILTER: Final = "Subject filter; several may be given"
+_ONE: Final = {
+    **answer(content=BINARY, headers=("ETag",)),
+    **problems.responses(404, 503),
+    **UNCHANGED,
 }
-_LINES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {NDJSON: {"schema": {"$ref": "#/components/schemas/MessageBody"}}}}
+_RANGE: Final = {**answer(content=NDJSON, headers=("ETag", "Link")), **problems.responses(404, 503), **UNCHANGED}
+_MULTI: Final = {
+    **answer(headers=("ETag", "Link"), links={"message": {"seq": "$response.body#/messages/0/seq"}}),
+    **problems.responses(404, 410, 413, 503),
+    **UNCHANGED,
 }
 
 
@@ -49,11 +56,21 @@ class _Range(NamedTuple):
     """How many to read at a time."""
 
 
+class _Question(BaseModel):
+    """The parameters of ``multi-last``."""
+
+    subject: list[str] = Field(description=_FILTER, json_schema_extra=SUBJECTS)
+    up_to_seq: int | None = Field(None, ge=0, le=_SEQ_MAX)
+    up_to_time: str | None = Field(None, description="RFC 3339", json_schema_extra=TIME)
+    cursor: int = Field(0, ge=0, le=_SEQ_MAX, description="``next_cursor`` of the page before")
+    limit: int = Field(MULTI_LAST_SUBJECTS_MAX, ge=1, le=MULTI_LAST_SUBJECTS_MAX, description="Messages in a page")
+
+
 def routes(store: RestStore, settings: Settings) -> APIRouter:
     """The routes over a store."""
     router = APIRouter(prefix="/v1/streams/{name}", tags=["messages"])
 
-    @router.get("/messages/{seq}", response_model=MessageBody, responses={**_PAYLOAD, **problems.responses(404, 503)})
+    @router.get("/messages/{seq}", response_model=MessageBody, responses=_ONE)
     async def message(request: Request, name: StreamName, seq: Annotated[int, Path(ge=0, le=_SEQ_MAX)]) -> Response:
         """One message; ``Accept: application/octet-stream`` gives the bare payload, its particulars as headers."""
         state = await find_stream(store, name)
@@ -62,21 +79,22 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
             state = await find_stream(store, name)
         return await _one(store, state, seq, request)
 
-    @router.get(
-        "/last/{subject:path}", response_model=MessageBody, responses={**_PAYLOAD, **problems.responses(404, 503)}
-    )
-    async def last(request: Request, name: StreamName, subject: str) -> Response:
+    @router.get("/last/{subject:path}", response_model=MessageBody, responses=_ONE)
+    async def last(
+        request: Request, name: StreamName, subject: Annotated[str, Path(json_schema_extra=SUBJECT)]
+    ) -> Response:
         """The last message of a subject; the subject may have wildcards."""
         state = await find_stream(store, name)
         _filter([subject])
         return await _one(store, state, state.index.last_by_subject(subject), request)
 
-    @router.get("/messages", response_class=StreamingResponse, responses={**_LINES, **problems.responses(404, 503)})
+    @router.get("/messages", response_class=StreamingResponse, responses=_RANGE, dependencies=[Depends(serves(NDJSON))])
     async def messages(
+        request: Request,
         name: StreamName,
         from_seq: Seq = None,
         start_time: Time = None,
-        subject: Subjects = None,
+        subject: Annotated[list[str] | None, Query(description=_FILTER, json_schema_extra=SUBJECTS)] = None,
         limit: Annotated[int, Query(ge=1, le=settings.http.rows_max)] = min(1000, settings.http.rows_max),
     ) -> Response:
         """Live messages from a sequence or time on, one JSON object a line.
@@ -91,35 +109,24 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         seqs = list(islice(state.index.iter_matching(wanted, start), limit + 1))
         following = seqs[limit] if len(seqs) > limit else None
         page = _Range(name, state.stream_id, seqs[:limit], following, step_of(state.index))
+        headers = {"ETag": tag_of_range(page.stream_id, page.seqs, following), **_next(page, limit, subject)}
+        if (same := unchanged(request, headers["ETag"], headers)) is not None:
+            return same
         first = await _load(store, page.stream, page.stream_id, page.seqs[: page.step])
-        return StreamingResponse(_lines(store, page, first), media_type=NDJSON, headers=_next(page, limit, subject))
+        return StreamingResponse(_lines(store, page, first), media_type=NDJSON, headers=headers)
 
-    @router.get("/multi-last", response_model=MultiLastBody, responses=problems.responses(404, 410, 413, 503))
+    @router.get("/multi-last", response_model=MultiLastBody, responses=_MULTI, dependencies=[Depends(serves(JSON))])
     async def multi_last(
         request: Request,
         name: StreamName,
-        subject: Annotated[list[str], Query(description="Subject filter; several may be given")],
-        up_to_seq: Seq = None,
-        up_to_time: Time = None,
+        asked: Annotated[_Question, Query()],
     ) -> Response:
         """The last message of each matching subject, now or as of a sequence (inclusive) or a time (exclusive).
 
         The past is the true one: values that limits have removed since are shown, erased ones never.
+        ``Link: <…>; rel="next"`` names the next page of the same point when there is one.
         """
-        if up_to_seq is not None and up_to_time is not None:
-            raise problems.bad_request("up_to_seq and up_to_time exclude each other")
-        _filter(subject)
-        state = await find_stream(store, name)
-        if up_to_seq is not None and up_to_seq > state.index.last_seq:
-            await store.refresh()
-            state = await find_stream(store, name)
-        tag = tag_of_version(store.journal_version)
-        if (same := unchanged(request, tag)) is not None:
-            return same
-        at_ns = None if up_to_time is None else _time(up_to_time)
-        point, found = await _multi(store, state, subject, up_to_seq, at_ns)
-        body = {"stream": name, "up_to_seq": point, "messages": [message_fields(name, one) for one in found]}
-        return JSONResponse(body, headers={"ETag": tag})
+        return await _multi_last(store, request, name, asked)
 
     return router
 
@@ -129,7 +136,7 @@ async def _one(store: RestStore, state: StreamState, seq: int, request: Request)
     name, stream_id = state.config.name, state.stream_id
     if not seq or state.index.subject_of(seq) is None:
         raise problems.no_message_found()
-    bare = _wants_payload(request)
+    bare = negotiate(request, (JSON, BINARY)) == BINARY
     tag, vary = tag_of_message(stream_id, seq), {"Vary": "Accept"}
     if (same := unchanged(request, tag, vary)) is not None:
         return same
@@ -166,34 +173,69 @@ async def _lines(store: RestStore, page: _Range, first: list[StoredMessage]) -> 
         yield b"".join(message_line(page.stream, message) for message in chunk)
 
 
-async def _multi(
-    store: RestStore, state: StreamState, subjects: list[str], up_to_seq: int | None, up_to_ns: int | None
-) -> tuple[int, list[StoredMessage]]:
-    """The point that was answered for, and the messages."""
-    if up_to_seq == 0:
-        return 0, []
-    point = min(up_to_seq, state.index.last_seq) if up_to_seq is not None else 0
-    asked = DirectRequest(multi_last=tuple(subjects), up_to_seq=point, up_to_time_ns=up_to_ns)
-    planned = plan(state, asked)
-    if isinstance(planned, Series):
-        seqs = planned.wanted(MULTI_LAST_SUBJECTS_MAX)
-        return planned.up_to_seq or 0, await _load(store, planned.stream, planned.stream_id, seqs)
-    if isinstance(planned, Past):
-        look = partial(
-            store.past.multi_last,
-            planned.stream,
-            subjects,
-            up_to_seq=planned.up_to_seq,
-            up_to_ts_ns=planned.up_to_ts_ns,
-            limit=MULTI_LAST_SUBJECTS_MAX,
+async def _multi_last(store: RestStore, request: Request, name: str, asked: _Question) -> Response:
+    if asked.up_to_seq is not None and asked.up_to_time is not None:
+        raise problems.bad_request("up_to_seq and up_to_time exclude each other")
+    _filter(asked.subject)
+    at_ns = None if asked.up_to_time is None else _time(asked.up_to_time)
+    state = await find_stream(store, name)
+    if asked.up_to_seq is not None and asked.up_to_seq > state.index.last_seq:
+        await store.refresh()
+        state = await find_stream(store, name)
+    headers = {"ETag": tag_of_version(store.journal_version)}
+    if (same := unchanged(request, headers["ETag"])) is not None:
+        return same
+    found = await _page_at(store, state, asked, at_ns)
+    body = {
+        "stream": name,
+        "up_to_seq": found.up_to_seq,
+        "messages": [message_fields(name, one) for one in found.messages],
+        "next_cursor": found.messages[-1].seq if found.more else None,
+    }
+    if found.more:
+        point = f"up_to_seq={found.up_to_seq}" if at_ns is None else f"up_to_time={quote(str(asked.up_to_time))}"
+        filters = "".join(f"&subject={quote(subject, safe='')}" for subject in asked.subject)
+        url = f"{_path(name)}/multi-last?{point}&cursor={found.messages[-1].seq}&limit={asked.limit}{filters}"
+        headers["Link"] = f'<{url}>; rel="next"'
+    return JSONResponse(body, headers=headers)
+
+
+async def _page_at(store: RestStore, state: StreamState, asked: _Question, at_ns: int | None) -> PastState:
+    """The page of the messages that were the last of their subjects at the point."""
+    if asked.up_to_seq == 0:
+        return PastState(0, [])
+    part = Part(asked.cursor, asked.limit)
+    seqs: Sequence[int]
+    if asked.up_to_seq is None and at_ns is None:
+        point = state.index.last_seq
+        seqs = state.index.last_per_subject(SubjectFilter(asked.subject))
+    else:
+        point = min(asked.up_to_seq, state.index.last_seq) if asked.up_to_seq is not None else 0
+        question = DirectRequest(
+            multi_last=tuple(asked.subject),
+            up_to_seq=point,
+            up_to_time_ns=at_ns,
+            max_subjects=MULTI_LAST_PAST_SUBJECTS_MAX,
         )
-        past = await store.threads.run(look)
-        return past.up_to_seq, past.messages
-    if planned == TOO_MANY_RESULTS:
-        raise TooMany(MULTI_LAST_SUBJECTS_MAX)
-    if up_to_ns is not None:
-        point = max(0, state.index.seq_at_time(up_to_ns) - 1)
-    return point or state.index.last_seq, []
+        planned = plan(state, question)
+        if isinstance(planned, Past):
+            look = partial(
+                store.past.multi_last,
+                planned.stream,
+                asked.subject,
+                up_to_seq=planned.up_to_seq,
+                up_to_ts_ns=planned.up_to_ts_ns,
+                limit=part,
+            )
+            return await store.threads.run(look)
+        if planned == TOO_MANY_RESULTS:
+            raise TooMany(MULTI_LAST_SUBJECTS_MAX)
+        if at_ns is not None:
+            point = max(0, state.index.seq_at_time(at_ns) - 1)
+        seqs = planned.seqs if isinstance(planned, Series) else []
+    wanted = part.of(seqs)
+    messages = await _load(store, state.config.name, state.stream_id, wanted)
+    return PastState(point or state.index.last_seq, messages, more=bool(wanted) and wanted[-1] != seqs[-1])
 
 
 def _next(page: _Range, limit: int, subjects: list[str] | None) -> dict[str, str]:
@@ -201,20 +243,12 @@ def _next(page: _Range, limit: int, subjects: list[str] | None) -> dict[str, str
     if page.next_seq is None:
         return {}
     filters = "".join(f"&subject={quote(subject, safe='')}" for subject in subjects or ())
-    url = f"/v1/streams/{quote(page.stream, safe='')}/messages?from_seq={page.next_seq}&limit={limit}{filters}"
+    url = f"{_path(page.stream)}/messages?from_seq={page.next_seq}&limit={limit}{filters}"
     return {"Link": f'<{url}>; rel="next"'}
 
 
-def _wants_payload(request: Request) -> bool:
-    """Whether the client takes the bare payload rather than JSON."""
-    accepted = request.headers.get("accept", "*/*")
-    kinds = [one.partition(";")[0].strip().lower() for one in accepted.split(",")]
-    for kind in kinds:
-        if kind == BINARY:
-            return True
-        if kind in ("application/json", "application/*", "*/*"):
-            return False
-    raise problems.Refused(406, problems.OTHER, f"give application/json or {BINARY} in Accept")
+def _path(stream: str) -> str:
+    return f"/v1/streams/{quote(stream, safe='')}"
 
 
 def _filter(subjects: list[str]) -> SubjectFilter:

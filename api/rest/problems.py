@@ -96,7 +96,7 @@ def problem(refused: Refused) -> JSONResponse:
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI description of the problems that a route may answer with."""
     described = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-    return {status: {"description": HTTPStatus(status).phrase, **described} for status in (400, *statuses)}
+    return {status: {"description": HTTPStatus(status).phrase, **described} for status in (400, 406, 500, *statuses)}
 
 
 def install(app: FastAPI) -> None:
@@ -107,7 +107,9 @@ def install(app: FastAPI) -> None:
 
     def on_http(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        return problem(Refused(error.status_code, OTHER, str(error.detail)))
+        said = problem(Refused(error.status_code, OTHER, str(error.detail)))
+        said.headers.update(error.headers or {})
+        return said
 
     def on_invalid(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

@@ -2,24 +2,33 @@
 
 from bisect import bisect_right
 from typing import Annotated
+from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from api.rest import problems
 from api.rest.bodies import HealthBody, StreamBody, StreamsBody, stream_body
-from api.rest.freshness import tag_of_version, unchanged
+from api.rest.descriptions import SUBJECT, answer
+from api.rest.freshness import UNCHANGED, tag_of_version, unchanged
+from api.rest.negotiation import JSON, serves
 from api.rest.store import RestStore
 from conf.limits import LIST_PAGE, SUBJECT_DETAILS_PAGE
 from conf.settings import Settings
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter, valid
 
+_COUNTED = "Count live messages by subject, for this filter"
+_OF_FIRST = {"name": "$response.body#/streams/0/name"}
+_STREAMS = answer(
+    headers=("ETag", "Link"),
+    links=dict.fromkeys(("stream_info", "messages", "message", "last", "multi_last"), _OF_FIRST),
+)
 StreamName = Annotated[str, Path(description="Name of the stream")]
 
 
 def routes(store: RestStore, settings: Settings) -> APIRouter:
     """The routes over a store."""
-    router = APIRouter()
+    router = APIRouter(dependencies=[Depends(serves(JSON))])
 
     @router.get("/healthz", tags=["process"], responses=problems.responses(503))
     async def health(response: Response) -> HealthBody:
@@ -34,14 +43,19 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
             age_seconds=store.age_seconds,
         )
 
-    @router.get("/v1/streams", response_model=StreamsBody, tags=["streams"], responses=problems.responses())
+    @router.get(
+        "/v1/streams",
+        response_model=StreamsBody,
+        tags=["streams"],
+        responses={**problems.responses(), **UNCHANGED, **_STREAMS},
+    )
     async def list_streams(
         request: Request,
         response: Response,
         cursor: Annotated[str | None, Query(description="``next_cursor`` of the page before")] = None,
         limit: Annotated[int, Query(ge=1, le=LIST_PAGE)] = LIST_PAGE,
     ) -> StreamsBody | Response:
-        """The streams, ordered by name."""
+        """The streams, ordered by name; ``Link: <…>; rel="next"`` names the next page when there is one."""
         tag = tag_of_version(store.journal_version)
         if (same := unchanged(request, tag)) is not None:
             return same
@@ -49,17 +63,23 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         start = bisect_right(names, cursor) if cursor is not None else 0
         page = names[start : start + limit]
         response.headers["ETag"] = tag
-        return StreamsBody(
-            streams=[stream_body(store.catalog.streams[name]) for name in page],
-            next_cursor=page[-1] if start + limit < len(names) else None,
-        )
+        following = page[-1] if start + limit < len(names) else None
+        if following is not None:
+            url = f"/v1/streams?cursor={quote(following, safe='')}&limit={limit}"
+            response.headers["Link"] = f'<{url}>; rel="next"'
+        return StreamsBody(streams=[stream_body(store.catalog.streams[name]) for name in page], next_cursor=following)
 
-    @router.get("/v1/streams/{name}", response_model=StreamBody, tags=["streams"], responses=problems.responses(404))
+    @router.get(
+        "/v1/streams/{name}",
+        response_model=StreamBody,
+        tags=["streams"],
+        responses={**problems.responses(404, 413), **UNCHANGED, **answer(headers=("ETag",))},
+    )
     async def stream_info(
         request: Request,
         response: Response,
         name: StreamName,
-        subjects: Annotated[str | None, Query(description="Count live messages by subject, for this filter")] = None,
+        subjects: Annotated[str | None, Query(description=_COUNTED, json_schema_extra=SUBJECT)] = None,
     ) -> StreamBody | Response:
         """One stream; with ``subjects`` the number of live messages of each matching subject."""
         state = await find_stream(store, name)

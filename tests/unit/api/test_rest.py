@@ -55,7 +55,8 @@ def over(folder: Path, use: Callable[[httpx.AsyncClient, Replica], Awaitable[Non
 
 def check_problem(answer: httpx.Response, status: int, err_code: int) -> None:
     """An error is problem details, whatever it is."""
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    said = (answer.status_code, answer.headers["content-type"])
+    assert said == (status, "application/problem+json"), answer.text[:500]
     body = answer.json()
     assert (body["status"], body["err_code"], body["type"]) == (status, err_code, f"urn:silt:error:{err_code}")
     assert body["title"]
@@ -207,8 +208,8 @@ def test_multi_last_gives_the_true_past(tmp_path: Path) -> None:
     over(tmp_path, use)
 
 
-def test_the_limits_of_multi_last_are_problems(tmp_path: Path) -> None:
-    """Too many subjects are 413, a point that is no longer kept is 410."""
+def test_multi_last_comes_in_pages_of_one_point(tmp_path: Path) -> None:
+    """Past and present alike: each page names the next one, which shows the same point; past the horizon is 410."""
     history, tables = History(), Tables(tmp_path)
     tables.commit([history.create(), *(history.publish(f"s.{number}") for number in range(1025))])
     tables.settle(tables.rows[:700])
@@ -218,7 +219,22 @@ def test_the_limits_of_multi_last_are_problems(tmp_path: Path) -> None:
     async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
         url = "/v1/streams/S/multi-last?subject=s.*"
         assert len((await client.get(url)).json()["messages"]) == 1023
-        check_problem(await client.get(f"{url}&up_to_seq=1025"), 413, 20002)
+        for point in (
+            "&up_to_seq=1025",
+            "&up_to_seq=900",
+            f"&up_to_time={format_time(history.rows[-1].ts_ns + 1)}",
+            "",
+        ):
+            whole, seqs = f"{url}{point}&limit=400", []
+            while True:
+                page = await client.get(whole)
+                seqs += [message["seq"] for message in page.json()["messages"]]
+                if "next" not in page.links:
+                    assert page.json()["next_cursor"] is None
+                    break
+                whole = page.links["next"]["url"]
+                assert page.json()["next_cursor"] == seqs[-1]
+            assert seqs == list(range(1 if "seq" in point else 3, 901 if "900" in point else 1026)), point
         (tmp_path / "messages/_delta_log" / f"{0:020d}.json").rename(tmp_path / "hidden")
         check_problem(await client.get(f"{url}&up_to_seq=600"), 410, 20001)
 
@@ -246,6 +262,7 @@ def test_an_unchanged_answer_is_not_sent_again(tmp_path: Path) -> None:
 
     async def use(client: httpx.AsyncClient, replica: Replica) -> None:
         urls = ["/v1/streams", "/v1/streams/S", "/v1/streams/S/multi-last?subject=s.1", "/v1/streams/S/messages/4"]
+        urls += ["/v1/streams/S/messages?subject=s.1", "/v1/streams/S/messages"]
         tags = [(await client.get(url)).headers["etag"] for url in urls]
         for url, tag in zip(urls, tags, strict=True):
             same = await client.get(url, headers={"If-None-Match": f'"x", {tag}'})
@@ -256,7 +273,44 @@ def test_an_unchanged_answer_is_not_sent_again(tmp_path: Path) -> None:
             (await client.get(url, headers={"If-None-Match": tag})).status_code
             for url, tag in zip(urls, tags, strict=True)
         ]
-        assert codes == [200, 200, 200, 304]
+        assert codes == [200, 200, 200, 304, 304, 200]
+
+    over(tmp_path, use)
+
+
+def test_what_a_route_does_not_know_or_serve_is_refused(tmp_path: Path) -> None:
+    """A parameter that would be left out and a media type that nobody makes are errors, on every route."""
+    stored(tmp_path)
+    last, one, multi = "/v1/streams/S/last/s.1", "/v1/streams/S/messages/4", "/v1/streams/S/multi-last?subject=s.1"
+    urls = ["/healthz", "/v1/streams", "/v1/streams/S", "/v1/streams/S/messages", last, one, multi]
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        for url in urls:
+            joint = "&" if "?" in url else "?"
+            check_problem(await client.get(f"{url}{joint}end_time=2026-01-01T00:00:00Z"), 400, 10003)
+            for accept in ("text/csv", "application/xml, */*;q=0"):
+                check_problem(await client.get(url, headers={"Accept": accept}), 406, 20000)
+            assert (await client.get(url, headers={"Accept": "text/csv, */*;q=0.1"})).status_code == 200
+        check_problem(await client.get("/v1/streams?limit=1&limit=2"), 400, 10003)
+        check_problem(await client.get("/v1/streams/S/messages", headers={"Accept": "application/json"}), 406, 20000)
+        preferred = {"Accept": "application/json;q=0.5, application/octet-stream"}
+        assert (await client.get(one, headers=preferred)).headers["content-type"] == "application/octet-stream"
+
+    over(tmp_path, use)
+
+
+def test_a_large_answer_is_compressed_when_the_client_takes_that(tmp_path: Path) -> None:
+    """The same content in fewer bytes, whole and streamed."""
+    history, tables = History(), Tables(tmp_path)
+    tables.commit([history.create(), *(history.publish(f"s.{number}", b"x" * 100) for number in range(200))])
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        for url in ("/v1/streams/S/messages", "/v1/streams/S/multi-last?subject=s.*"):
+            plain = await client.get(url, headers={"Accept-Encoding": "identity"})
+            small = await client.get(url, headers={"Accept-Encoding": "gzip"})
+            assert (plain.headers.get("content-encoding"), small.headers["content-encoding"]) == (None, "gzip")
+            assert (plain.content, plain.headers["etag"]) == (small.content, small.headers["etag"])
+            assert small.num_bytes_downloaded < len(plain.content) / 5
 
     over(tmp_path, use)
 

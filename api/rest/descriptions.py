@@ -1,0 +1,32 @@
+"""Parts of the OpenAPI description that routes share."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api.rest.negotiation import BINARY, NDJSON
+
+SUBJECT: Final[dict[str, Any]] = {"pattern": r"^(?:(?!>\.)[^ \t\n\f\r.]+\.)*[^ \t\n\f\r.]+$"}
+"""A subject filter's form: no empty token, no white space, ``>`` only at the end."""
+SUBJECTS: Final[dict[str, Any]] = {"items": {"type": "string"} | SUBJECT}
+TIME: Final[dict[str, Any]] = {"format": "date-time"}
+_CONTENT: Final[dict[str, Any]] = {
+    BINARY: {"schema": {"type": "string", "format": "binary"}},
+    NDJSON: {"schema": {"$ref": "#/components/schemas/MessageBody"}},
+}
+_HEADERS: Final[dict[str, Any]] = {
+    "ETag": {"schema": {"type": "string"}, "description": "Give it as If-None-Match: 304 when nothing has changed"},
+    "Link": {"schema": {"type": "string"}, "description": 'The next page (rel="next"), when there is one'},
+}
+Responses = dict[int | str, dict[str, Any]]
+
+
+def answer(
+    *, content: str | None = None, headers: tuple[str, ...] = (), links: Mapping[str, Mapping[str, str]] | None = None
+) -> Responses:
+    """A route's description of its 200: a media type beside JSON, headers, and where parts of it lead to by routes."""
+    described: dict[str, Any] = {"headers": {name: _HEADERS[name] for name in headers}}
+    if content is not None:
+        described["content"] = {content: _CONTENT[content]}
+    if links:
+        described["links"] = {name: {"operationId": name, "parameters": dict(given)} for name, given in links.items()}
+    return {200: described}

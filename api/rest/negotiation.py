@@ -1,0 +1,92 @@
+"""What a client may ask for: parameters that a route has, and media types that it serves (RFC 9110, 12.5.1)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from api.rest import problems
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+BINARY: Final = "application/octet-stream"
+_REPEATED: Final = frozenset({"subject"})
+"""Parameters that may be given several times."""
+
+
+def known_parameters(request: Request) -> None:
+    """Refuse a parameter that the route does not have, or has once: what it meant would be left out silently."""
+    route = request.scope.get("route")
+    assert isinstance(route, APIRoute)
+    known = {
+        name for field in route.dependant.query_params for name in _names(field.alias, field.field_info.annotation)
+    }
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        has = f"it has {', '.join(sorted(known))}" if known else "it has none"
+        raise problems.bad_request(f"no such parameter: {', '.join(unknown)}; {has}")
+    twice = sorted(name for name, times in given.items() if times > 1 and name not in _REPEATED)
+    if twice:
+        raise problems.bad_request(f"given more than once: {', '.join(twice)}")
+
+
+def _names(alias: str, annotation: Any) -> Iterable[str]:
+    """A parameter's name, or those of the model that a route takes its parameters as."""
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return annotation.model_fields if is_model else (alias,)
+
+
+def serves(*types: str) -> Callable[[Request], None]:
+    """A dependency that refuses requests which accept none of the media types."""
+
+    def check(request: Request) -> None:
+        negotiate(request, types)
+
+    return check
+
+
+def negotiate(request: Request, types: Sequence[str]) -> str:
+    """The one of the media types that the client likes best; raises a 406 problem when it likes none."""
+    ranges = _accepted(request)
+    rated = [(*_liking(media_type, ranges), -place, media_type) for place, media_type in enumerate(types)]
+    quality, *_, best = max(rated)
+    if quality <= 0:
+        raise problems.Refused(406, problems.OTHER, f"give {' or '.join(types)} in Accept")
+    return best
+
+
+def _accepted(request: Request) -> list[tuple[str, float]]:
+    """Media ranges with their qualities, in the client's order; no header accepts everything."""
+    text = ",".join(request.headers.getlist("accept"))
+    ranges = []
+    for part in text.split(",") if text.strip() else ["*/*"]:
+        kind, *parameters = part.split(";")
+        quality = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "q":
+                quality = _quality(value)
+        ranges.append((kind.strip().lower(), quality))
+    return ranges
+
+
+def _quality(text: str) -> float:
+    try:
+        return min(max(float(text.strip()), 0.0), 1.0)
+    except ValueError:
+        return 0.0
+
+
+def _liking(media_type: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int, int]:
+    """Quality of the most specific range that holds the type, how specific it is, and how early it stands."""
+    main = media_type.partition("/")[0]
+    rank = {media_type: 2, f"{main}/*": 1, "*/*": 0}
+    found = [(rank[kind], -place, quality) for place, (kind, quality) in enumerate(ranges) if kind in rank]
+    if not found:
+        return 0.0, 0, 0
+    specific, place, quality = max(found)
+    return quality, specific, place

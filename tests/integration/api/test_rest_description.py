@@ -1,0 +1,82 @@
+"""The HTTP API against its own description: requests made at random by schemathesis, one by one and in sequences."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.config import SchemathesisConfig
+from schemathesis.schemas import APIOperation, BaseSchema
+
+from tests.servers import Child
+from tests.tables import History, Tables
+
+READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
+# That two points exclude each other can't be said in a schema.
+CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ["2xx", "400", "404", "406", "410", "413"]}}}
+
+
+def bounded(examples: int, steps: int = 1) -> settings:
+    """The same few requests each time."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSchema]:
+    """A real HTTP process over two streams, by what it says about itself."""
+    folder = tmp_path_factory.mktemp("rest")
+    (folder / "data").mkdir()
+    tables = Tables(folder / "data")
+    for name in ("A", "B"):
+        history = History(stream=name, per_subject=2)
+        tables.commit([history.create(), *(history.publish(f"s.{number % 5}") for number in range(40))])
+        tables.settle()
+    command = [sys.executable, "-m", "api.serve_main", "--data", str(folder / "data"), "--http-port", "0"]
+    child = Child(command, folder / "serve.log")
+    child.start()
+    try:
+        url = json.loads(child.wait_log(READY)[1])["url"]
+        yield schemathesis.openapi.from_url(f"{url}/openapi.json", config=SchemathesisConfig.from_dict(CONFIG))
+    finally:
+        child.stop()
+
+
+def ask(operation: APIOperation[Any, Any, Any, Any], mode: schemathesis.GenerationMode) -> int:
+    """Make some requests; how many there were."""
+    asked = 0
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @bounded(15)
+    def one(case: schemathesis.Case) -> None:
+        nonlocal asked
+        asked += 1
+        case.call_and_validate(timeout=30)
+
+    one()
+    return asked
+
+
+def test_single_requests_get_what_is_described(api: BaseSchema) -> None:
+    """Fitting and unfitting ones alike: statuses, media types, headers and bodies are those of the description."""
+    operations = [result.ok() for result in api.get_all_operations()]
+    asked = sum(ask(operation, schemathesis.GenerationMode.POSITIVE) for operation in operations)
+    with_parameters = [operation for operation in operations if list(operation.iter_parameters())]
+    asked += sum(ask(operation, schemathesis.GenerationMode.NEGATIVE) for operation in with_parameters)
+    assert (len(operations), asked > 100) == (7, True)
+
+
+def test_requests_that_follow_from_answers_get_what_is_described(api: BaseSchema) -> None:
+    """Streams that were listed are asked for, and their messages."""
+    api.as_state_machine().run(settings=bounded(10, steps=5))
