@@ -47,6 +47,7 @@ class Consumer(ConsumerCore):
 
     def acks(self, acks: Sequence[Ack], now_ns: int) -> list[Effect]:
         """Take acks; an ack that also asks for the next message becomes a request."""
+        self._heard(now_ns)
         desk = AckDesk(self, now_ns)
         effects: list[Effect] = []
         for one in desk.take(acks):
@@ -79,7 +80,7 @@ class Consumer(ConsumerCore):
         if 0 < self.pin.due_ns <= now_ns:
             effects += self.pin.unpin(self.pin.group, "timeout")
         if self._pull is not None and (0 < self._pull.due_ns <= now_ns or 0 < self._idle_due <= now_ns):
-            effects += self._pull.look(now_ns, beat=self._last, at_end=False)
+            effects += self._pull.look(now_ns, beat=self._last, at_end=self._at_end(now_ns))
         if self._push is not None and 0 < self._push.beat_ns <= now_ns:
             effects += self._push.beat(now_ns, last=self._last, ack_pending=self.num_ack_pending)
         if 0 < self._pace.due_ns <= now_ns:

@@ -63,6 +63,7 @@ class ConsumerCore:
         self._removals = stream.removals
         self._searched_ns = 0
         self._search_due = 0
+        self._heard_ns = 0
         self._idle_due = now_ns + self._idle_ns if self._idle_ns else 0
         self._pause_due = config.pause_until if config.pause_until > now_ns else 0
         self._begin(state, now_ns)
@@ -199,6 +200,11 @@ class ConsumerCore:
         fresh = self._position.upcoming(room) if room > 0 else []
         return self._pace.cut(again, fresh)
 
+    def _at_end(self, now_ns: int) -> bool:
+        """Whether nothing can be delivered now, and nothing is only held back to be delivered at its pace."""
+        again, fresh = self._next(1, now_ns)
+        return not again and not fresh and self._pace.due_ns <= now_ns
+
     def _settle(self, effects: list[Effect], now_ns: int) -> list[Effect]:
         """Draw the conclusions of an event: give up what is spent, send off who may not wait, set the pace."""
         if self.pending.queue.spent and self._taken() and not self._paused(now_ns):
@@ -207,9 +213,8 @@ class ConsumerCore:
             again, fresh = self._next(1, now_ns)
             self._pace.expect(again or fresh, self._position, now_ns)
         if self._pull is not None and self._pull.no_waits:
-            again, fresh = self._next(1, now_ns)
             stalled = self._full() and not self._paused(now_ns) and not self.pending.queue.waiting
-            if not again and not fresh and not stalled:
+            if not stalled and self._at_end(now_ns):
                 effects += self._pull.look(now_ns, beat=self._last, at_end=True)
         return effects
 
@@ -274,13 +279,21 @@ class ConsumerCore:
         self._pause_due = until_ns if until_ns > now_ns else 0
         return [consumer_advisories.paused(self.stream_name, self.name, until_ns=until_ns, now_ns=now_ns)]
 
+    def _heard(self, now_ns: int) -> None:
+        """An ack of any kind shows that somebody is at work, whatever becomes of it."""
+        self._heard_ns = now_ns
+        if self._pull is not None:
+            self._idle_due = min(self._idle_due, now_ns + self._idle_ns)
+
     def _unused(self, now_ns: int) -> bool:
         """Whether nobody has used it for too long; else when to ask again is noted."""
         threshold = self._idle_ns
         if self._push is not None:
-            return not self._push.active
+            self._idle_due = max(self._idle_due, self._heard_ns + threshold)
+            return not self._push.active and self._idle_due <= now_ns
         assert self._pull is not None
-        self._idle_due = now_ns + threshold if self._pull.waiting else self._pull.used_ns + threshold
+        used_ns = now_ns if self._pull.waiting else max(self._pull.used_ns, self._heard_ns)
+        self._idle_due = used_ns + threshold
         if self._idle_due <= now_ns:
             waits = (sent_ns + self.pending.wait_of(seq) for seq, sent_ns in self.pending.sent.items())
             self._idle_due = max(waits, default=0) + threshold + SLACK_NS if self.pending.sent else 0

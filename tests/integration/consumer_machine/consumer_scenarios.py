@@ -481,6 +481,17 @@ SCENARIOS: dict[str, Scenario] = {
         ],
         {"deliver_subject": "d", "replay_policy": "original"},
     ),
+    "original pace, pulled without waiting": Scenario(
+        [
+            ("publish", "s.1", 5),
+            ("wait", 0.5),
+            ("publish", "s.1", 5),
+            CREATE,
+            ("pull", "a", '{"batch":5,"no_wait":true}'),
+            ("wait", 0.6),
+        ],
+        {"replay_policy": "original"},
+    ),
     "interest": Scenario(
         [CREATE, *_stored(4), ("pull", "a", "4"), ("ack", 2, "", "r"), ("ack", 1, "+TERM", ""), ("ack", 2, "", "")],
         {"retention": "interest"},

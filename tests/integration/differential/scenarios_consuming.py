@@ -82,6 +82,30 @@ async def pull_statuses(side: Side) -> None:
 
 
 @scenario
+async def pull_stalled(side: Side) -> None:
+    """Requests that may not wait, at a consumer with all the acks missing that may be: what any timer brings them."""
+    desk = await Desk(side).open(9)
+    await desk.make(max_ack_pending=2)
+    beating = {"expires": 3 * SECOND, "idle_heartbeat": 400 * MILLISECOND}
+    await desk.pull({"batch": 5, "no_wait": True, **beating})
+    await desk.wait(0.5)
+    await desk.pull({"batch": 5, "no_wait": True, **beating}, to="b")
+    await desk.pull({"batch": 1, "no_wait": True}, to="c")
+    await desk.wait(0.5)
+    await desk.ack(1)
+    await desk.wait(0.5)
+    await desk.pull({"batch": 1, "no_wait": True}, to="d")
+    await desk.pull({"batch": 5, "expires": 500 * MILLISECOND}, to="e")
+    await desk.wait(0.6)
+    await desk.make("F", max_ack_pending=2)
+    await desk.pull({"batch": 5, "no_wait": True, "expires": 500 * MILLISECOND}, to="f", name="F")
+    await desk.wait(0.6)
+    await desk.make("G", max_ack_pending=2, inactive_threshold=300 * MILLISECOND)
+    await desk.pull({"batch": 5, "no_wait": True}, to="g", name="G")
+    await desk.wait(1.4)
+
+
+@scenario
 async def pull_limits(side: Side) -> None:
     """What a consumer's own limits refuse."""
     desk = await Desk(side).open(4)
@@ -379,9 +403,14 @@ async def consumer_goes(side: Side) -> None:
     await desk.pull("1", to="c")
     await desk.ack(1, to="r")
     await desk.make("D", inactive_threshold=700 * MILLISECOND)
-    await desk.wait(0.3)
+    await desk.make("H", ack_wait=200 * MILLISECOND, inactive_threshold=2 * SECOND)
+    desk.mark()
+    await desk.pull("1", name="H", to="h")
     await desk.pull({"batch": 1, "no_wait": True}, name="D", to="c")
-    await desk.wait(1.8)
+    await desk.until(0.8)
+    await desk.ack(1, name="H")
+    await desk.until(2.6)
+    await desk.api("CONSUMER.DELETE.S.H")
     await desk.pull("1", name="D", to="d")
     await desk.make("E")
     await desk.make("F", deliver_subject="f", ack_policy="none")

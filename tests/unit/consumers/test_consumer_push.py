@@ -148,3 +148,14 @@ def test_sampling_is_the_same_every_time() -> None:
 def test_the_bodies_that_ack() -> None:
     """Nothing, +ACK and the old +OK are acks."""
     assert sorted(ACK) == [b"", b"+ACK", b"+OK"]
+
+
+def test_acks_keep_a_consumer_that_nobody_listens_to() -> None:
+    """Each ack, whatever becomes of it, begins the time after which an unused consumer goes anew."""
+    for config in ({"deliver_subject": "d"}, {"max_waiting": 512}):
+        world = World(ack_policy="explicit", ack_wait=SECOND, inactive_threshold=5 * SECOND, **config)
+        for _ in range(3):
+            assert world.pass_time(4.5) == []
+            world.ack(1)
+        assert world.pass_time(4.5) == []
+        assert world.pass_time(0.7) == [Gone()]
