@@ -73,8 +73,8 @@ class ConsumerCore:
 
     @property
     def num_pending(self) -> int:
-        """Durable matching messages that have not been delivered once."""
-        return self._position.num_pending
+        """Matching messages that have not been delivered once; those too that only the group that gathers makes durable."""
+        return self._position.num_pending + self._position.num_gathering
 
     @property
     def num_ack_pending(self) -> int:

@@ -124,6 +124,12 @@ class ReadPosition:
         self._count_new()
         return self._counted + len(self.skip)
 
+    @property
+    def num_gathering(self) -> int:
+        """Matching messages that are stored and not durable yet."""
+        stream, base = self._stream, self.skip_until + 1 if self.skip else self.next_seq
+        return self._between(max(base, stream.durable_seq + 1), stream.index.last_seq)
+
     def upcoming(self, limit: int) -> list[int]:
         """The next sequences to deliver."""
         durable, index = self._stream.durable_seq, self._stream.index

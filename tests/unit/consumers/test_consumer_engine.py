@@ -98,6 +98,25 @@ class Shard:
         return again
 
 
+def test_what_is_stored_counts_before_it_is_durable() -> None:
+    """Replies leave with the group: what they say is left counts its messages, which are delivered later."""
+    shard = Shard()
+    shard.store("s.a", "s.b")
+    first = shard.create("A", filter_subject="s.a")
+    assert first.num_pending == 1
+    shard.commit()
+    shard.store("s.a", "s.a", "s.b")
+    last = shard.create("B", deliver_policy="last_per_subject", filter_subject="s.*")
+    shard.store("s.a", "s.c")
+    assert (first.num_pending, last.num_pending) == (4, 4)
+    shard.state.index.remove(6)
+    assert (first.num_pending, last.num_pending) == (3, 3)
+    assert shard.pull(9, "A") == ["CREATED", ("A", 1)]
+    assert (first.num_pending, last.num_pending) == (2, 3)
+    assert shard.commit() == [("A", 3), ("A", 4)]
+    assert (first.num_pending, last.num_pending) == (0, 3)
+
+
 def test_push_consumers_follow_interest_and_durability() -> None:
     """Messages are pushed when they are durable and somebody listens, and never twice."""
     shard = Shard()
