@@ -73,7 +73,7 @@ class ConsumerCore:
 
     @property
     def num_pending(self) -> int:
-        """Matching messages that have not been delivered once; those too that only the group that gathers makes durable."""
+        """Matching messages that have not been delivered once, with those that are not durable yet."""
         return self._position.num_pending + self._position.num_gathering
 
     @property
