@@ -5,7 +5,6 @@ rely on (the answer to a double ack) waits until the state that says so is durab
 """
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from conf.limits import SEQUENCE_MAX
 from consumers.ack_desk import AckDesk
@@ -17,9 +16,6 @@ from consumers.pull_requests import BadPull, check_level, check_limits, check_mo
 from consumers.push_side import flow_headers
 from consumers.read_position import chosen_subjects
 from delta_store.stored_message import StoredMessage
-
-_UNUSED_NS: Final = 1_000_000_000
-"""How long after it was found unused a consumer is looked at again, if it could not be deleted then."""
 
 
 class InvalidReset(Exception):
@@ -47,7 +43,7 @@ class Consumer(ConsumerCore):
 
     def acks(self, acks: Sequence[Ack], now_ns: int) -> list[Effect]:
         """Take acks; an ack that also asks for the next message becomes a request."""
-        self._heard(now_ns)
+        self._disuse.heard(now_ns)
         desk = AckDesk(self, now_ns)
         effects: list[Effect] = []
         for one in desk.take(acks):
@@ -79,14 +75,14 @@ class Consumer(ConsumerCore):
             effects += self._given_up(spent) if (spent := self.pending.expire(now_ns)) else []
         if 0 < self.pin.due_ns <= now_ns:
             effects += self.pin.unpin(self.pin.group, "timeout")
-        if self._pull is not None and (0 < self._pull.due_ns <= now_ns or 0 < self._idle_due <= now_ns):
+        if self._pull is not None and (0 < self._pull.due_ns <= now_ns or 0 < self._disuse.due_ns <= now_ns):
             effects += self._pull.look(now_ns, beat=self._last, at_end=self._at_end(now_ns))
         if self._push is not None and 0 < self._push.beat_ns <= now_ns:
             effects += self._push.beat(now_ns, last=self._last, ack_pending=self.num_ack_pending)
         if 0 < self._pace.due_ns <= now_ns:
             self._pace.due_ns = 0
-        if 0 < self._idle_due <= now_ns and self._unused(now_ns):
-            self._idle_due = now_ns + _UNUSED_NS
+        if 0 < self._disuse.due_ns <= now_ns and self._unused(now_ns):
+            self._disuse.put_off(now_ns)
             return [*effects, Gone()]
         return self._settle(effects, now_ns)
 
@@ -96,9 +92,9 @@ class Consumer(ConsumerCore):
             return []
         self._push.active = active
         if active:
-            self._idle_due = 0
-        elif not self._idle_due and self._idle_ns:
-            self._idle_due = now_ns + self._idle_ns
+            self._disuse.end()
+        elif not self._disuse.due_ns:
+            self._disuse.begin(now_ns)
         return self._settle([], now_ns)
 
     def upcoming(self, limit: int, now_ns: int) -> list[int]:
@@ -161,7 +157,10 @@ class Consumer(ConsumerCore):
         if before.rate_limit_bps != config.rate_limit_bps:
             self._pace.configure(config)
         if before.inactive_threshold != config.inactive_threshold:
-            self._idle_due = now_ns + self._idle_ns if self._idle_ns and not self.push_bound else 0
+            self._disuse.configure(config)
+            self._disuse.begin(now_ns)
+            if self.push_bound:
+                self._disuse.end()
         if before.filters != config.filters:
             self._position.filter_by(chosen_subjects(config))
             self._offered = []
@@ -199,7 +198,8 @@ class Consumer(ConsumerCore):
         """The consumer ends: whoever waits is told."""
         if self._push is not None:
             self._push.active = False
-        self._idle_due = self._pause_due = self.pending.due_ns = 0
+        self._disuse.end()
+        self._pause_due = self.pending.due_ns = 0
         return self._pull.close(status) if self._pull is not None else []
 
     def state(self) -> ConsumerState:

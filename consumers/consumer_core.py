@@ -10,6 +10,7 @@ from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_state import ConsumerState
 from consumers.delivery_pace import DeliveryPace
 from consumers.delivery_run import DeliveryRun, sequences
+from consumers.disuse import Disuse
 from consumers.effects import Done, Effect
 from consumers.pending import SLACK_NS, Pending, Spent, lose
 from consumers.priority_groups import Pin
@@ -21,8 +22,6 @@ from delta_store.stored_message import StoredMessage
 from delta_store.subjects import SubjectFilter
 
 _GONE: Final = "Unacknowledged message was deleted"
-_PULL_GRACE_NS: Final = 100_000_000
-"""How much longer than its ``inactive_threshold`` an unused pull consumer stays (nats-server's least jitter)."""
 _SMALL: Final = 64
 _SEARCH_NS: Final = 100_000_000
 """Many pending messages are searched for removed ones at most that often."""
@@ -63,8 +62,7 @@ class ConsumerCore:
         self._removals = stream.removals
         self._searched_ns = 0
         self._search_due = 0
-        self._heard_ns = 0
-        self._idle_due = now_ns + self._idle_ns if self._idle_ns else 0
+        self._disuse = Disuse(config, now_ns)
         self._pause_due = config.pause_until if config.pause_until > now_ns else 0
         self._begin(state, now_ns)
         self._pace = DeliveryPace(config, stream)
@@ -114,7 +112,7 @@ class ConsumerCore:
     @property
     def next_wake_ns(self) -> int:
         """When :meth:`consumers.consumer.Consumer.wake` is due, 0 for never."""
-        dues = [self.pending.due_ns, self._idle_due, self._pause_due, self.pin.due_ns, self._pace.due_ns]
+        dues = [self.pending.due_ns, self._disuse.due_ns, self._pause_due, self.pin.due_ns, self._pace.due_ns]
         dues.append(self._search_due)
         if self._pull is not None:
             dues.append(self._pull.due_ns)
@@ -133,12 +131,6 @@ class ConsumerCore:
         return self._stream.retention
 
     # --- shared rules ---
-
-    @property
-    def _idle_ns(self) -> int:
-        """How long it stays unused, 0 for ever."""
-        threshold = self.config.inactive_threshold
-        return threshold + _PULL_GRACE_NS if threshold and not self.config.is_push else threshold
 
     @property
     def _last(self) -> tuple[int, int]:
@@ -279,25 +271,14 @@ class ConsumerCore:
         self._pause_due = until_ns if until_ns > now_ns else 0
         return [consumer_advisories.paused(self.stream_name, self.name, until_ns=until_ns, now_ns=now_ns)]
 
-    def _heard(self, now_ns: int) -> None:
-        """An ack of any kind shows that somebody is at work, whatever becomes of it."""
-        self._heard_ns = now_ns
-        if self._pull is not None:
-            self._idle_due = min(self._idle_due, now_ns + self._idle_ns)
-
     def _unused(self, now_ns: int) -> bool:
         """Whether nobody has used it for too long; else when to ask again is noted."""
-        threshold = self._idle_ns
         if self._push is not None:
-            self._idle_due = max(self._idle_due, self._heard_ns + threshold)
-            return not self._push.active and self._idle_due <= now_ns
+            return not self._push.active and self._disuse.over(now_ns)
         assert self._pull is not None
-        used_ns = now_ns if self._pull.waiting else max(self._pull.used_ns, self._heard_ns)
-        self._idle_due = used_ns + threshold
-        if self._idle_due <= now_ns:
-            waits = (sent_ns + self.pending.wait_of(seq) for seq, sent_ns in self.pending.sent.items())
-            self._idle_due = max(waits, default=0) + threshold + SLACK_NS if self.pending.sent else 0
-        return self._idle_due <= now_ns
+        used_ns = now_ns if self._pull.waiting else self._pull.used_ns
+        waits = (sent_ns + self.pending.wait_of(seq) for seq, sent_ns in self.pending.sent.items())
+        return self._disuse.over(now_ns, used_ns=used_ns, unacked_ns=max(waits, default=-SLACK_NS) + SLACK_NS)
 
     def _run(self, messages: Sequence[StoredMessage], missing: Collection[int]) -> DeliveryRun:
         """What of the messages may be delivered now."""
