@@ -48,7 +48,7 @@ from delta_store.records import RowColumns
 from delta_store.settled import SettledTable
 from delta_store.storage import open_storage
 from delta_store.store_lock import StoreLock, StoreLocked
-from delta_store.stores_open import open_stores
+from delta_store.stores_open import open_stores, refuse_apart, refuse_lost_journal
 from ingest.behind_interest import BehindInterest
 from ingest.client_link import ClientLink, ClientOptions
 from ingest.group_commit import GroupCommitter, Pace
@@ -160,13 +160,16 @@ def _open(options: GatewayOptions, settings: Settings) -> Stores:
     """Claim the journal (which fences any other owner), then rebuild the state. Blocks."""
     root = options.data.rstrip("/")
     clock = SystemClock()
-    journal = Journal.open(open_storage(f"{root}/journal"), shard=SHARD, clock=clock)
-    journal.claim()
     settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max)
+    storage = open_storage(f"{root}/journal")
+    refuse_lost_journal(storage, settled)
+    journal = Journal.open(storage, shard=SHARD, clock=clock)
+    journal.claim()
     tail = JournalTail(f"{root}/journal")
     tail.start(journal.version, journal.live_files())
     payloads = Payloads(settled, OwnJournal(journal), tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail)
+    refuse_apart(journal, opened)
     return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)
 
 

@@ -1,7 +1,7 @@
 """The gateway's background work, off the event loop: follow what is settled, let the journal forget it, keep it small.
 
-The order is the point: read the watermark of ``messages``, make everything behind it durable and read it back, and only
-then truncate the journal up to that watermark.
+The order is the point: read the watermark of ``messages``, confirm it by what the settled files themselves hold, make
+everything behind it durable and read it back, and only then truncate the journal up to that watermark.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from pathlib import Path
 from conf.limits import SETTLED_POLL_SECONDS
 from delta_store.journal import Journal
 from delta_store.settled import SettledTable
+from delta_store.settled_confirm import confirm_settled
 from delta_store.settled_durability import NotDurable, make_durable
 
 Report = Callable[[str, str], None]
@@ -53,11 +54,12 @@ class GatewayUpkeep:
         snapshot = self._settled.refresh()
         if snapshot.version <= self._durable_version or not snapshot.watermarks:
             return
-        if self._table is not None:
-            try:
+        try:
+            confirm_settled(self._settled, snapshot, self._journal.live_files())
+            if self._table is not None:
                 make_durable(self._table, self._durable_version, snapshot.version)
-            except NotDurable as error:
-                self._report("journal kept", str(error))
-                return
+        except NotDurable as error:
+            self._report("journal kept", f"{error}; run: silt verify")
+            return
         self._durable_version = snapshot.version
         self._journal.truncate({name: mark.position for name, mark in snapshot.watermarks.items()})

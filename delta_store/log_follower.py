@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyarrow import fs as pa_fs
 
 from delta_store.read_errors import DamagedData, FileGone
+from delta_store.settled_claims import fault_of_table
 from delta_store.settled_log import NO_TABLE, DataFile, LogEntry, Snapshot, data_file, parse_entry
-from delta_store.watermark import Watermarks
+from delta_store.watermark import CommitNote
 
 _LOG: Final = "_delta_log"
 _ENTRIES_KEPT: Final = 256
@@ -66,9 +67,10 @@ class LogFollower:
                 self._snapshot = self._open()
                 return self._snapshot
             while (text := self._read(snapshot.version + 1)) is not None:
-                entry = parse_entry(snapshot.version + 1, text, file=self._entry_path(snapshot.version + 1))
+                file = self._entry_path(snapshot.version + 1)
+                entry = parse_entry(snapshot.version + 1, text, file=file)
                 self._remember(entry)
-                snapshot = snapshot.after(entry)
+                snapshot = snapshot.confirmed_after(entry, file=file) if self._settled else snapshot.after(entry)
             self._snapshot = snapshot
             return snapshot
 
@@ -146,18 +148,22 @@ class LogFollower:
             if version is not None:
                 raise FileGone(f"{self.location} version {version}") from error
             raise DamagedData(f"{self.location}/{_LOG}", str(error)) from error
-        return Snapshot(found, {file.path: file for file in files}, self._watermarks(found))
+        note = self._newest_note(found)
+        snapshot = Snapshot(found, {file.path: file for file in files}, note.watermarks if note is not None else {})
+        if fault := fault_of_table(note, snapshot.rows):
+            raise DamagedData(f"{self.location}/{_LOG}", fault)
+        return snapshot
 
-    def _watermarks(self, version: int) -> Watermarks:
-        """Those of the newest entry at or before ``version`` that has any."""
+    def _newest_note(self, version: int) -> CommitNote | None:
+        """That of the newest entry at or before ``version`` that has any."""
         for earlier in range(version, -1, -1) if self._settled else ():
             text = self._read(earlier)
             if text is None:
                 break
             entry = parse_entry(earlier, text, file=self._entry_path(earlier))
             if entry.note is not None:
-                return entry.note.watermarks
-        return {}
+                return entry.note
+        return None
 
     def _remember(self, entry: LogEntry) -> None:
         self._entries[entry.version] = entry

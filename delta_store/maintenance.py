@@ -10,6 +10,7 @@ goes in one commit.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -19,7 +20,7 @@ from delta_store.settle_batch import Progress, SettleBatch
 from delta_store.transforms.consumer_rows import dead_consumer_rows
 from delta_store.transforms.live_rows import dead_at
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, live_bounds, superseded_events
-from delta_store.watermark import CommitNote, Op
+from delta_store.watermark import Claim, CommitNote, Op
 
 SMALL_FILE_BYTES = 16 * 1024 * 1024
 SMALL_FILES_MIN = 16
@@ -77,7 +78,8 @@ class Maintenance:
             stream: (mark.stream_id, mark.first_seq) if stream in live else (mark.stream_id + 1, 0)
             for stream, mark in progress.watermarks.items()
         }
-        dropped = self._table.drop_message_files(fronts, self._note(progress, Op.LIMITS))
+        dropped = self._table.drop_message_files(fronts, partial(_note, progress, Op.LIMITS))
+        progress.rows -= dropped
         progress.debt.note_dropped(dropped, progress.watermarks)
         if dropped:
             _log.info("dead files dropped", rows=dropped)
@@ -91,15 +93,15 @@ class Maintenance:
         dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
         old_ns = self._clock.now_ns() - round(2 * self._schedule.horizon_seconds * 1e9)
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
-        self._table.delete_rows(dead, self._note(progress, Op.LIMITS))
-        progress.debt.note_rewritten(sum(folder.rows for folder in self._table.folders()))
+        progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS))
+        progress.debt.note_rewritten(progress.rows)
         _log.info("dead rows deleted", rows_left=progress.debt.rows)
 
     def delete_consumer_rows(self, progress: Progress) -> None:
         """Delete the rows about consumers that later ones supersede, reading no other files."""
         consumers = self._table.event_rows(of_consumers=True)
         dead = consumers.transform(dead_consumer_rows(self._table.event_rows()))
-        self._table.delete_rows(dead, self._note(progress, Op.LIMITS), of_consumers=True)
+        progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS), of_consumers=True)
         progress.debt.note_consumers_rewritten()
         _log.info("superseded consumer rows deleted")
 
@@ -108,13 +110,13 @@ class Maintenance:
         folders = [one for one in self._table.folders(SMALL_FILE_BYTES) if one.small_files >= SMALL_FILES_MIN]
         if folders:
             where = _choosing(folders) if len(folders) <= FOLDERS_NAMED_MAX else None
-            self._table.compact(where, self._note(progress, Op.COMPACT))
+            self._table.compact(where, _note(progress, Op.COMPACT, 0))
             _log.info("small files merged", folders=len(folders), files=sum(one.small_files for one in folders))
         return len(folders)
 
-    @staticmethod
-    def _note(progress: Progress, op: Op) -> CommitNote:
-        return CommitNote(op, progress.note.watermarks, progress.note.batch)
+
+def _note(progress: Progress, op: Op, deleted: int) -> CommitNote:
+    return CommitNote(op, progress.note.watermarks, progress.note.batch, Claim(progress.rows - deleted, {}))
 
 
 def _choosing(folders: Sequence[FolderFiles]) -> str:

@@ -4,19 +4,20 @@ Spark is the only committer, one process at a time. Each commit carries a :class
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from delta.tables import DeltaTable
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, MESSAGES_COLUMNS, MESSAGES_PARTITION_COLUMNS
-from delta_store.settled_log import read_note
+from delta_store.settled_log import parse_entry
 from delta_store.transforms.row_order import ROW_KEY
-from delta_store.watermark import CommitNote, Op
+from delta_store.watermark import Claim, CommitNote, Op
 
 STATISTICS = "stream_id,seq,event_no,kind,subject,ts_ns,msg_id,first_seq,evicts,size"
 """Columns with file statistics: payloads have none, or the log would hold copies of them."""
@@ -24,6 +25,8 @@ APP_ID = "silt-settle"
 CHECKPOINT_EVERY_COMMITS = 50
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 LONG_FOLDERS = "delta.randomizeFilePrefixes"
+NoteOf = Callable[[int], CommitNote]
+"""The note of a commit that deletes so many rows."""
 
 
 class PositionLost(Exception):
@@ -70,20 +73,20 @@ class MessagesTable:
             maker = maker.addColumn(column.name, column.delta_type, comment=column.meaning)
         for name, value in properties.items():
             maker = maker.property(name, value)
-        with self._noted(CommitNote(Op.COMPACT, {})):
+        with self._noted(CommitNote(Op.COMPACT, {}, claim=Claim(0, {}))):
             maker.execute()
 
     def last_note(self, version: int | None = None) -> CommitNote:
-        """The newest note in the log, up to a version; an empty one where there is none."""
+        """The newest note in the log, up to a version; an empty one where there is none. Raises ``DamagedData``."""
         log = self._log()
         hadoop = log.newDeltaHadoopConf()
         newest = self.version() if version is None else version
         for older in range(newest, -1, -1):
             path = self._jvm().org.apache.hadoop.fs.Path(log.logPath(), f"{older:020d}.json")
-            for line in log.store().read(path, hadoop).mkString("\n").splitlines():
-                info = json.loads(line).get("commitInfo", {}) if line.startswith('{"commitInfo"') else {}
-                if note := read_note(info):
-                    return note
+            text = str(log.store().read(path, hadoop).mkString("\n"))
+            entry = parse_entry(older, text.encode(), file=str(path.toString()))
+            if entry.note is not None:
+                return entry.note
         return CommitNote(Op.APPEND, {})
 
     def version(self) -> int:
@@ -123,17 +126,25 @@ class MessagesTable:
         if self.version() != before + 1:
             raise PositionLost(f"version {before + 1} of {self.path} is not the append of batch {note.batch}")
 
-    def delete_rows(self, keys: DataFrame, note: CommitNote, *, of_consumers: bool = False) -> None:
+    def delete_rows(self, keys: DataFrame, note: NoteOf, *, of_consumers: bool = False) -> int:
         """Delete the rows with these (stream, stream_id, seq, event_no) in one commit, rewriting their files.
 
-        All are ``of_consumers``, or none is: the others' files are not looked at.
+        Each is named once and is in the table. All are ``of_consumers``, or none is: the others' files are not looked
+        at. Returns how many there were.
         """
         same = " AND ".join(f"row.{name} = dead.{name}" for name in ROW_KEY)
         same += f" AND row.subject_partition {'=' if of_consumers else '<>'} '{CONSUMERS_PARTITION}'"
-        with self._noted(note):
-            self._delta().alias("row").merge(keys.alias("dead"), same).whenMatchedDelete().execute()
+        dead = keys.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            number = dead.count()
+            if number:
+                with self._noted(note(number)):
+                    self._delta().alias("row").merge(dead.alias("dead"), same).whenMatchedDelete().execute()
+        finally:
+            dead.unpersist()
+        return number
 
-    def drop_message_files(self, fronts: Mapping[str, tuple[int, int]], note: CommitNote) -> int:
+    def drop_message_files(self, fronts: Mapping[str, tuple[int, int]], note: NoteOf) -> int:
         """Take whole files out of the table without reading them; returns how many rows they held.
 
         ``fronts``: stream to (stream_id, first_seq); files of older incarnations are dead, unless they hold events, and
@@ -160,9 +171,10 @@ class MessagesTable:
                 removed.add(file.remove())
         actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(removed).toSeq()
         manual = getattr(getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
-        with self._noted(note):
+        number: int = sum(found.values())
+        with self._noted(note(number)):
             transaction.commit(actions, manual)
-        return sum(found.values())
+        return number
 
     def compact(self, where: str | None, note: CommitNote) -> None:
         """Merge small files, of the folders that ``where`` chooses; no row changes."""
@@ -185,7 +197,9 @@ class MessagesTable:
         changed = {name: value for name, value in wanted.items() if has is None or has[0].get(name) != value}
         if changed:
             pairs = ", ".join(f"'{name}' = '{value}'" for name, value in changed.items())
-            with self._noted(CommitNote(Op.COMPACT, self.last_note().watermarks, self.last_note().batch)):
+            last = self.last_note()
+            claim = None if last.claim is None else Claim(last.claim.rows, {})
+            with self._noted(CommitNote(Op.COMPACT, last.watermarks, last.batch, claim)):
                 self.spark.sql(f"ALTER TABLE delta.`{self.path}` SET TBLPROPERTIES ({pairs})")
 
     def _delta(self) -> DeltaTable:

@@ -24,6 +24,7 @@ from delta_store.settled_log import DataFile, Int64s, Snapshot, may_hold_subject
 from delta_store.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at
 from delta_store.stored_message import StoredMessage
 from delta_store.subjects import SubjectFilter
+from delta_store.tables_agree import fault_of_lost_journal
 
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
 _LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
@@ -127,6 +128,8 @@ class PointInTime:
     def _view(self, stream: str) -> View:
         journal = self._journal.refresh()
         settled = self._settled.refresh()
+        if fault := fault_of_lost_journal(journal.version, settled.watermarks):
+            raise DamagedData(self._journal.log.location, fault)
         mark = settled.watermarks.get(stream)
         position = mark.position if mark is not None else None
         tail = self._journal.rows_of(journal, stream, above=position)

@@ -20,15 +20,17 @@ from conf.limits import SETTLE_ROWS_PER_TASK
 from delta_store.folder_layout import FolderLayout
 from delta_store.messages_table import MessagesTable
 from delta_store.msg_id_guard import Int64s, MsgIdGuard, as_int64s
+from delta_store.read_errors import DamagedData
 from delta_store.records import Kind
 from delta_store.schemas import CONSUMERS_PARTITION
 from delta_store.settle_debt import Debt
+from delta_store.settled_claims import fault_of_table
 from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
 from delta_store.transforms.consumer_rows import newest_of_consumers
 from delta_store.transforms.msg_id_window import dedup_window
 from delta_store.transforms.row_order import is_kind, position
 from delta_store.transforms.settled_rows import laid_out, settled_columns
-from delta_store.watermark import Care, CommitNote, JournalGap, Op, Run, Watermark, advance, care_for
+from delta_store.watermark import Care, Claim, CommitNote, JournalGap, Op, Run, Watermark, advance, care_for
 
 FOLDER_BYTES_MAX = 240
 """Longest stream name, percent-encoded, that can name a folder on any file system."""
@@ -48,6 +50,8 @@ class Progress:
     debt: Debt
     windows_ns: dict[str, int]
     """Each stream's ``duplicate_window``."""
+    rows: int = 0
+    """Rows in the table."""
     mirrors: set[str] = field(default_factory=set)
     """The streams whose sequences may have gaps."""
     guard: MsgIdGuard = field(default_factory=MsgIdGuard)
@@ -145,22 +149,26 @@ class SettleBatch:
         if any(one.events for one in runs):
             progress.learn(_told(rows))
         marks = advance(progress.watermarks, (one.run for one in runs))
-        kept = self._without_repeats(rows, runs, progress)
+        kept, repeats = self._without_repeats(rows, runs, progress)
         if any(one.superseded for one in runs):
             kept = kept.transform(newest_of_consumers)
-        note = CommitNote(Op.APPEND, marks, progress.note.batch + 1)
-        self._append(kept, runs, note, progress)
+        with _counted(kept, runs, whole=kept is rows) as added:
+            number = sum(added.values())
+            left_out = sum(one.run.messages + one.events for one in runs) - number
+            claim = Claim(progress.rows + number, added, left_out, repeats)
+            self._append(kept, runs, CommitNote(Op.APPEND, marks, progress.note.batch + 1, claim), progress)
 
     def _append(self, rows: DataFrame, runs: Sequence[BatchRun], note: CommitNote, progress: Progress) -> None:
+        assert note.claim is not None
         for one in runs:
             progress.layout.admit(one.run.stream, one.subjects)
             if len(one.run.stream.encode()) * 3 > FOLDER_BYTES_MAX:
                 self._table.allow_long_folders()
-        number = sum(one.run.messages + one.events - one.superseded for one in runs)
-        tasks = -(-number // SETTLE_ROWS_PER_TASK)
+        number = sum(note.claim.added.values())
+        tasks = max(1, -(-number // SETTLE_ROWS_PER_TASK))
         exact = progress.layout.exact(one.run.stream for one in runs)
         self._table.append(rows.transform(settled_columns(exact)).transform(laid_out(tasks)), note)
-        progress.note = note
+        progress.note, progress.rows = note, note.claim.rows
         self.batches += 1
         scattered = sum(one.evictions + one.removals for one in runs)
         progress.debt.note_batch(number, scattered=scattered, watermarks=note.watermarks)
@@ -177,21 +185,24 @@ class SettleBatch:
             raise JournalGap(gap[0]["stream"], gap[0]["seq_before"], gap[0]["seq"])
         return new, _summary(new)
 
-    def _without_repeats(self, rows: DataFrame, runs: Sequence[BatchRun], progress: Progress) -> DataFrame:
-        """Drop messages whose id is in their stream's window already; the gateway never lets one through."""
+    def _without_repeats(self, rows: DataFrame, runs: Sequence[BatchRun], progress: Progress) -> tuple[DataFrame, int]:
+        """Drop messages whose id is in their stream's window already; the gateway never lets one through.
+
+        Returns the other rows, and how many were dropped.
+        """
         if not any(one.ids for one in runs):
-            return rows
+            return rows, 0
         hashes, times = _msg_ids(rows)
         repeated = progress.guard.may_repeat(hashes)
         longest = max(progress.windows_ns.values(), default=0)
         progress.guard.remember(hashes, times, window_ns=longest)
         if not repeated:
-            return rows
+            return rows, 0
         recent = _bearing_ids(self._table.rows()).where(sf.col("ts_ns") > int(times.min()) - longest)
         kept = rows.transform(dedup_window(progress.windows_ns, recent)).persist(StorageLevel.MEMORY_AND_DISK)
         if dropped := rows.count() - kept.count():
             _log.warning("messages with an id of their window dropped", messages=dropped)
-        return kept
+        return kept, dropped
 
     def _load(self) -> Progress:
         table = self._table
@@ -203,16 +214,35 @@ class SettleBatch:
         partitions: dict[str, list[str]] = {}
         for folder in folders:
             partitions.setdefault(folder.stream, []).append(folder.subject_partition)
-        debt = Debt(sum(folder.rows for folder in folders))
+        rows = sum(folder.rows for folder in folders)
+        if fault := fault_of_table(note, rows):
+            raise DamagedData(table.path, fault)
+        debt = Debt(rows)
         debt.note_batch(0, scattered=0, watermarks=note.watermarks)
         debt.note_consumers(sum(one.rows for one in folders if one.subject_partition == CONSUMERS_PARTITION), 0)
-        progress = Progress(note, FolderLayout(partitions), debt, {})
+        progress = Progress(note, FolderLayout(partitions), debt, {}, rows)
         progress.learn(_told(table.event_rows()))
         longest = max(progress.windows_ns.values(), default=0)
         newest = max((folder.newest_ns for folder in folders), default=0)
         recent = table.rows().where(sf.col("ts_ns") > newest - longest)
         progress.guard.remember(*_msg_ids(recent), window_ns=longest)
         return progress
+
+
+@contextmanager
+def _counted(rows: DataFrame, runs: Sequence[BatchRun], *, whole: bool) -> Iterator[dict[str, int]]:
+    """How many rows there are of each stream; with ``whole`` the runs say it, else the rows are kept meanwhile."""
+    if whole:
+        totals: dict[str, int] = {}
+        for one in runs:
+            totals[one.run.stream] = totals.get(one.run.stream, 0) + one.run.messages + one.events
+        yield totals
+        return
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield {row["stream"]: row["count"] for row in kept.groupBy("stream").count().collect()}
+    finally:
+        kept.unpersist()
 
 
 def _summary(rows: DataFrame) -> list[BatchRun]:

@@ -108,6 +108,11 @@ class MessageFiles:
                 runs.append(rows.take(wanted))
         return [run for run in runs if len(run)]
 
+    def extent(self, path: str) -> tuple[int, int]:
+        """The number of a file's rows and its highest sequence, as its footer says. Raises as :meth:`fetch`."""
+        footer = self._footer(path)
+        return int(footer.metadata.num_rows), int(footer.high.max(initial=0))
+
     def columns(self, path: str, names: Sequence[str]) -> Any:
         """Whole columns of a file (those of ``names`` that it has) as an Arrow table, subjects dictionary-encoded."""
         with _reading(path):

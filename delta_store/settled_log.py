@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from delta_store.read_errors import DamagedData
 from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION
+from delta_store.settled_claims import Added, AddedRows, fault_of_entry, fault_of_step
 from delta_store.watermark import CommitNote, Watermarks
 
 Int64s = npt.NDArray[np.int64]
@@ -70,6 +71,11 @@ class LogEntry:
     added: tuple[DataFile, ...]
     removed: tuple[str, ...]
 
+    @property
+    def added_rows(self) -> Added:
+        """What the files that it adds to ``messages`` hold of each stream."""
+        return added_rows(self.added)
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -79,6 +85,19 @@ class Snapshot:
     """-1 when there is no table yet."""
     files: Mapping[str, DataFile]
     watermarks: Watermarks
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files.values())
+
+    def confirmed_after(self, entry: LogEntry, *, file: str) -> "Snapshot":
+        """As :meth:`after`, for ``messages``; raises :class:`DamagedData` unless the entry did what its note says."""
+        after = self.after(entry)
+        streams = {one.stream for one in entry.added if one.stream is not None}
+        if fault := fault_of_step(entry.note, streams, self.watermarks, (self.rows, after.rows)):
+            raise DamagedData(file, fault)
+        return after
 
     def after(self, entry: LogEntry) -> "Snapshot":
         """The next version's snapshot."""
@@ -170,7 +189,19 @@ def parse_entry(version: int, text: bytes, *, file: str) -> LogEntry:
                 note = read_note(action["commitInfo"])
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedData(file, str(error)) from error
+    if note is not None and (fault := fault_of_entry(note, added_rows(added))):
+        raise DamagedData(file, fault)
     return LogEntry(version, note, tuple(added), tuple(removed))
+
+
+def added_rows(files: Iterable[DataFile]) -> dict[str, AddedRows]:
+    """What files of ``messages`` hold of each stream, by their statistics."""
+    found: dict[str, AddedRows] = {}
+    for file in files:
+        rows, last = found.get(file.stream or "", AddedRows(0, 0))
+        highest = None if file.seq == _UNBOUNDED or last is None else max(last, file.seq[1])
+        found[file.stream or ""] = AddedRows(rows + file.rows, highest)
+    return found
 
 
 def read_note(info: Mapping[str, Any]) -> CommitNote | None:

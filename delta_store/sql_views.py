@@ -19,9 +19,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.functions import udtf
 
 from delta_store.messages_table import MessagesTable
+from delta_store.read_errors import DamagedData
 from delta_store.records import stored_size
 from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_FOLDER, MESSAGES_DDL, MESSAGES_FOLDER
 from delta_store.spark_session import open_session
+from delta_store.tables_agree import fault_of_lost_journal
 from delta_store.transforms.batch_rows import above
 from delta_store.transforms.bucket_view import STREAM_PREFIX, as_history, latest_values
 from delta_store.transforms.consumer_rows import existing_consumers
@@ -121,6 +123,8 @@ def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
         version = table.version()
         marks = dict(table.last_note(version).watermarks)
         settled = spark.read.format("delta").option("versionAsOf", version).load(table.path)
+    if fault := fault_of_lost_journal(-1 if journal is None else 0, marks):
+        raise DamagedData(f"{data_dir}/{JOURNAL_FOLDER}", fault)
     if journal is not None:
         tail = journal.transform(above(marks)).transform(settled_columns([]))
         settled = tail if settled is None else settled.select(*tail.columns).unionByName(tail)

@@ -12,15 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.catalog import Catalog
+from delta_store.checkpoint_file import checkpoint_version
 from delta_store.event_rows import read_removal
+from delta_store.journal import Journal
 from delta_store.journal_scan import rows_above
 from delta_store.journal_tail import JournalTail
-from delta_store.read_errors import FileGone
+from delta_store.log_entry import LOG_FOLDER, version_of
+from delta_store.read_errors import DamagedData, FileGone
 from delta_store.records import Kind, Row
 from delta_store.settled import SettledTable
 from delta_store.settled_log import DataFile, Int64s, Snapshot
 from delta_store.state_at import END, Columns, EventRow, cut_at, live_at
+from delta_store.storage import Storage
 from delta_store.stream_state import StreamState
+from delta_store.tables_agree import fault_between, fault_of_lost_journal, held_by
 from delta_store.tail_cache import TailCache
 from delta_store.watermark import Watermark
 
@@ -57,6 +62,8 @@ def open_stores(
 
 def _open(settled: SettledTable, journal: JournalTail, domain: str, newest: TailCache | None) -> Opened:
     pinned, base = journal.refresh(), settled.refresh()
+    if fault := fault_of_lost_journal(pinned.version, base.watermarks):
+        raise DamagedData(journal.log.location, fault)
     catalog = Catalog(domain=domain)
     restore_settled(catalog, settled, base)
     if newest is not None:
@@ -66,6 +73,20 @@ def _open(settled: SettledTable, journal: JournalTail, domain: str, newest: Tail
         if newest is not None:
             newest.add(rows)
     return Opened(catalog, pinned, base)
+
+
+def refuse_lost_journal(storage: Storage, settled: SettledTable) -> None:
+    """Raise ``DamagedData`` when there is no journal to what is settled: who makes a new one reuses sequences."""
+    has_log = any(version_of(name) is not None or checkpoint_version(name) for name in storage.sizes(LOG_FOLDER))
+    if fault := fault_of_lost_journal(0 if has_log else -1, settled.refresh().watermarks):
+        raise DamagedData(storage.uri, fault)
+
+
+def refuse_apart(journal: Journal, opened: Opened) -> None:
+    """Raise ``DamagedData`` when a claimed journal does not go on where ``messages`` ends."""
+    mirrors = {name for name, state in opened.catalog.streams.items() if state.config.mirror is not None}
+    if fault := fault_between(opened.settled.watermarks, held_by(journal.live_files()), skipping=mirrors):
+        raise DamagedData(f"{journal.storage.uri}/{LOG_FOLDER}", fault)
 
 
 def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> None:

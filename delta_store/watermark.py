@@ -9,9 +9,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from isal.isal_zlib import crc32
 
 from delta_store.records import Position
+
+_CRC_KEY: Final = '"crc":"'
+_CRC_ZEROS: Final = "00000000"
 
 
 class JournalGap(Exception):
@@ -49,13 +54,32 @@ class Op(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """What a commit to ``messages`` says that it does to the table's rows; readers hold its files against it."""
+
+    rows: int
+    """Rows in the table after it."""
+    added: Mapping[str, int]
+    """Rows that it adds, by stream; empty unless it appends."""
+    left_out: int = 0
+    """Rows of the journal that it settles without adding them: consumers' states that later ones supersede, repeats."""
+    repeats: int = 0
+    """How many of ``left_out`` are messages whose id was in their stream's window."""
+
+
+@dataclass(frozen=True, slots=True)
 class CommitNote:
-    """The ``userMetadata`` of a commit to ``messages``."""
+    """The ``userMetadata`` of a commit to ``messages``.
+
+    ``crc`` in its persisted form is the CRC-32 of the whole text with that field's digits as zeros. Notes that were
+    written before there were claims and checksums have neither.
+    """
 
     op: Op
     watermarks: Watermarks
     batch: int = 0
     """Counts the appends of all time; the transaction version that makes an append happen once."""
+    claim: Claim | None = None
 
     def as_json(self) -> str:
         """The persisted form, complete for all streams."""
@@ -63,17 +87,34 @@ class CommitNote:
             name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no, "first": mark.first_seq}
             for name, mark in sorted(self.watermarks.items())
         }
-        return json.dumps({"op": self.op.value, "batch": self.batch, "watermarks": marks}, separators=(",", ":"))
+        note: dict[str, object] = {"op": self.op.value, "batch": self.batch, "watermarks": marks}
+        if self.claim is not None:
+            added = dict(sorted(self.claim.added.items()))
+            note |= {"rows": self.claim.rows, "added": added}
+            note |= {"left_out": self.claim.left_out, "repeats": self.claim.repeats}
+        text = json.dumps(note | {"crc": _CRC_ZEROS}, separators=(",", ":"))
+        return _with_crc(text, f"{crc32(text.encode()):08x}")
 
     @classmethod
     def from_json(cls, text: str) -> "CommitNote":
-        """Read the persisted form back; raises ``ValueError`` or ``KeyError`` for anything else."""
+        """Read the persisted form back; raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
         note = json.loads(text)
+        if "crc" in note and f"{crc32(_with_crc(text, _CRC_ZEROS).encode()):08x}" != note["crc"]:
+            raise ValueError("its note does not match its checksum")
         marks = {
             name: Watermark(int(mark["id"]), int(mark["seq"]), int(mark["event"]), int(mark["first"]))
             for name, mark in note["watermarks"].items()
         }
-        return cls(Op(note["op"]), marks, int(note.get("batch", 0)))
+        claim = None
+        if "rows" in note:
+            added = {str(name): int(rows) for name, rows in note["added"].items()}
+            claim = Claim(int(note["rows"]), added, int(note["left_out"]), int(note["repeats"]))
+        return cls(Op(note["op"]), marks, int(note.get("batch", 0)), claim)
+
+
+def _with_crc(text: str, digits: str) -> str:
+    start = text.rindex(_CRC_KEY) + len(_CRC_KEY)
+    return text[:start] + digits + text[start + len(digits) :]
 
 
 class Run(NamedTuple):

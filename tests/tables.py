@@ -5,7 +5,8 @@ of them, limits are applied late or at once, the journal is truncated.
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,11 +14,11 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from delta_store.event_rows import event_row, removal_data, stream_data
-from delta_store.records import Kind, Removal, Row, checksum, stored_size
+from delta_store.records import Kind, Position, Removal, Row, checksum, stored_size
 from delta_store.schemas import EVENTS_PARTITION, JOURNAL_SCHEMA, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
 from delta_store.state_at import EventRow, cut_at
 from delta_store.stream_config import StreamConfig
-from delta_store.watermark import CommitNote, Op, Watermark
+from delta_store.watermark import Claim, CommitNote, Op, Watermark
 
 START_NS = 1_750_000_000_000_000_000
 
@@ -29,6 +30,10 @@ class Tables:
     data: Path
     rows: list[Row] = field(default_factory=list)
     marks: dict[str, Watermark] = field(default_factory=dict)
+    kept: set[tuple[str, Position]] = field(default_factory=set)
+    """The rows that ``messages`` has."""
+    claims: bool = True
+    """Whether notes say what their commits do, as they did not always."""
 
     def commit(self, rows: Sequence[Row]) -> None:
         """One journal commit."""
@@ -47,6 +52,7 @@ class Tables:
             return
         for row in new:
             self.marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)
+            self.kept.add((row.stream, row.position))
         values = [(*row, stored_size(row.subject, row.headers, row.data), _partition(row)) for row in new]
         columns = list(zip(*values, strict=True))
         table = pa.table(
@@ -58,7 +64,7 @@ class Tables:
             table,
             mode="append",
             partition_by=list(MESSAGES_PARTITION_COLUMNS),
-            commit_properties=self._note(Op.APPEND),
+            commit_properties=self._note(Op.APPEND, Counter(row.stream for row in new)),
         )
 
     def apply_limits(self) -> None:
@@ -67,9 +73,10 @@ class Tables:
         for stream, mark in self.marks.items():
             rows = [row for row in self.rows if row.stream == stream and self._settled(row)]
             live = live_sequences([row for row in rows if row.stream_id == mark.stream_id])
-            gone = [row.seq for row in rows if row.kind == Kind.MESSAGE and row.seq not in live]
-            if gone:
-                chosen = ",".join(map(str, gone))
+            dead = [row for row in rows if row.kind == Kind.MESSAGE and row.seq not in live]
+            if dead:
+                chosen = ",".join(str(row.seq) for row in dead)
+                self.kept -= {(stream, row.position) for row in dead}
                 table.delete(
                     f"stream = '{stream}' AND kind = 'message' AND seq IN ({chosen})",
                     commit_properties=self._note(Op.LIMITS),
@@ -91,8 +98,10 @@ class Tables:
         mark = self.marks.get(row.stream)
         return mark is not None and row.position <= mark.position
 
-    def _note(self, op: Op) -> CommitProperties:
-        return CommitProperties(custom_metadata={"userMetadata": CommitNote(op, dict(self.marks)).as_json()})
+    def _note(self, op: Op, added: Mapping[str, int] | None = None) -> CommitProperties:
+        claim = Claim(len(self.kept), added or {}) if self.claims else None
+        note = CommitNote(op, dict(self.marks), claim=claim)
+        return CommitProperties(custom_metadata={"userMetadata": note.as_json()})
 
 
 def _partition(row: Row) -> str:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_store.records import Position
-from delta_store.watermark import Care, CommitNote, Op, Run, Watermark, advance, care_for, is_settled
+from delta_store.watermark import Care, Claim, CommitNote, Op, Run, Watermark, advance, care_for, is_settled
 
 MARK = Watermark(stream_id=10, seq=5, event_no=2, first_seq=3)
 
@@ -17,10 +17,19 @@ def run_of(seqs: list[int], *, stream_id: int = 10, event_no: int = 2) -> Run:
 
 
 def test_note_round_trip() -> None:
-    """The persisted form keeps all, and has the agreed field names."""
-    note = CommitNote(Op.APPEND, {"ü": MARK}, 7)
+    """The persisted form keeps all, has the agreed field names, and is refused when any digit of it changes."""
+    note = CommitNote(Op.APPEND, {"ü": MARK}, 7, Claim(12, {"ü": 4}, left_out=1))
     assert CommitNote.from_json(note.as_json()) == note
-    assert note.as_json() == '{"op":"append","batch":7,"watermarks":{"\\u00fc":{"id":10,"seq":5,"event":2,"first":3}}}'
+    older = '{"op":"append","batch":7,"watermarks":{"\\u00fc":{"id":10,"seq":5,"event":2,"first":3}}}'
+    assert CommitNote.from_json(older) == CommitNote(Op.APPEND, {"ü": MARK}, 7)
+    assert note.as_json() == (
+        f'{older[:-1]},"rows":12,"added":{{"\\u00fc":4}},"left_out":1,"repeats":0,"crc":"{note.as_json()[-10:-2]}"}}'
+    )
+    for place, digit in enumerate(note.as_json()):
+        if digit.isdigit():
+            altered = note.as_json()[:place] + str((int(digit) + 1) % 10) + note.as_json()[place + 1 :]
+            with pytest.raises(ValueError, match=r"checksum|JSON|escape|delimiter"):
+                CommitNote.from_json(altered)
     with pytest.raises(ValueError, match="nonsense"):
         CommitNote.from_json('{"op":"nonsense","watermarks":{}}')
 

@@ -1,0 +1,191 @@
+"""A watermark is believed only as far as the settled files, the notes and the journal bear it out."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.gateway_main import GatewayOptions, _open
+from conf.settings import load_settings
+from delta_store.journal import Journal
+from delta_store.journal_tail import JournalTail
+from delta_store.local_storage import LocalStorage
+from delta_store.read_errors import DamagedData
+from delta_store.settled import SettledTable
+from delta_store.settled_confirm import confirm_settled
+from delta_store.settled_durability import NotDurable
+from delta_store.stores_open import open_stores
+from delta_store.watermark import CommitNote, Watermark
+from tests.groups import columns, open_journal
+from tests.tables import History, Tables
+
+Harm = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Both:
+    """A journal of 800 messages, 700 of which are settled by two commits; all that is checked is real."""
+
+    data: Path
+    claims: bool = True
+    journal: Journal = field(init=False)
+    tables: Tables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.journal, self.tables = open_journal(self.data / "journal"), Tables(self.data, claims=self.claims)
+        history = History()
+        rows = [history.create(), *(history.publish(f"s.{number % 3}") for number in range(800))]
+        for stop, settled in ((401, True), (701, True), (801, False)):
+            group = rows[len(self.tables.rows) : stop]
+            self.journal.commit(columns(group))
+            self.tables.rows.extend(group)
+            if settled:
+                self.tables.settle()
+
+    @property
+    def settled(self) -> SettledTable:
+        """The settled table as a process finds it that has just started."""
+        return SettledTable(str(self.data / "messages"))
+
+    def entry(self, version: int = 1) -> Path:
+        """A log entry of ``messages``."""
+        return self.data / "messages" / "_delta_log" / f"{version:020d}.json"
+
+    def confirm(self) -> int:
+        """What the gateway does before it truncates."""
+        settled = self.settled
+        return confirm_settled(settled, settled.refresh(), self.journal.live_files())
+
+
+def edit_note(path: Path, edit: Harm, *, reseal: bool = False) -> None:
+    """Change the note of an entry; with ``reseal`` its checksum is made anew, as if it had been written so."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if info := line.get("commitInfo"):
+            note = json.loads(info["userMetadata"])
+            edit(note)
+            if reseal:
+                del note["crc"]
+                info["userMetadata"] = CommitNote.from_json(json.dumps(note)).as_json()
+            else:
+                info["userMetadata"] = json.dumps(note, separators=(",", ":"))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def drop_adds(path: Path) -> None:
+    """Lose every second ``add`` line of an entry."""
+    lines = path.read_text().splitlines(keepends=True)
+    adds = [line for line in lines if line.startswith('{"add"')]
+    path.write_text("".join(line for line in lines if line not in adds[::2]))
+
+
+def ahead(note: dict[str, Any]) -> None:
+    """Say that more is settled than is."""
+    note["watermarks"]["S"]["seq"] = 900
+
+
+def test_a_healthy_store_is_confirmed(tmp_path: Path) -> None:
+    """Each commit that settled what the journal still has is checked, also after compaction and truncation."""
+    here = Both(tmp_path)
+    assert here.confirm() == 2
+    here.tables.compact()
+    assert here.confirm() == 2
+    assert here.journal.truncate({"S": here.tables.marks["S"].position}) == 2
+    assert here.confirm() == 0
+    assert Both(tmp_path / "older", claims=False).confirm() == 2
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_a_watermark_ahead_of_its_rows_is_refused(tmp_path: Path, *, claims: bool) -> None:
+    """A changed note does not match its checksum; one without a checksum, or sealed anew, not what is in the files."""
+    here = Both(tmp_path, claims=claims)
+    edit_note(here.entry(), ahead)
+    with pytest.raises(DamagedData, match=r"0001\.json.*checksum"):
+        here.settled.refresh()
+    edit_note(here.entry(), ahead, reseal=True)
+    with pytest.raises((DamagedData, NotDurable), match="is 900, the rows that it adds end at 700"):
+        here.confirm()
+    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    with pytest.raises(DamagedData, match="900"):
+        _open(options, load_settings())
+
+
+def test_an_entry_that_lost_adds_is_refused(tmp_path: Path) -> None:
+    """By who opens the table, by who follows it, and before the journal forgets also where notes claim nothing."""
+    here, older = Both(tmp_path / "new"), Both(tmp_path / "old", claims=False)
+    for one in (here, older):
+        drop_adds(one.entry())
+    with pytest.raises(DamagedData, match=r"0001\.json.*where its note says 300"):
+        here.settled.refresh()
+    with pytest.raises(NotDurable, match="settled 300 rows of the journal and its files have"):
+        older.confirm()
+
+
+def test_lost_adds_of_older_entries_are_missed(tmp_path: Path) -> None:
+    """The newest note counts all rows: who opens the table sees that older ones are missing."""
+    here = Both(tmp_path)
+    drop_adds(here.entry(0))
+    with pytest.raises(DamagedData, match=r"its files have \d+ rows where its newest note says 701"):
+        here.settled.refresh()
+
+
+def test_a_follower_holds_each_commit_against_the_last(tmp_path: Path) -> None:
+    """Compaction that loses rows, a watermark that goes back, rows without a note: refused by a running reader."""
+    here = Both(tmp_path)
+    follower = here.settled
+    before = follower.refresh()
+    here.tables.compact()
+    whole = here.entry(2).read_text()
+    for wrong, text in (
+        ("700|701", "".join(line for line in whole.splitlines(True) if not line.startswith('{"add"'))),
+        ("has no note", "".join(line for line in whole.splitlines(True) if '"remove"' in line)),
+    ):
+        here.entry(2).write_text(text)
+        with pytest.raises(DamagedData, match=rf"0002\.json.*({wrong})"):
+            follower.refresh()
+        assert follower.snapshot is before
+    here.entry(2).write_text(whole)
+    edit_note(here.entry(2), lambda note: note["watermarks"]["S"].update(seq=600), reseal=True)
+    with pytest.raises(DamagedData, match="behind the one before it"):
+        follower.refresh()
+    here.entry(2).write_text(whole)
+    assert follower.refresh().rows == 701
+
+
+def test_a_lost_journal_is_not_begun_anew(tmp_path: Path) -> None:
+    """Neither gateway nor reader takes settled rows without a journal for a new store."""
+    here = Both(tmp_path)
+    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    for opening in (
+        lambda: _open(options, load_settings()),
+        lambda: open_stores(here.settled, JournalTail(str(tmp_path / "journal"))),
+    ):
+        with pytest.raises(DamagedData, match=r"journal is damaged: it is gone.*silt repair --accept-lost-journal"):
+            opening()
+    assert not (tmp_path / "journal").exists()
+
+
+def test_tables_of_different_days_are_refused(tmp_path: Path) -> None:
+    """The journal must go on where ``messages`` ends: no hole between them, and no watermark behind its end."""
+    here = Both(tmp_path)
+    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    assert _open(options, load_settings()).catalog.streams["S"].index.last_seq == 800
+    here.journal = open_journal(tmp_path / "journal")
+    here.journal.truncate({"S": here.tables.marks["S"].position})
+    here.entry(1).unlink()  # as brought back from a backup
+    with pytest.raises(
+        DamagedData, match=r"the journal has stream 'S' from sequence 701 .*messages has up to sequence 400"
+    ):
+        _open(options, load_settings())
+
+
+def test_the_journal_of_an_empty_store_may_be_new(tmp_path: Path) -> None:
+    """A folder where nothing was ever settled opens as it always did."""
+    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    assert _open(options, load_settings()).journal.version == 1
+    assert LocalStorage(tmp_path / "journal").sizes("_delta_log").keys() >= {f"{0:020d}.json"}
+    assert Watermark(1, 2, 3, 4).position == (1, 2, 3)
