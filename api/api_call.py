@@ -1,11 +1,12 @@
 """One call of the JetStream API: what a handler is given, and what it may give back."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api.json_syntax import JsonError
 from api.request_json import Decoded, Struct, decode, is_empty_request, is_object_or_array
-from api.responses import ApiAccount
+from api.responses import ApiAccount, encode
 from consumers.consumer_directory import Consumers
 from delta_store import api_errors
 from delta_store.api_level import level_refused
@@ -42,6 +43,11 @@ class Silence(NamedTuple):
     """No answer at all: the endpoint exists only for what the subject names, and that is not there."""
 
 
+_ESCAPE_BYTES_MAX: Final = 6
+"""What one byte of a request may become in a reply."""
+_BESIDE_CONFIG_BYTES: Final = 8192
+"""Room for what a reply shows beside a configuration."""
+
 SILENCE: Final = Silence()
 
 Result = dict[str, Any] | NeedMessage | Uncounted | Silence
@@ -63,6 +69,8 @@ class ApiCall:
     """Takes the event rows of changes: the reply may only leave once they are durable."""
     consumers: Consumers | None = None
     """None where there can be no consumers: only streams are asked about."""
+    page_max: int = sys.maxsize
+    """Entries that the reply may hold, as far as it has any: as many as fit into one message."""
 
     @property
     def stream_name(self) -> str:
@@ -78,6 +86,16 @@ class ApiCall:
     def consumer_count(self, stream: str) -> int:
         """How many consumers the stream has."""
         return self.consumers.company(stream).count if self.consumers is not None else 0
+
+    def page(self, most: int) -> int:
+        """Entries of a page that would have ``most``."""
+        return min(most, self.page_max)
+
+    def refuse_unanswerable(self, shown: dict[str, Any]) -> None:
+        """Refuse a configuration that no reply could show, before anything is made of it."""
+        most = self.account.reply_bytes_max
+        if len(self.payload) * _ESCAPE_BYTES_MAX > most and len(encode(shown)) > most - _BESIDE_CONFIG_BYTES:
+            raise api_errors.MESSAGE_TOO_LARGE.error
 
     def body(self, shape: Struct) -> Decoded:
         """The body, which must be JSON of this shape (or nothing)."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from api.api_call import SILENCE, ApiCall, Result
-from api.consumer_info import consumer_info, name_seed, paused_json, shown_time
+from api.consumer_info import config_json, consumer_info, name_seed, paused_json, shown_time
 from api.go_time import ZERO_TIME
 from api.json_syntax import JsonError
 from api.loose_json import decode_loosely
@@ -45,8 +45,9 @@ def names(call: ApiCall) -> Result:
     state, offset = _page(call)
     found = [consumer.name for consumer in _public(call, state)]
     offset = min(offset, len(found))
-    page = found[offset : offset + NAMES_PAGE]
-    return {"total": len(found), "offset": offset, "limit": NAMES_PAGE, "consumers": page}
+    limit = call.page(NAMES_PAGE)
+    page = found[offset : offset + limit]
+    return {"total": len(found), "offset": offset, "limit": limit, "consumers": page}
 
 
 def listing(call: ApiCall) -> Result:
@@ -54,8 +55,9 @@ def listing(call: ApiCall) -> Result:
     state, offset = _page(call)
     found = _public(call, state)
     offset = min(offset, len(found))
-    page = [_info(call, state, consumer, dynamic=False) for consumer in found[offset : offset + LIST_PAGE]]
-    return {"total": len(found), "offset": offset, "limit": LIST_PAGE, "consumers": page}
+    limit = call.page(LIST_PAGE)
+    page = [_info(call, state, consumer, dynamic=False) for consumer in found[offset : offset + limit]]
+    return {"total": len(found), "offset": offset, "limit": limit, "consumers": page}
 
 
 def info(call: ApiCall) -> Result:
@@ -137,6 +139,7 @@ def _create(call: ApiCall, named: Naming) -> Result:
     config = consumer_config_rules.with_required_level(config)
     config = consumer_config_rules.with_defaults(config, state.config, pedantic=request.get("pedantic", False))
     consumer_config_rules.check(config, state.config, starts_at_time="opt_start_time" in asked)
+    call.refuse_unanswerable(config_json(config, dynamic=True))
     action = request.get("action", "")
     if known is not None:
         return _update(call, state, known, config, must_create=action == "create")

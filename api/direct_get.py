@@ -102,6 +102,13 @@ class Series:
     full: bool = False
     """Whether ``max_bytes`` is reached: nothing more may be sent, also of what was handed out."""
 
+    failed: bytes = b""
+    """What ends it in place of the end of the batch."""
+
+    def fail(self, status: bytes) -> None:
+        """End it with this header block."""
+        self.failed, self.full = status, True
+
     @property
     def open(self) -> bool:
         """Whether more is wanted."""
@@ -175,6 +182,8 @@ class Series:
 
     def end(self) -> bytes:
         """The header block that ends the answer: end of batch, or not found when nothing was sent."""
+        if self.failed:
+            return self.failed
         if self.up_to_seq is not None:
             up_to = f"Nats-UpTo-Sequence: {self.up_to_seq}\r\n"
         elif self.loops and not self.last_sent:

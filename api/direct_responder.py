@@ -33,6 +33,7 @@ from delta_store.point_in_time import PointInTime
 from delta_store.read_errors import DamagedData, NoSuchStream, PastHorizon, ReadError, TooMany
 from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.stored_message import StoredMessage
+from ingest.payload_limit import TOO_LARGE, first_oversize
 
 QUEUE_GROUP: Final = b"_sys_"
 SUBJECT: Final = b"$JS.API.DIRECT.GET.>"
@@ -80,6 +81,10 @@ class Store(Protocol):
 
 class Sink(Protocol):
     """Where encoded frames go, in order; the leaf link is one."""
+
+    @property
+    def payload_max(self) -> int:
+        """Bytes of header and payload that one message may have."""
 
     def send_runs(self, *runs: bytes) -> bool:
         """Take frames, those of a run all to one subject; False when they were not taken."""
@@ -134,7 +139,7 @@ class DirectResponder:
             return status_frame(planned, reply)
         if isinstance(planned, One):
             message = self._store.payloads.now(planned.stream, planned.stream_id, planned.seq)
-            return one_frame(planned, message, reply) if message is not None else Read(reply, planned)
+            return self._one(planned, message, reply) if message is not None else Read(reply, planned)
         return self._inline(planned, reply) if isinstance(planned, Series) else Read(reply, planned)
 
     def submit(self, read: Read) -> None:
@@ -170,13 +175,27 @@ class DirectResponder:
                 break
             seqs = series.wanted(series.step)
             messages = self._store.payloads.run_now(series.stream, series.stream_id, seqs)
-            frames.append(series.frames(messages, reply))
+            frames.append(self._frames(series, messages, reply))
             if len(messages) < len(seqs) and not series.full:
                 return Read(reply, series, b"".join(frames), seqs[len(messages) :])
         if series.open:
             return Read(reply, series, b"".join(frames))
         frames.append(status_frame(series.end(), reply))
         return b"".join(frames)
+
+    def _one(self, one: One, message: StoredMessage, reply: bytes) -> bytes:
+        frame = one_frame(one, message, reply)
+        too_large = first_oversize(frame, self._sink.payload_max) is not None
+        return status_frame(TOO_LARGE, reply) if too_large else frame
+
+    def _frames(self, series: Series, messages: Sequence[StoredMessage], reply: bytes) -> bytes:
+        """The next frames; one that the hub would not take ends the series, which then says so."""
+        frames = series.frames(messages, reply)
+        over = first_oversize(frames, self._sink.payload_max)
+        if over is None:
+            return frames
+        series.fail(TOO_LARGE)
+        return frames[: over.start]
 
     async def _work(self) -> None:
         while True:
@@ -200,7 +219,7 @@ class DirectResponder:
         planned = read.plan
         if isinstance(planned, One):
             found = await self._load(planned, [planned.seq])
-            block = one_frame(planned, found[0], read.reply) if found else status_frame(NOT_FOUND, read.reply)
+            block = self._one(planned, found[0], read.reply) if found else status_frame(NOT_FOUND, read.reply)
             await self._send(block)
         elif isinstance(planned, Series):
             await self._finish_series(read, planned)
@@ -213,7 +232,7 @@ class DirectResponder:
         while series.open or (seqs and not series.full):
             messages = await self._load(series, seqs or series.wanted(series.step))
             seqs = []
-            await self._send(series.frames(messages, read.reply))
+            await self._send(self._frames(series, messages, read.reply))
         await self._send(status_frame(series.end(), read.reply))
 
     async def _finish_past(self, read: Read, past: Past) -> None:
@@ -233,7 +252,7 @@ class DirectResponder:
             return
         while series.open:
             messages = [held[seq] for seq in series.wanted(series.step)]
-            await self._send(series.frames(messages, read.reply))
+            await self._send(self._frames(series, messages, read.reply))
         await self._send(status_frame(series.end(), read.reply))
 
     async def _load(self, planned: One | Series, seqs: Sequence[int]) -> list[StoredMessage]:

@@ -5,14 +5,14 @@ answered, as nats-server does not answer it; Direct Get and CONSUMER.MSG.NEXT ar
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api import account_api, consumer_api, message_api, stream_api
 from api.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
 from api.responses import ApiAccount, failure, success
 from consumers.consumer_directory import Consumers
-from delta_store.api_errors import ApiError
+from delta_store.api_errors import MESSAGE_TOO_LARGE, ApiError
 from delta_store.catalog import Catalog
 from delta_store.records import RowColumns
 
@@ -29,6 +29,8 @@ class Endpoint:
     level_first: bool = True
     """Whether the API level is looked at before anything else."""
     counted: bool = True
+    paged: bool = False
+    """Whether it gives fewer entries, and changes nothing, when it is asked again with a smaller page."""
     """Whether requests count in the account's info."""
 
 
@@ -47,9 +49,9 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.UPDATE.*": Endpoint("stream_update_response", stream_api.update),
     "STREAM.DELETE.*": Endpoint("stream_delete_response", stream_api.delete),
     "STREAM.PURGE.*": Endpoint("stream_purge_response", stream_api.purge, {"purged": 0}),
-    "STREAM.INFO.*": Endpoint("stream_info_response", stream_api.info, _PAGE),
-    "STREAM.NAMES": Endpoint("stream_names_response", stream_api.names, _STREAMS),
-    "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS),
+    "STREAM.INFO.*": Endpoint("stream_info_response", stream_api.info, _PAGE, paged=True),
+    "STREAM.NAMES": Endpoint("stream_names_response", stream_api.names, _STREAMS, paged=True),
+    "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS, paged=True),
     "STREAM.MSG.GET.*": Endpoint("stream_msg_get_response", message_api.get),
     "STREAM.MSG.DELETE.*": Endpoint("stream_msg_delete_response", message_api.delete),
     "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", stream_api.snapshot),
@@ -61,8 +63,8 @@ ENDPOINTS: dict[str, Endpoint] = {
     "CONSUMER.CREATE.*": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
     "CONSUMER.CREATE.*.>": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
     "CONSUMER.DURABLE.CREATE.*.*": Endpoint("consumer_create_response", consumer_api.create_durable, level_first=False),
-    "CONSUMER.NAMES.*": Endpoint("consumer_names_response", consumer_api.names, _CONSUMERS),
-    "CONSUMER.LIST.*": Endpoint("consumer_list_response", consumer_api.listing, _CONSUMERS),
+    "CONSUMER.NAMES.*": Endpoint("consumer_names_response", consumer_api.names, _CONSUMERS, paged=True),
+    "CONSUMER.LIST.*": Endpoint("consumer_list_response", consumer_api.listing, _CONSUMERS, paged=True),
     "CONSUMER.INFO.*.*": Endpoint("consumer_info_response", consumer_api.info, level_first=False),
     "CONSUMER.DELETE.*.*": Endpoint("consumer_delete_response", consumer_api.delete),
     "CONSUMER.PAUSE.*.*": Endpoint(
@@ -104,7 +106,7 @@ def dispatch(
     try:
         if endpoint.level_first:
             call.require_level()
-        result = endpoint.handler(call)
+        result, reply = _within(endpoint, call)
     except ApiError as error:
         account.api_total += endpoint.counted
         account.api_errors += endpoint.counted
@@ -116,7 +118,27 @@ def dispatch(
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
-    return success(endpoint.kind, result)
+    return reply
+
+
+def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:
+    """What a handler gives back and, of a success, the reply: with as many entries as one message holds."""
+    most = call.account.reply_bytes_max
+    while True:
+        result = endpoint.handler(call)
+        reply = success(endpoint.kind, result) if isinstance(result, dict) else b""
+        if len(reply) <= most:
+            return result, reply
+        if not endpoint.paged or not isinstance(result, dict) or call.page_max == 1:
+            raise MESSAGE_TOO_LARGE.error
+        entries = min(_entries(result), call.page_max)
+        call = replace(call, page_max=max(1, min(entries - 1, entries * most // len(reply))))
+
+
+def _entries(result: Mapping[str, Any]) -> int:
+    """The length of the longest list in a reply, as good as it needs be known."""
+    inside = [*result.values(), *result.get("state", {}).values()]
+    return max((len(one) for one in inside if isinstance(one, list | dict)), default=1)
 
 
 def _find(subject: bytes, domain: str) -> tuple[Endpoint, tuple[str, ...]] | None:

@@ -66,6 +66,11 @@ class Reads(Protocol):
 class Link(Protocol):
     """Where replies leave and subjects are asked for."""
 
+    @property
+    def payload_max(self) -> int:
+        """Bytes of header and payload that one message may have."""
+        ...
+
     def send_runs(self, *runs: bytes) -> bool:
         """Send encoded leaf frames, those of a run all to one subject; False when that is not possible."""
         ...
@@ -244,6 +249,7 @@ class Gateway:
     def _dispatch(self, group: Group, message: Message, path: bytes, *, now_ns: int) -> None:
         """Have a request of the API proper answered, and tell who listens what came of it."""
         account = self._account
+        account.reply_bytes_max = self._link.payload_max
         events, total, errors = len(group.rows), account.api_total, account.api_errors
         answer = dispatch(
             self.catalog,

@@ -55,6 +55,7 @@ from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.link import LinkStatus, parse_endpoints
+from ingest.payload_limit import Oversize
 from ingest.schedule_firing import ScheduleFiring
 from ingest.stream_copies import StreamCopies
 
@@ -327,7 +328,9 @@ def _leaf_link(
         nats_access.tls(nats),
         connect_timeout_seconds=nats.connect_timeout_seconds,
     )
-    return LeafLink(leaf_options, receive, jitter=jitter, on_status=_report_link("leaf"))
+    link = LeafLink(leaf_options, receive, jitter=jitter, on_status=_report_link("leaf"))
+    link.on_oversize = _report_oversize
+    return link
 
 
 def _client_link(
@@ -354,6 +357,10 @@ def _pace(settings: Settings) -> Pace:
 
 def _new_id() -> str:
     return secrets.token_hex(11)
+
+
+def _report_oversize(one: Oversize) -> None:
+    _report("message too large for the hub", f"{one.size} bytes to {one.subject.decode(errors='replace')}")
 
 
 def _report_link(link: str) -> Any:

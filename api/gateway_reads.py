@@ -19,6 +19,7 @@ from delta_store.point_in_time import PointInTime
 from delta_store.read_errors import ReadError
 from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.records import RowColumns
+from delta_store.stored_message import StoredMessage
 from ingest.leaf_protocol import Message, encode_message
 
 _WORKERS: Final = 2
@@ -67,7 +68,7 @@ class GatewayReads:
         message = self._payloads.now(wanted.stream, wanted.stream_id, wanted.seq)
         if message is None:
             return StoredRead(wanted, reply)
-        return encode_message(reply, msg_get_reply(message, no_hdr=wanted.no_hdr))
+        return encode_message(reply, self._reply(wanted, message))
 
     def keep(self, rows: RowColumns, payload_bytes: int) -> None:
         """Rows are durable: keep their payloads at hand."""
@@ -104,7 +105,10 @@ class GatewayReads:
                 continue  # no answer: a client tries again, and must not take damage for a missing message
             if found is None and self._is_live(wanted):
                 continue  # likewise
-            self._sink.send_runs(encode_message(read.reply, msg_get_reply(found, no_hdr=wanted.no_hdr)))
+            self._sink.send_runs(encode_message(read.reply, self._reply(wanted, found)))
+
+    def _reply(self, wanted: NeedMessage, message: StoredMessage | None) -> bytes:
+        return msg_get_reply(message, no_hdr=wanted.no_hdr, most=self._sink.payload_max)
 
     def _is_live(self, wanted: NeedMessage) -> bool:
         state = self._catalog.streams.get(wanted.stream)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.go_time import format_time
-from conf.limits import API_LEVEL, DELETED_DETAILS_MAX
-from delta_store.api_errors import NO_MESSAGE_FOUND, ApiError
+from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LEAF_PAYLOAD_BYTES_MAX
+from delta_store.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiError
 from delta_store.catalog import Catalog
 from delta_store.stored_message import StoredMessage
 from delta_store.stream_config import StreamConfig
@@ -32,6 +32,8 @@ class ApiAccount:
     server_name: str = "silt"
     api_total: int = 0
     api_errors: int = 0
+    reply_bytes_max: int = LEAF_PAYLOAD_BYTES_MAX
+    """What a reply may weigh: the hub takes no more in one message."""
 
 
 def encode(reply: Mapping[str, Any]) -> bytes:
@@ -62,9 +64,12 @@ def state_json(
     *,
     consumers: int = 0,
     subjects: Mapping[str, int] | None = None,
-    deleted_details: bool = False,
+    deleted_max: int = 0,
 ) -> Json:
-    """The ``state`` object of a stream with so many consumers; ``subjects`` are the counts asked for."""
+    """The ``state`` object of a stream with so many consumers.
+
+    ``subjects`` are the counts asked for, ``deleted_max`` how many deleted sequences may be listed.
+    """
     index = state.index
     shown: Json = {
         "messages": index.msgs,
@@ -80,8 +85,8 @@ def state_json(
         shown["subjects"] = dict(sorted(subjects.items()))
     if index.num_deleted:
         shown["num_deleted"] = index.num_deleted
-        if deleted_details:
-            shown["deleted"] = index.deleted(limit=DELETED_DETAILS_MAX)
+        if deleted_max:
+            shown["deleted"] = index.deleted(limit=min(deleted_max, DELETED_DETAILS_MAX))
     return shown | {"consumer_count": consumers}
 
 
@@ -96,8 +101,8 @@ def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: 
     }
 
 
-def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False) -> bytes:
-    """The reply of STREAM.MSG.GET; None is a message that is not there (any more)."""
+def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False, most: int = LEAF_PAYLOAD_BYTES_MAX) -> bytes:
+    """The reply of STREAM.MSG.GET, of at most so many bytes; None is a message that is not there (any more)."""
     kind = "stream_msg_get_response"
     if message is None:
         return failure(kind, NO_MESSAGE_FOUND.error, {})
@@ -106,7 +111,8 @@ def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False) -> byt
         shown["hdrs"] = b64encode(message.headers).decode()
     if message.data:
         shown["data"] = b64encode(message.data).decode()
-    return success(kind, {"message": shown | {"time": format_time(message.ts_ns)}})
+    reply = success(kind, {"message": shown | {"time": format_time(message.ts_ns)}})
+    return reply if len(reply) <= most else failure(kind, MESSAGE_TOO_LARGE.error, {})
 
 
 def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) -> Json:

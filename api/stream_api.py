@@ -7,7 +7,7 @@ from api import request_shapes
 from api.api_call import ApiCall, Result
 from api.responses import state_json, stream_info, with_dynamic_metadata
 from api.source_info import source_info
-from conf.limits import LIST_PAGE, NAMES_PAGE, SUBJECT_DETAILS_PAGE
+from conf.limits import DELETED_DETAILS_MAX, LIST_PAGE, NAMES_PAGE, SUBJECT_DETAILS_PAGE
 from delta_store import api_errors, source_rules, stream_config_rules, stream_update_rules, subjects
 from delta_store.stream_config import StreamConfig
 from delta_store.stream_state import StreamState
@@ -25,6 +25,7 @@ def create(call: ApiCall) -> Result:
     config = _normalised(call, request)
     stream_config_rules.check_replicas(config)
     source_rules.refuse_unsupported(config, domain=call.catalog.domain)
+    call.refuse_unanswerable(config.as_json())
     state = call.catalog.streams.get(config.name)
     if state is None:
         source_rules.check_new(config)
@@ -47,6 +48,7 @@ def update(call: ApiCall) -> Result:
     kept = stream_config_rules.with_required_level(config.metadata, config.as_json())
     config = stream_update_rules.checked_update(state.config, replace(config, metadata=kept))
     source_rules.refuse_unsupported(config, domain=call.catalog.domain)
+    call.refuse_unanswerable(config.as_json())
     violation = stream_update_rules.violated_by(state.config, config, state.consumer_limits())
     if violation is not None:
         raise violation
@@ -87,18 +89,20 @@ def purge(call: ApiCall) -> Result:
 def names(call: ApiCall) -> Result:
     """A page of the stream names."""
     found, offset = _page(call, call.optional_body(request_shapes.STREAM_NAMES_REQUEST) or {})
-    page = [state.name for state in found[offset : offset + NAMES_PAGE]]
-    return {"total": len(found), "offset": offset, "limit": NAMES_PAGE, "streams": page}
+    limit = call.page(NAMES_PAGE)
+    page = [state.name for state in found[offset : offset + limit]]
+    return {"total": len(found), "offset": offset, "limit": limit, "streams": page}
 
 
 def listing(call: ApiCall) -> Result:
     """A page of the streams with their configuration and state."""
     found, offset = _page(call, call.optional_body(request_shapes.STREAM_LIST_REQUEST) or {})
+    limit = call.page(LIST_PAGE)
     page = [
         stream_info(state.config.as_json(), state, _state(call, state), now_ns=call.now_ns, extra=_extra(call, state))
-        for state in found[offset : offset + LIST_PAGE]
+        for state in found[offset : offset + limit]
     ]
-    return {"total": len(found), "offset": offset, "limit": LIST_PAGE, "streams": page}
+    return {"total": len(found), "offset": offset, "limit": limit, "streams": page}
 
 
 def info(call: ApiCall) -> Result:
@@ -111,11 +115,12 @@ def info(call: ApiCall) -> Result:
     if subjects.valid(wanted):
         counts = state.index.subjects_matching(SubjectFilter((wanted,)))
     if counts:
-        offset = max(request.get("offset", 0), 0)
-        paged = {"total": len(counts), "offset": offset, "limit": SUBJECT_DETAILS_PAGE}
-        if offset or len(counts) > SUBJECT_DETAILS_PAGE:
-            counts = dict(sorted(counts.items())[offset : offset + SUBJECT_DETAILS_PAGE])
-    shown = _state(call, state, subjects=counts, deleted_details=request.get("deleted_details", False))
+        offset, limit = max(request.get("offset", 0), 0), call.page(SUBJECT_DETAILS_PAGE)
+        paged = {"total": len(counts), "offset": offset, "limit": limit}
+        if offset or len(counts) > limit:
+            counts = dict(sorted(counts.items())[offset : offset + limit])
+    deleted_max = call.page(DELETED_DETAILS_MAX) if request.get("deleted_details") else 0
+    shown = _state(call, state, subjects=counts, deleted_max=deleted_max)
     return paged | _info(call, state, shown, cluster={"leader": call.account.server_name})
 
 

@@ -9,14 +9,17 @@ import asyncio
 import itertools
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from conf.limits import LEAF_PAYLOAD_BYTES_MAX
 from ingest.credentials import CredentialsError, CredentialSource, TlsOptions
 from ingest.interest import InterestTable, OnChange
 from ingest.leaf_connect import HubInfo, LeafIdentity, connect_frame
 from ingest.leaf_protocol import encode_subscribe, encode_unsubscribe, subject_of, with_queues
 from ingest.leaf_session import LeafSession, OnMessages
 from ingest.link import Endpoint, Failure, Jitter, LinkError, LinkStatus, OnStatus, RetryPacing, socket_error
+from ingest.payload_limit import Oversize, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class LeafLink:
         self.attached = asyncio.Event()
         self.interest = InterestTable(on_change=on_interest)
         """The hub's subscriptions as of the last attachment; meaningful while ``attached``."""
+        self.on_oversize: Callable[[Oversize], None] = lambda _: None
+        """Called with each message that was too large for the hub."""
         self.hub: HubInfo | None = None
         """What the hub last said about itself."""
         self.status = LinkStatus(False, str(options.endpoints[0]))
@@ -79,9 +84,21 @@ class LeafLink:
     def send(self, frames: bytes) -> bool:
         """Send encoded frames after all earlier ones, without waiting.
 
-        False means that nothing was sent: no connection is open, or ``LINK_OUTBOUND_BYTES_MAX`` already wait.
+        False means that nothing was sent: no connection is open, or ``LINK_OUTBOUND_BYTES_MAX`` already wait. A message
+        of more than :attr:`payload_max` bytes never leaves, see :mod:`ingest.payload_limit`.
         """
-        return self._session is not None and self._session.write(frames)
+        if self._session is None:
+            return False
+        if len(frames) > self.payload_max:
+            frames, left_out = within(frames, self.payload_max)
+            for one in left_out:
+                self.on_oversize(one)
+        return self._session.write(frames)
+
+    @property
+    def payload_max(self) -> int:
+        """Bytes of header and payload that the hub takes in one message."""
+        return (self.hub.max_payload if self.hub is not None else 0) or LEAF_PAYLOAD_BYTES_MAX
 
     def send_runs(self, *runs: bytes) -> bool:
         """Send messages as :meth:`send` does; each run is frames to one subject, whose queue groups it will name."""

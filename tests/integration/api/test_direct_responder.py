@@ -36,6 +36,7 @@ class Collected:
     def __init__(self) -> None:
         self.frames: dict[bytes, bytes] = {}
         self.ended = asyncio.Event()
+        self.payload_max = 2**20
 
     def send_runs(self, *runs: bytes) -> bool:
         """Sort frames by their reply subject."""
