@@ -16,7 +16,7 @@ from delta_store.msg_ttl import MsgTtls, marker_header
 from delta_store.records import Kind, Removal, Row, RowColumns, stored_size
 from delta_store.replayed_streams import ReplayedStreams
 from delta_store.stream_config import StreamConfig
-from delta_store.stream_index import StreamIndex
+from delta_store.stream_index import StreamIndex, rolled_up
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter
 
@@ -150,14 +150,14 @@ class Catalog(ReplayedStreams):
     def roll_up(
         self, state: StreamState, message: NewMessage, *, whole: bool, now_ns: int, rows: RowColumns
     ) -> tuple[int, int, int]:
-        """Store the next message and remove all others: of its subject, or of the ``whole`` stream.
+        """Store the next message and remove all others: those that its subject matches, or the ``whole`` stream's.
 
         Returns the message's time, the stream's first sequence then and the one message that its row evicts (0 for
-        none). What else a subject loses is recorded by a row before the message's: the state at its sequence is the
+        none). What more it removes is recorded by a row before the message's: the state at its sequence is the
         one after the rollup, and the state before still shows what there was: nothing is erased.
         """
         index, sid = state.index, message.sid
-        gone = [] if whole else index.sequences_of_id(sid)
+        gone = [] if whole else rolled_up(index, sid)
         if len(gone) > 1:
             self.record_removal(state, gone, "rollup", now_ns=now_ns, rows=rows)
         ts_ns = state.tick(now_ns)

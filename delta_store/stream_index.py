@@ -13,7 +13,7 @@ import numpy as np
 from delta_store.segments import SEGMENT_SHIFT, Ints, Segment
 from delta_store.subject_ends import SubjectEnds
 from delta_store.subject_table import Mask, SubjectTable
-from delta_store.subjects import SubjectFilter
+from delta_store.subjects import SubjectFilter, has_wildcard
 
 Filter = str | SubjectFilter | None
 _SEGMENTS_NEAR = 32
@@ -197,6 +197,12 @@ class StreamIndex(SubjectEnds):
             open_ids[sids[slots]] = False
             left = int(np.count_nonzero(open_ids)) if len(slots) else left
         return found[found > 0]
+
+
+def rolled_up(index: StreamIndex, sid: int) -> list[int]:
+    """The live sequences that a rollup under this subject takes the place of, ascending: wildcards in it count."""
+    subject = index.table.names[sid]
+    return list(index.iter_matching(subject, index.first_seq)) if has_wildcard(subject) else index.sequences_of_id(sid)
 
 
 def _compiled(subjects: Filter) -> SubjectFilter | None:

@@ -10,6 +10,7 @@ from delta_store import retention
 from delta_store.catalog import Catalog
 from delta_store.records import Kind, stored_size
 from delta_store.stored_message import MessageRun
+from delta_store.stream_index import rolled_up
 from delta_store.stream_state import StreamState
 from ingest import publish_checks
 from ingest.featured_store import FeaturedStore, Single
@@ -143,7 +144,7 @@ class CopyStore:
         """Store with the given sequence and time; the row that a rollup puts before it takes the time before."""
         state = self._state
         self._skip_to(seq)
-        extra = publish_checks.rollup(message.fields) == "sub" and len(state.index.sequences_of_id(message.sid)) > 1
+        extra = publish_checks.rollup(message.fields) == "sub" and len(rolled_up(state.index, message.sid)) > 1
         clock_ns, state.clock_ns = state.clock_ns, ts_ns - 1 - extra
         store.now_ns = 0
         store.store(message)

@@ -125,6 +125,42 @@ async def feature_updates(side: Side) -> None:
 
 
 @scenario
+async def rollups_of_patterns(side: Side) -> None:
+    """A rollup under a subject with wildcards removes all that it matches, as a purge of a bucket's keys does."""
+    roll = [("Nats-Rollup", "sub")]
+    await side.create("PAT", subjects=["pat.>"], allow_rollup_hdrs=True, allow_direct=True, allow_atomic=True)
+    for subject in ("pat.a.1", "pat.a.2", "pat.b.1", "pat.a", "pat.a.1", "pat.a*.x", "pat.a.1.z"):
+        await side.publish(subject, "x")
+    await side.publish("pat.*.1", "one token", headers=roll)
+    await show(side, "PAT", "one token")
+    await side.publish("pat.a.1", "again")
+    await side.publish("pat.*.1", "alone", headers=roll)
+    await show(side, "PAT", "the rollup before and one more")
+    await side.publish("pat.none.*", "nothing", headers=roll)
+    await show(side, "PAT", "nothing that matches")
+    await side.publish("pat.a*.x", "no wildcard", headers=roll)
+    await show(side, "PAT", "no wildcard")
+    for number in range(3):
+        await side.publish("pat.a.7", f"{number}")
+    batch = [("Nats-Batch-Id", "b"), ("Nats-Batch-Sequence", "1"), ("Nats-Batch-Commit", "1")]
+    await side.publish("pat.a.*", "in a batch", headers=[*roll, *batch])
+    await show(side, "PAT", "in a batch")
+    await side.publish("pat.>", "the rest", headers=roll)
+    await show(side, "PAT", "the rest")
+    await side.create(
+        "PER", subjects=["per.*"], allow_rollup_hdrs=True, allow_msg_schedules=True, max_msgs_per_subject=1, max_msgs=4
+    )
+    for number in range(6):
+        await side.publish(f"per.{number}", "x")
+    await side.publish("per.*", "with limits", headers=roll)
+    await show(side, "PER", "with limits")
+    ends = [("Nats-Scheduler", "per.*"), ("Nats-Schedule-Next", "purge")]
+    await side.publish("per.1", "x")
+    await side.publish("per.2", "of a schedule that never was", headers=ends)
+    await show(side, "PER", "the end of schedules")
+
+
+@scenario
 async def rollups(side: Side) -> None:
     """Rollups of a subject and of all, in streams with and without limits."""
     await side.create("NOROLL", subjects=["noroll"])
