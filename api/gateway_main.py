@@ -54,7 +54,8 @@ from ingest.client_link import ClientLink, ClientOptions
 from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
-from ingest.link import LinkStatus, parse_endpoints
+from ingest.leaf_session import OnMessages
+from ingest.link import LinkStatus, OnStatus, parse_endpoints
 from ingest.payload_limit import Oversize
 from ingest.schedule_firing import ScheduleFiring
 from ingest.stream_copies import StreamCopies
@@ -184,7 +185,7 @@ class _Process:
         name = f"silt-gateway-{secrets.token_hex(4)}"
         # Timing jitter of reconnects needs no unpredictable numbers.
         jitter = random.Random()  # noqa: S311
-        self.leaf = _leaf_link(options, settings, name, self._receive, jitter)
+        self.leaf = _leaf_link(options, settings, name, jitter, (self._receive, self._leaf_status))
         self.requests = BehindInterest(self.leaf, self._receive)
         self.client = self.requests.client = _client_link(options, settings, name, self.requests.take, jitter)
         clock = SystemClock()
@@ -238,6 +239,12 @@ class _Process:
     def _listened_to(self, subject: bytes, queue: bytes) -> bool:
         return self.leaf.interest.overflowed or self.leaf.interest.weight(subject, queue) > 0
 
+    def _leaf_status(self, status: LinkStatus) -> None:
+        _report_link("leaf")(status)
+        self.consumers.reachable = status.attached
+        if status.attached:
+            self.consumers.attached(SystemClock().now_ns())
+
     def _changed(self) -> None:
         self.committer.changed()
 
@@ -261,6 +268,7 @@ class _Process:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain."""
+        self.consumers.reachable = False
         self.consumers.restore(SystemClock().now_ns())
         self.copies.restore()
         self.subjects.follow_api()
@@ -288,6 +296,8 @@ class _Process:
         await self.leaf.attached.wait()
         if self.client is not None:
             await self.client.attached.wait()
+        self.consumers.call_back()
+        self.delivery.wanted()
         said = {"ready": True, "epoch": self._stores.journal.epoch, "streams": len(self._stores.catalog.streams)}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
@@ -306,8 +316,12 @@ class _Process:
             async with asyncio.timeout(GATEWAY_DRAIN_SECONDS):
                 self.copies.stop()
                 self.subjects.unfollow_all()
+                if self.client is not None and self.client.attached.is_set():
+                    await self.client.flush(GATEWAY_DRAIN_SECONDS)
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
+                self.consumers.send_off()
+                self.delivery.flush()
                 self.consumers.persist_dirty()
                 self.committer.changed()
                 await self.committer.drain(GATEWAY_DRAIN_SECONDS)
@@ -318,7 +332,7 @@ class _Process:
 
 
 def _leaf_link(
-    options: GatewayOptions, settings: Settings, name: str, receive: Callable[[list[Any]], None], jitter: random.Random
+    options: GatewayOptions, settings: Settings, name: str, jitter: random.Random, on: tuple[OnMessages, OnStatus]
 ) -> LeafLink:
     nats = settings.nats
     leaf_options = LeafOptions(
@@ -328,7 +342,8 @@ def _leaf_link(
         nats_access.tls(nats),
         connect_timeout_seconds=nats.connect_timeout_seconds,
     )
-    link = LeafLink(leaf_options, receive, jitter=jitter, on_status=_report_link("leaf"))
+    receive, on_status = on
+    link = LeafLink(leaf_options, receive, jitter=jitter, on_status=on_status)
     link.on_oversize = _report_oversize
     return link
 

@@ -60,9 +60,12 @@ class LinkSubjects:
         self.followed = wanted
 
     def unfollow_all(self) -> None:
-        """Take in nothing more over the leaf link."""
+        """Take in nothing more."""
         for subject, queue in self._api_subjects():
-            self.leaf.unsubscribe(subject.encode(), queue)
+            if self.client is not None and not self.domain:
+                self.client.unsubscribe(subject.encode(), queue and CLIENT_QUEUE_GROUP)
+            else:
+                self.leaf.unsubscribe(subject.encode(), queue)
         self.follow((), streams=())
 
     def _follow_acks(self, streams: frozenset[str]) -> None:

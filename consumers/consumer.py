@@ -43,7 +43,7 @@ class Consumer(ConsumerCore):
 
     def acks(self, acks: Sequence[Ack], now_ns: int) -> list[Effect]:
         """Take acks; an ack that also asks for the next message becomes a request."""
-        self._disuse.heard(now_ns)
+        self.disuse.heard(now_ns)
         desk = AckDesk(self, now_ns)
         effects: list[Effect] = []
         for one in desk.take(acks):
@@ -75,14 +75,14 @@ class Consumer(ConsumerCore):
             effects += self._given_up(spent) if (spent := self.pending.expire(now_ns)) else []
         if 0 < self.pin.due_ns <= now_ns:
             effects += self.pin.unpin(self.pin.group, "timeout")
-        if self._pull is not None and (0 < self._pull.due_ns <= now_ns or 0 < self._disuse.due_ns <= now_ns):
+        if self._pull is not None and (0 < self._pull.due_ns <= now_ns or 0 < self.disuse.due_ns <= now_ns):
             effects += self._pull.look(now_ns, beat=self._last, at_end=self._at_end(now_ns))
         if self._push is not None and 0 < self._push.beat_ns <= now_ns:
             effects += self._push.beat(now_ns, last=self._last, ack_pending=self.num_ack_pending)
         if 0 < self._pace.due_ns <= now_ns:
             self._pace.due_ns = 0
-        if 0 < self._disuse.due_ns <= now_ns and self._unused(now_ns):
-            self._disuse.put_off(now_ns)
+        if 0 < self.disuse.due_ns <= now_ns and self._unused(now_ns):
+            self.disuse.put_off(now_ns)
             return [*effects, Gone()]
         return self._settle(effects, now_ns)
 
@@ -92,9 +92,9 @@ class Consumer(ConsumerCore):
             return []
         self._push.active = active
         if active:
-            self._disuse.end()
-        elif not self._disuse.due_ns:
-            self._disuse.begin(now_ns)
+            self.disuse.end()
+        elif not self.disuse.due_ns:
+            self.disuse.begin(now_ns)
         return self._settle([], now_ns)
 
     def upcoming(self, limit: int, now_ns: int) -> list[int]:
@@ -157,10 +157,10 @@ class Consumer(ConsumerCore):
         if before.rate_limit_bps != config.rate_limit_bps:
             self._pace.configure(config)
         if before.inactive_threshold != config.inactive_threshold:
-            self._disuse.configure(config)
-            self._disuse.begin(now_ns)
+            self.disuse.configure(config)
+            self.disuse.begin(now_ns)
             if self.push_bound:
-                self._disuse.end()
+                self.disuse.end()
         if before.filters != config.filters:
             self._position.filter_by(chosen_subjects(config))
             self._offered = []
@@ -194,13 +194,19 @@ class Consumer(ConsumerCore):
         """Let another client of a priority group be pinned."""
         return self._settle(list(self.pin.unpin(group, "admin")), now_ns)
 
-    def close(self, now_ns: int, status: tuple[int, str] = (409, "Consumer Deleted")) -> list[Effect]:  # noqa: ARG002 (an event like the others)
-        """The consumer ends: whoever waits is told."""
+    def close(self, *, for_now: bool = False) -> list[Effect]:
+        """The consumer ends, or (``for_now``) the process does, and may begin again: whoever waits is told."""
         if self._push is not None:
             self._push.active = False
-        self._disuse.end()
+        self.disuse.end()
         self._pause_due = self.pending.due_ns = 0
-        return self._pull.close(status) if self._pull is not None else []
+        if self._pull is None:
+            return []
+        if not for_now:
+            return self._pull.close()
+        self.sent_off = tuple(request.reply for request in self._pull.waiting)
+        self.dirty = self.dirty or bool(self.sent_off)
+        return self._pull.send_off(forever=self.config.mem_storage)
 
     def state(self) -> ConsumerState:
         """All that must survive a restart; from here on :attr:`dirty` means newer changes."""
@@ -214,6 +220,7 @@ class Consumer(ConsumerCore):
             last_acked_ns=self.last_acked_ns,
             pending={seq: (cseq, pending.sent[seq]) for seq, cseq in pending.cseqs.items()},
             redelivered=dict(pending.counts),
+            sent_off=self.sent_off,
         )
 
     def needs(self, seq: int) -> bool:

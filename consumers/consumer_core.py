@@ -62,7 +62,9 @@ class ConsumerCore:
         self._removals = stream.removals
         self._searched_ns = 0
         self._search_due = 0
-        self._disuse = Disuse(config, now_ns)
+        self.disuse = Disuse(config, now_ns)
+        self.sent_off = state.sent_off if state is not None else ()
+        """Reply subjects of requests that were told that the process ends, until they are called back."""
         self._pause_due = config.pause_until if config.pause_until > now_ns else 0
         self._begin(state, now_ns)
         self._pace = DeliveryPace(config, stream)
@@ -112,7 +114,7 @@ class ConsumerCore:
     @property
     def next_wake_ns(self) -> int:
         """When :meth:`consumers.consumer.Consumer.wake` is due, 0 for never."""
-        dues = [self.pending.due_ns, self._disuse.due_ns, self._pause_due, self.pin.due_ns, self._pace.due_ns]
+        dues = [self.pending.due_ns, self.disuse.due_ns, self._pause_due, self.pin.due_ns, self._pace.due_ns]
         dues.append(self._search_due)
         if self._pull is not None:
             dues.append(self._pull.due_ns)
@@ -274,11 +276,11 @@ class ConsumerCore:
     def _unused(self, now_ns: int) -> bool:
         """Whether nobody has used it for too long; else when to ask again is noted."""
         if self._push is not None:
-            return not self._push.active and self._disuse.over(now_ns)
+            return not self._push.active and self.disuse.over(now_ns)
         assert self._pull is not None
         used_ns = now_ns if self._pull.waiting else self._pull.used_ns
         waits = (sent_ns + self.pending.wait_of(seq) for seq, sent_ns in self.pending.sent.items())
-        return self._disuse.over(now_ns, used_ns=used_ns, unacked_ns=max(waits, default=-SLACK_NS) + SLACK_NS)
+        return self.disuse.over(now_ns, used_ns=used_ns, unacked_ns=max(waits, default=-SLACK_NS) + SLACK_NS)
 
     def _run(self, messages: Sequence[StoredMessage], missing: Collection[int]) -> DeliveryRun:
         """What of the messages may be delivered now."""

@@ -7,13 +7,13 @@ from consumers import consumer_advisories as advisories
 from consumers.consumer import Consumer
 from consumers.consumer_config import ConsumerConfig
 from consumers.consumer_create_rules import Company
-from consumers.engine_core import EngineCore
+from consumers.engine_links import EngineLinks
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter, overlaps, subset
 
 
-class ConsumerRegistry(EngineCore):
+class ConsumerRegistry(EngineLinks):
     """Implements :class:`consumers.consumer_directory.Consumers`."""
 
     def names(self, stream: str) -> list[str]:

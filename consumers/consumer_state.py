@@ -4,6 +4,9 @@ Layout (little endian): ``SCS1``, five int64 (delivered consumer and stream sequ
 sequence, last sequence of the list that ``last_per_subject`` starts with, 0 when it is done), int64 last delivery and
 last ack (ns), int64 number of pending, int64 number of redelivered, then int64 columns: pending stream sequences,
 their consumer sequences, their times (ns), redelivered stream sequences, how often each was redelivered.
+
+``SCS2`` stands in its place where requests were sent off when the gateway ended: behind it an uint32, the length of
+their reply subjects, and these, separated by line feeds; then the same integers.
 """
 
 import sys
@@ -13,6 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 _MAGIC = b"SCS1"
+_WITH_REPLIES = b"SCS2"
 _FIXED = 9
 
 
@@ -30,6 +34,8 @@ class ConsumerState(NamedTuple):
     """Stream sequence: consumer sequence and time (ns) of the delivery that waits for its ack, ascending."""
     redelivered: Mapping[int, int] = MappingProxyType({})
     """Stream sequence: how often it was delivered again."""
+    sent_off: tuple[bytes, ...] = ()
+    """Reply subjects of requests that were told that the gateway ends."""
 
     def encode(self) -> bytes:
         """The bytes that :meth:`decode` reads."""
@@ -43,14 +49,18 @@ class ConsumerState(NamedTuple):
         values.extend(self.redelivered.values())
         if sys.byteorder == "big":
             values.byteswap()
-        return _MAGIC + values.tobytes()
+        if not self.sent_off:
+            return _MAGIC + values.tobytes()
+        replies = b"\n".join(self.sent_off)
+        return b"".join((_WITH_REPLIES, len(replies).to_bytes(4, "little"), replies, values.tobytes()))
 
     @classmethod
     def decode(cls, data: bytes) -> "ConsumerState":
         """The state that :meth:`encode` wrote; raises ``ValueError`` for anything else."""
-        if data[:4] != _MAGIC or (len(data) - 4) % 8 or len(data) < 4 + 8 * _FIXED:
+        end = 8 + int.from_bytes(data[4:8], "little") if data[:4] == _WITH_REPLIES else 4
+        if data[:4] not in (_MAGIC, _WITH_REPLIES) or (len(data) - end) % 8 or len(data) < end + 8 * _FIXED:
             raise ValueError("not a consumer's state")
-        values = array("q", data[4:])
+        values = array("q", data[end:])
         if sys.byteorder == "big":
             values.byteswap()
         pending, redelivered = values[_FIXED - 2 : _FIXED]
@@ -67,4 +77,5 @@ class ConsumerState(NamedTuple):
             last_acked_ns=values[6],
             pending=dict(zip(parts[0], zip(parts[1], parts[2], strict=True), strict=True)),
             redelivered=dict(zip(*again, strict=True)),
+            sent_off=tuple(data[8:end].split(b"\n")) if end > 4 else (),
         )

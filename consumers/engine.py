@@ -93,7 +93,7 @@ class ConsumerEngine(ConsumerRegistry):
         for name, home in list(self.streams.items()):
             if live.get(name) is not home.state:
                 for consumer in list(home.by_name.values()):
-                    self._remove(home, consumer, now_ns=now_ns)
+                    self._remove(home, consumer)
                 del self.streams[name]
         self._look_at_streams()
         for home in self.streams.values():

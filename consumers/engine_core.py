@@ -42,6 +42,8 @@ class EngineCore:
         """Effects in order, for whoever sends them: Deliver, Status, Reply and Advisory."""
         self.ready: dict[Consumer, None] = {}
         """Consumers that may have something to deliver now."""
+        self.reachable = True
+        """Whether clients can be heard."""
         self.streams: dict[str, StreamConsumers] = {}
         self._catalog = catalog
         self._synced = -1
@@ -117,8 +119,8 @@ class EngineCore:
         self._starting.append(consumer)
         return consumer
 
-    def _remove(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int) -> None:
-        self._take(consumer, consumer.close(now_ns))
+    def _remove(self, home: StreamConsumers, consumer: Consumer) -> None:
+        self._take(consumer, consumer.close())
         self.outbox.append((consumer, advisories.action(home.name, consumer.config.name, "delete")))
         self._forget_subject(consumer)
         del home.by_name[consumer.config.name], self._home[consumer]
@@ -128,7 +130,7 @@ class EngineCore:
         self.ready.pop(consumer, None)
 
     def _delete(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int, rows: RowColumns) -> None:
-        self._remove(home, consumer, now_ns=now_ns)
+        self._remove(home, consumer)
         self._kept.deleted(home, consumer, now_ns=now_ns, rows=rows)
         home.drop_all_unwanted()
 
@@ -179,7 +181,12 @@ class EngineCore:
             self._take(consumer, (effect,))
 
     def _waits(self, consumer: Consumer, effect: Effect) -> bool:
-        """Whether an effect has to wait, as nothing can be recorded for now; a consumer can also be deleted later."""
+        """Whether an effect has to wait, as nothing can be recorded for now; a consumer can also be deleted later.
+
+        Nobody can use a consumer while the hub is away.
+        """
+        if isinstance(effect, Gone) and not self.reachable:
+            return True
         if not self._catalog.held:
             return False
         unrecorded = consumer.config.mem_storage

@@ -147,10 +147,16 @@ class PullSide:
         self._looked_ns = now_ns
         return self._prune(now_ns)
 
-    def close(self, status: tuple[int, str]) -> list[Effect]:
-        """Send all requests off."""
+    def close(self) -> list[Effect]:
+        """Send all requests off: the consumer is deleted."""
         self.due_ns = 0
-        return [Status(request.reply, *status) for request in self.waiting.clear()]
+        return [Status(request.reply, 409, "Consumer Deleted") for request in self.waiting.clear()]
+
+    def send_off(self, *, forever: bool) -> list[Effect]:
+        """Send all requests off: the process ends, and the consumer with it if it is gone ``forever``."""
+        told = [Status(one.reply, 409, "Server Shutdown", one.remainder()) for one in self.waiting]
+        ended = self.close()
+        return [*told, *ended] if forever else [*told]
 
     def _plain_rounds(self, requests: list[WaitingRequest], messages: int) -> int:
         """How many times each request may take one message in turn without a look at the messages."""

@@ -216,6 +216,53 @@ def test_an_unused_consumer_is_deleted_in_time() -> None:
     assert not shard.restarted().engine.streams["S"].by_name
 
 
+def test_nobody_uses_a_consumer_while_the_hub_is_away() -> None:
+    """The time that a hub is away does not count as unused, and when it is back the threshold begins anew."""
+    shard = Shard()
+    shard.create(inactive_threshold=5 * SECOND)
+    shard.create("P", deliver_subject="d", inactive_threshold=5 * SECOND)
+    shard.commit()
+    shard.engine.reachable = False
+    for _ in range(10):
+        shard.now += SECOND
+        shard.engine.wake(shard.now)
+    shard.engine.attached(shard.now)
+    shard.now += 4 * SECOND
+    shard.engine.wake(shard.now)
+    assert shard.said() == []
+    shard.now += 2 * SECOND
+    shard.engine.wake(shard.now)
+    assert shard.said() == ["DELETED", "DELETED"]
+
+
+def test_who_waits_is_sent_off_and_called_back_once() -> None:
+    """Requests outlive their process as reply subjects in the journal; consumers without rows are gone with it."""
+    shard = Shard()
+    shard.create()
+    shard.create("M", mem_storage=True)
+    shard.commit()
+    assert shard.pull(3) == shard.pull(3, "M") == []
+    shard.engine.send_off()
+    left = (("Nats-Pending-Messages", "3"), ("Nats-Pending-Bytes", "0"))
+    shutdown, deleted = Status(b"r", 409, "Server Shutdown", left), Status(b"r", 409, "Consumer Deleted")
+    assert shard.said() == [shutdown, shutdown, deleted]
+    assert shard.engine.persist_dirty()
+    shard.commit()
+    again = shard.restarted()
+    again.engine.call_back()
+    assert [(one.code, one.text) for one in again.said() if isinstance(one, Status)] == [
+        (409, "Leadership Change"),
+        (408, "Request Timeout"),
+    ]
+    assert again.engine.persist_dirty()
+    again.commit()
+    for row in again.rows.rows():
+        shard.rows.append(row)
+    last = shard.restarted()
+    last.engine.call_back()
+    assert last.said() == []
+
+
 def test_timers_reach_their_consumers() -> None:
     """A message that was not acked comes again when the engine is woken at its next time."""
     shard = Shard()

@@ -161,7 +161,7 @@ def test_close_tells_those_who_wait() -> None:
     world = World()
     world.pull(b"1", b"a")
     world.pull(b"1", b"b")
-    assert statuses(world.consumer.close(world.now)) == [("a", 409, "Consumer Deleted"), ("b", 409, "Consumer Deleted")]
+    assert statuses(world.consumer.close()) == [("a", 409, "Consumer Deleted"), ("b", 409, "Consumer Deleted")]
 
 
 @pytest.mark.parametrize(
