@@ -40,8 +40,8 @@ def put(storage: Storage, app_id: str, entry: LogEntry, data: Blob | None) -> No
 def _publish(storage: Storage, app_id: str, blob: Blob, data: Blob | None) -> None:
     try:
         storage.publish(blob, data)
-    except EntryExists:
-        _compare(storage, app_id, blob)
+    except EntryExists as error:
+        _find_out(storage, app_id, blob, error)
     except StorageError as error:
         if error.published is False:
             raise
@@ -49,19 +49,27 @@ def _publish(storage: Storage, app_id: str, blob: Blob, data: Blob | None) -> No
 
 
 def _find_out(storage: Storage, app_id: str, blob: Blob, error: StorageError) -> None:
-    """The put had no clear answer. Putting the same bytes again settles it, where that is allowed."""
-    version = log_entry.version_of(blob.name.rpartition("/")[2])
-    assert version is not None
-    for _ in range(JOURNAL_PUT_TRIES if storage.repeatable else 0):
+    """Learn what became of a put that had no clear answer, or was told that the name is taken.
+
+    What is there is read and compared. A name that is free after all (a store may say 409 or 412 for reasons of its
+    own) or may be, is put again where that is allowed: it is the same bytes, and only one put can win.
+    """
+    taken = isinstance(error, EntryExists)
+    for _ in range(2 * JOURNAL_PUT_TRIES):
         try:
-            storage.publish(blob)
-        except EntryExists:
-            with suppress(StorageError):
+            if taken:
                 return _compare(storage, app_id, blob)
+            if not storage.repeatable:
+                break
+            return storage.publish(blob)
+        except EntryExists:
+            taken = True
+        except NotStored:
+            taken = False
         except StorageError:
             continue
-        else:
-            return None
+    version = log_entry.version_of(blob.name.rpartition("/")[2])
+    assert version is not None
     raise CommitUnknown(version) from error
 
 

@@ -108,9 +108,11 @@ class LocalStorage:
             _raise(name, error, published=False)
 
     def exists(self, name: str) -> bool:
-        """One stat."""
-        with _translated(name):
-            return (self.root / name).exists()
+        """One stat by path: a folder that was moved away, or replaced, is not the journal any more."""
+        with _translated(name), suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(f"{self.uri}/{name}")  # noqa: PTH116  # on the way of every acknowledgement
+            return True
+        return False
 
     def sizes(self, folder: str) -> dict[str, int]:
         """One directory scan and a stat a file."""

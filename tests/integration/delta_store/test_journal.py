@@ -239,6 +239,7 @@ def test_files_that_no_commit_names_are_deleted(tmp_path: Path) -> None:
     clock.seconds += 60
     assert journal.delete_removed(grace_seconds=60) == 1
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
+        ".reserve",
         *(file.name for file in journal.live_files()),
         "notes.txt",
     ]
