@@ -6,12 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from api.child_process import ChildPlan
+from conf.hub import Login
 
 
 def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
-    """The gateway, joined to ``hub`` on both links."""
-    arguments = ["--nats", hub["url"], "--leaf", hub["leaf_url"], "--data", str(data), "--api-over", "leaf"]
-    return ChildPlan("gateway", lambda _: _module("api.gateway_main", *arguments))
+    """The gateway, joined to ``hub``. Who it enters as goes into its environment: everybody can read arguments."""
+    login: Login = hub["leaf_login"]
+    env = {
+        "SILT_NATS__URL": hub["url"],
+        "SILT_NATS__LEAF_URL": hub["leaf_url"],
+        "SILT_NATS__API_OVER": "leaf",
+        "SILT_NATS__LEAF_USER": login.user,
+        "SILT_NATS__LEAF_PASSWORD": login.password,
+    }
+    return ChildPlan("gateway", lambda _: _module("api.gateway_main", "--data", str(data)), env=env)
 
 
 def settle_plan(data: Path, nice: int) -> ChildPlan:
@@ -35,7 +43,7 @@ def serve_plan(data: Path, http_port: int) -> ChildPlan:
 
     def command(said: Mapping[str, Any]) -> Sequence[str]:
         port = said.get("port", http_port)
-        return _module("api.serve_main", "--data", str(data), "--http-port", str(port))
+        return _module("api.serve_main", "--data", str(data), "--http-port", str(port), "--http-only")
 
     return ChildPlan("serve", command)
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from api.child_process import Child, ChildFailed
+from api.hub_credentials import hub_credentials, write_context
 from api.process_log import ProcessLog
 from conf.hub import HubBinaryMissing, HubConfig, find_nats_server
 from conf.limits import HUB_START_SECONDS
+from conf.settings import Settings, SettingsError
 from ingest.hub_process import HubNotStarted, HubProcess
 
 
@@ -19,6 +21,7 @@ class HubPlan:
 
     folder: Path
     port: int
+    settings: Settings
     name: str = "hub"
 
     def child(self, log: ProcessLog) -> Child:
@@ -44,18 +47,30 @@ class HubChild:
     async def start(self, said_before: Mapping[str, Any]) -> None:
         """Start the server and wait until both listeners answer."""
         port, leaf_port = said_before.get("port", self._plan.port), said_before.get("leaf_port", 0)
+        folder, settings = self._plan.folder, self._plan.settings
         try:
-            self._hub = HubProcess(
-                find_nats_server(), HubConfig(folder=self._plan.folder, port=port, leaf_port=leaf_port)
+            credentials = hub_credentials(folder, settings.nats)
+            client = credentials.client if settings.hub.require_credentials else None
+            config = HubConfig(
+                folder=folder,
+                port=port,
+                leaf_port=leaf_port,
+                leaf_user=credentials.leaf.user,
+                leaf_password=credentials.leaf.password,
+                client_user=client.user if client else "",
+                client_password=client.password if client else "",
             )
+            self._hub = HubProcess(find_nats_server(), config)
             address = await self._hub.start(HUB_START_SECONDS)
-        except (HubBinaryMissing, HubNotStarted) as error:
+            write_context(folder, address.url, client)
+        except (HubBinaryMissing, HubNotStarted, SettingsError, OSError, ValueError) as error:
             raise ChildFailed(str(error)) from error
         self._said = {
             "url": address.url,
             "port": address.port,
             "leaf_url": address.leaf_url,
             "leaf_port": address.leaf_port,
+            "leaf_login": credentials.leaf,
         }
 
     async def run(self) -> int:

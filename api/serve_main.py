@@ -22,8 +22,10 @@ import uvloop
 from api.process_arguments import add_data_argument, add_nats_arguments, settings_under
 from api.responder_links import ResponderLinks, ResponderOptions
 from api.rest.app import create_app
+from api.rest.door import refuse_open_door
+from api.rest.keys import open_keyring
 from conf.clock import SystemClock
-from conf.settings import Settings
+from conf.settings import Settings, SettingsError
 from delta_store.read_errors import DamagedData
 from delta_store.read_threads import ReadThreads
 from delta_store.replica import Replica
@@ -86,6 +88,11 @@ def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:
     add_nats_arguments(parser)
     given = parser.parse_args(arguments)
     settings = settings_under(parser, given, http={"port": given.http_port})
+    try:
+        refuse_open_door(settings.http)
+        open_keyring(settings.http)
+    except SettingsError as error:
+        parser.error(str(error))
     data = given.data if "://" in given.data else str(Path(given.data).resolve())
     chosen = settings.nats.model_fields_set & {"url", "leaf_url"}
     responder = None
@@ -116,6 +123,8 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
                 lifespan="off",
                 server_header=False,
                 timeout_graceful_shutdown=CLOSE_SECONDS,
+                ssl_certfile=settings.http.tls_certificate_file,
+                ssl_keyfile=settings.http.tls_key_file,
             )
         )
         links = None if options.responder is None else ResponderLinks(options.responder, settings, replica, threads)
@@ -155,7 +164,8 @@ async def _say_ready(server: HttpServer, links: ResponderLinks | None, listener:
         await links.attached()
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    url = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    scheme = "https" if server.config.is_ssl else "http"
+    url = f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
     sys.stdout.write(json.dumps({"ready": True, "url": url, "port": port}) + "\n")
     sys.stdout.flush()
 

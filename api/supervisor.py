@@ -78,7 +78,9 @@ class Supervisor:
     async def _run_children(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             try:
-                hub = await self._begin(tasks, [HubPlan(self._options.data / "nats", self._options.port)])
+                hub = await self._begin(
+                    tasks, [HubPlan(self._options.data / "nats", self._options.port, self._settings)]
+                )
                 if self._stop.is_set():
                     return
                 said = await self._begin(tasks, self._plans(hub["hub"]))

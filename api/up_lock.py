@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from delta_store.private_files import make_private_folder
+
 
 class FolderInUse(RuntimeError):
     """Another ``silt up`` runs on the folder."""
@@ -18,7 +20,7 @@ def up_lock(data: Path) -> Iterator[None]:
     The kernel lets go of it when the process ends, so a killed one leaves nothing behind that would have to be
     cleared away.
     """
-    data.mkdir(parents=True, exist_ok=True)
+    make_private_folder(data)
     descriptor = os.open(data / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:

@@ -1,15 +1,22 @@
 """Which settings have no place beside ``silt up``."""
 
+from api.rest.door import refuse_open_door
 from conf.settings import Settings, SettingsError
 
 OF_ANOTHER_SERVER = frozenset({
-    "url", "leaf_url", "api_over", "token", "nkey_seed_file", "credentials_file",
+    "url", "leaf_url", "api_over", "token", "nkey_seed_file", "credentials_file", "leaf_nkey_seed_file",
+    "leaf_credentials_file",
     "tls_ca_file", "tls_certificate_file", "tls_key_file",
 })  # fmt: skip
 
 
 def refuse_foreign_server(settings: Settings) -> None:
-    """Raise ``SettingsError`` when the settings say where another nats-server is, or how to enter it."""
+    """Raise ``SettingsError`` when the settings say where another nats-server is, or leave a door open."""
+    refuse_open_door(settings.http)
+    nats = settings.nats
+    for prefix, user, password in (("", nats.user, nats.password), ("leaf_", nats.leaf_user, nats.leaf_password)):
+        if (user is None) != (password is None):
+            raise SettingsError(f"nats.{prefix}user and nats.{prefix}password go together")
     foreign = sorted(settings.nats.model_fields_set & OF_ANOTHER_SERVER)
     if foreign:
         names = ", ".join(f"nats.{name}" for name in foreign)

@@ -17,6 +17,14 @@ from conf.limits import LOG_FILE_BYTES_MAX, MIB
 BINARY = "nats-server"
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A user of the hub."""
+
+    user: str
+    password: str = field(repr=False)
+
+
 class HubBinaryMissing(RuntimeError):
     """No nats-server is installed; the text says how to get one."""
 
@@ -38,6 +46,9 @@ class HubConfig:
     leaf_user: str = ""
     leaf_password: str = field(default="", repr=False)
     """Both or neither: what a leaf must show to attach."""
+    client_user: str = ""
+    client_password: str = field(default="", repr=False)
+    """Likewise for clients."""
 
     @property
     def config_file(self) -> Path:
@@ -68,9 +79,10 @@ class HubConfig:
             f"  listen: {_quoted(_address('127.0.0.1', self.leaf_port))}",
         ]
         if self.leaf_user:
-            secret = f"user: {_quoted(self.leaf_user)}, password: {_quoted(self.leaf_password)}"
-            lines.append(f"  authorization {{ {secret} }}")
+            lines.append(f"  {_authorization(self.leaf_user, self.leaf_password)}")
         lines.append("}")
+        if self.client_user:
+            lines.append(_authorization(self.client_user, self.client_password))
         if self.api_over_leaf:
             lines.append('default_js_domain: { "$G": "" }')
         return "\n".join(lines) + "\n"
@@ -95,8 +107,12 @@ def _address(host: str, port: int) -> str:
     return f"{host}:{port or -1}"
 
 
+def _authorization(user: str, password: str) -> str:
+    return f"authorization {{ user: {_quoted(user)}, password: {_quoted(password)} }}"
+
+
 def _quoted(text: str) -> str:
     """A string of nats-server's configuration language; its escapes are those of JSON, apart from the numeric one."""
     if not text.isprintable():
-        raise ValueError(f"not printable: {text!r}")
+        raise ValueError("a value of nats-server's configuration holds what is not printable")
     return json.dumps(text, ensure_ascii=False)

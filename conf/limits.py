@@ -51,6 +51,8 @@ SUBJECT_BUCKETS = 16
 # --- HTTP: ours ---
 HTTP_COMPRESS_BYTES_MIN = KIB
 """Smaller answers are not worth compressing."""
+JWT_LEEWAY_SECONDS = 30.0
+"""How far the clock of whoever signs tokens may be off."""
 HTTP_COMPRESS_LEVEL = 2
 """Of gzip: JSON shrinks nearly as much as at 9, in a fraction of the time."""
 

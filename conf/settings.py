@@ -8,9 +8,9 @@ import os
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 _PREFIX = "SILT_"
 CONFIG_VARIABLE = "SILT_CONFIG"
@@ -31,6 +31,19 @@ class UnknownSetting(SettingsError):
 
 class ConfigMissing(SettingsError):
     """``SILT_CONFIG`` names no file that can be read as TOML."""
+
+
+SigningAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
+"""Those with a private key to sign and a public one to check: no server that checks can sign."""
+_Item = TypeVar("_Item")
+
+
+def _split(value: object) -> object:
+    """A list as the environment gives it, its items separated by commas."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[_Item, ...], BeforeValidator(_split)]
 
 
 class _Section(BaseModel):
@@ -67,6 +80,8 @@ class Hub(_Section):
 
     port: int = Field(default=4222, ge=0, le=65535)
     """For clients, on loopback; 0 takes a free one."""
+    require_credentials: bool = False
+    """Ask clients for a user and password; leafs are always asked."""
 
 
 class Journal(_Section):
@@ -107,6 +122,17 @@ class Http(_Section):
     port: int = Field(default=8222, ge=0, le=65535)
     rows_max: int = Field(default=100_000, gt=0)
     """Most messages that one request may ask for."""
+    api_keys_file: Path | None = None
+    """Hashes of the keys that open the API, with what each opens (``silt key new``)."""
+    jwt_keys_file: Path | None = None
+    """Public keys (JWKS, or one as PEM) of who signs tokens that open the API."""
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_algorithms: Names[SigningAlgorithm] = ("RS256", "ES256", "EdDSA")
+    allowed_hosts: Names[str] = ()
+    """Names that a request's Host may hold; empty means this machine's own and the one listened on."""
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
 
 
 class History(_Section):

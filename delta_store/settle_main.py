@@ -31,6 +31,7 @@ from delta_store.journal_source import JournalSource
 from delta_store.maintenance import Maintenance, Schedule
 from delta_store.messages_table import MessagesTable
 from delta_store.pipelines.settle import start_settling
+from delta_store.private_files import make_private_folder
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settle_batch import SettleBatch
 from delta_store.spark_session import open_session
@@ -117,7 +118,7 @@ class SettleJob:
 @contextmanager
 def sole_settler(data: Path) -> Iterator[None]:
     """Hold the folder's settle lock; it falls with the process. Raises :class:`AlreadySettling`."""
-    data.mkdir(parents=True, exist_ok=True)
+    make_private_folder(data)
     with (data / "settle.lock").open("w") as file:
         try:
             flock(file, LOCK_EX | LOCK_NB)

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from delta_store.private_files import make_private_folder
+
 LOCK_FILE = ".silt.lock"
 
 
@@ -32,7 +34,7 @@ class StoreLock:
 
     def acquire(self) -> None:
         """Take the folder (made if missing); raises :class:`StoreLocked`, or ``OSError`` when it can't be written."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         fd = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from conf.hub import HubConfig
 from conf.limits import HUB_LOG_POLL_SECONDS
+from delta_store.private_files import make_private_folder, write_private
 from ingest.parent_death import die_with
 
 _CLIENTS = re.compile(r"Listening for (?:TLS )?client connections on \S*?:(\d+)$", re.MULTILINE)
@@ -58,8 +59,8 @@ class HubProcess:
     async def start(self, timeout: float) -> HubAddress:
         """Start the server and wait until both listeners answer. Raises :class:`HubNotStarted`; nothing runs then."""
         config = self._config
-        config.folder.mkdir(parents=True, exist_ok=True)
-        _write_private(config.config_file, config.render())
+        make_private_folder(config.folder)
+        write_private(config.config_file, config.render())
         with config.log_file.open("ab") as log:
             before = log.tell()
             self._process = await asyncio.create_subprocess_exec(
@@ -143,11 +144,3 @@ async def _answers(host: str, port: int) -> None:
             raise ConnectionError(f"{host}:{port} is not nats-server")
     finally:
         writer.close()
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replace a file that only we may read: it may hold a password."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli import demo, doctor, gateway, kv, serve, settle, sql, stream, up
+from api.cli import demo, doctor, gateway, key, kv, serve, settle, sql, stream, up
 from api.cli.exit_codes import EPILOG
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("sql")(sql.sql)
 app.command("doctor")(doctor.doctor)
 app.add_typer(stream.app, name="stream")
 app.add_typer(kv.app, name="kv")
+app.add_typer(key.app, name="key")
 app.command("demo")(demo.demo)
 
 

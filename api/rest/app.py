@@ -6,6 +6,9 @@ from fastapi import Depends, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from api.rest import messages, problems, streams
+from api.rest.access import OPEN_PATHS
+from api.rest.door import Door, allowed_hosts
+from api.rest.keys import open_keyring
 from api.rest.negotiation import known_parameters
 from api.rest.problems import Problem
 from api.rest.store import RestStore
@@ -16,7 +19,7 @@ _DESCRIPTION = "Streams and their messages, now and at any past point within the
 
 
 def create_app(store: RestStore, settings: Settings) -> FastAPI:
-    """The app over a store that someone else keeps fresh."""
+    """The app over a store that someone else keeps fresh. Raises ``SettingsError`` for keys that can't be read."""
     app = FastAPI(
         title="Silt",
         version="1",
@@ -27,14 +30,19 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
     )
     problems.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=HTTP_COMPRESS_BYTES_MIN, compresslevel=HTTP_COMPRESS_LEVEL)
+    keyring = open_keyring(settings.http)
+    app.add_middleware(Door, keyring=keyring, hosts=allowed_hosts(settings.http))
     app.include_router(streams.routes(store, settings))
     app.include_router(messages.routes(store, settings))
-    _describe_problem(app)
+    _describe(app, closed=keyring is not None)
     return app
 
 
-def _describe_problem(app: FastAPI) -> None:
-    """Put the problem's schema where the routes' descriptions point to, in place of FastAPI's own kind of error."""
+def _describe(app: FastAPI, *, closed: bool) -> None:
+    """Put the problem's schema where the routes' descriptions point to, in place of FastAPI's own kind of error.
+
+    ``closed`` says that a bearer key is asked for, but for the paths that are open to all.
+    """
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -44,9 +52,11 @@ def _describe_problem(app: FastAPI) -> None:
         schemas["Problem"] = schema
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
-        for path in described["paths"].values():
-            for operation in path.values():
+        described["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        for path, operations in described["paths"].items():
+            for operation in operations.values():
                 operation["responses"].pop("422", None)
+                operation["security"] = [{"bearer": []}] if closed and path not in OPEN_PATHS else []
         return described
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend the description

@@ -4,6 +4,7 @@ One table from errors to statuses; nothing else chooses a status. Codes below 20
 ours, for what JetStream has no error for.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +25,9 @@ PAST_HORIZON = 20001
 TOO_MANY_SUBJECTS = 20002
 DAMAGED = 20003
 BUSY = 20004
+UNAUTHORIZED = 20005
+FORBIDDEN = 20006
+WRONG_HOST = 20007
 OTHER = 20000
 
 
@@ -40,9 +44,10 @@ class Problem(BaseModel):
 class Refused(Exception):
     """A request that can't be answered; becomes a problem."""
 
-    def __init__(self, status: int, err_code: int, detail: str) -> None:
+    def __init__(self, status: int, err_code: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status, self.err_code, self.detail = status, err_code, detail
+        self.headers = dict(headers or {})
 
 
 def stream_not_found() -> Refused:
@@ -58,6 +63,21 @@ def no_message_found() -> Refused:
 def bad_request(detail: str) -> Refused:
     """The request contradicts itself or can't be understood."""
     return Refused(400, BAD_REQUEST, detail)
+
+
+def unauthorized(detail: str, challenge: str) -> Refused:
+    """No valid key was shown."""
+    return Refused(401, UNAUTHORIZED, detail, {"WWW-Authenticate": challenge})
+
+
+def forbidden(detail: str) -> Refused:
+    """The key does not open this."""
+    return Refused(403, FORBIDDEN, detail)
+
+
+def wrong_host() -> Refused:
+    """The request is for another host."""
+    return Refused(421, WRONG_HOST, "the Host header names no host of this server (setting http.allowed_hosts)")
 
 
 _MEANINGS: dict[type[Exception], tuple[int, int]] = {
@@ -89,14 +109,17 @@ def problem(refused: Refused) -> JSONResponse:
         detail=refused.detail,
         err_code=refused.err_code,
     )
-    headers = {"Retry-After": "1"} if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    headers = refused.headers | ({"Retry-After": "1"} if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else {})
     return JSONResponse(body.model_dump(), refused.status, headers, MEDIA_TYPE)
+
+
+_EVERYWHERE = (400, 401, 403, 406, 421, 500)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The OpenAPI description of the problems that a route may answer with."""
     described = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-    return {status: {"description": HTTPStatus(status).phrase, **described} for status in (400, 406, 500, *statuses)}
+    return {status: {"description": HTTPStatus(status).phrase, **described} for status in (*_EVERYWHERE, *statuses)}
 
 
 def install(app: FastAPI) -> None:

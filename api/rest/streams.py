@@ -7,8 +7,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from api.rest import problems
+from api.rest.access import Action
 from api.rest.bodies import HealthBody, StreamBody, StreamsBody, stream_body
 from api.rest.descriptions import SUBJECT, answer
+from api.rest.door import principal_of
 from api.rest.freshness import UNCHANGED, tag_of_version, unchanged
 from api.rest.negotiation import JSON, serves
 from api.rest.store import RestStore
@@ -55,11 +57,12 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         cursor: Annotated[str | None, Query(description="``next_cursor`` of the page before")] = None,
         limit: Annotated[int, Query(ge=1, le=LIST_PAGE)] = LIST_PAGE,
     ) -> StreamsBody | Response:
-        """The streams, ordered by name; ``Link: <…>; rel="next"`` names the next page when there is one."""
+        """The streams that the key opens, ordered by name; ``Link: <…>; rel="next"`` names the next page, if any."""
         tag = tag_of_version(store.journal_version)
         if (same := unchanged(request, tag)) is not None:
             return same
-        names = sorted(store.catalog.streams)
+        principal = principal_of(request)
+        names = sorted(name for name in store.catalog.streams if principal.may(Action.READ, name))
         start = bisect_right(names, cursor) if cursor is not None else 0
         page = names[start : start + limit]
         response.headers["ETag"] = tag

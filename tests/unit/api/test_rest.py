@@ -46,7 +46,7 @@ def over(folder: Path, use: Callable[[httpx.AsyncClient, Replica], Awaitable[Non
         replica = Replica(str(folder), threads, clock=SystemClock())
         await replica.open()
         transport = httpx.ASGITransport(create_app(replica, Settings(http=Http(**http))))
-        async with httpx.AsyncClient(transport=transport, base_url="http://silt") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await use(client, replica)
         threads.close()
 

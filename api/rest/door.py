@@ -1,0 +1,116 @@
+"""The one door in front of every HTTP route: the Host header, then who asks, then what they may.
+
+It stands before the routes, so that a new one is closed until :mod:`api.rest.access` says otherwise. A browser that
+was led here by another site's name (DNS rebinding) shows that name as Host and is turned away, keys or not.
+"""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.rest import problems
+from api.rest.access import EVERYBODY, Need, Principal, need_of
+from api.rest.keys import Keyring, NotRecognised
+from conf.settings import Http, SettingsError
+
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_PRINCIPAL: Final = "silt.principal"
+
+
+class Door:
+    """An ASGI app in front of another one."""
+
+    def __init__(self, app: ASGIApp, *, keyring: Keyring | None, hosts: Sequence[str] | None) -> None:
+        """``hosts`` are the names that a request may be for, None for all; without a keyring everybody may enter."""
+        self._app = app
+        self._keyring = keyring
+        self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request in, or answer it with a problem."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope[_PRINCIPAL] = self._entering(scope)
+        except problems.Refused as refused:
+            await problems.problem(refused)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _entering(self, scope: Scope) -> Principal:
+        headers = Headers(scope=scope)
+        if self._hosts is not None and _host_of(headers.get("host", "")) not in self._hosts:
+            raise problems.wrong_host()
+        need = need_of(scope["path"])
+        if self._keyring is None or need is None:
+            return EVERYBODY
+        principal = self._principal(headers, self._keyring)
+        if need.action is not None and not principal.may(need.action, need.stream):
+            raise problems.forbidden(_said(need))
+        return principal
+
+    @staticmethod
+    def _principal(headers: Headers, keyring: Keyring) -> Principal:
+        shown = headers.getlist("authorization")
+        scheme, _, credential = (shown[0] if len(shown) == 1 else "").partition(" ")
+        if scheme.lower() != "bearer" or not credential.strip():
+            raise problems.unauthorized("show a key: Authorization: Bearer …", "Bearer")
+        try:
+            return keyring.principal(credential.strip())
+        except NotRecognised:
+            raise problems.unauthorized("the key is not valid", 'Bearer error="invalid_token"') from None
+
+
+def principal_of(request: Request) -> Principal:
+    """Who asks, as the door let them in; everybody where no door stands before the app."""
+    principal = request.scope.get(_PRINCIPAL, EVERYBODY)
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a listener on the host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def allowed_hosts(settings: Http) -> Sequence[str] | None:
+    """The names a request may be for: those of the settings, or this machine's own and the one listened on.
+
+    None, all of them, for a listener on every address that names none: it asks for keys, which a foreign page lacks.
+    """
+    if settings.allowed_hosts:
+        return settings.allowed_hosts
+    if settings.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        return None
+    return (*_LOOPBACK_NAMES, f"[{settings.host}]" if ":" in settings.host else settings.host)
+
+
+def refuse_open_door(settings: Http) -> None:
+    """Raise ``SettingsError`` for a listener that others could reach while anybody may enter."""
+    if (settings.tls_certificate_file is None) != (settings.tls_key_file is None):
+        raise SettingsError("http.tls_certificate_file and http.tls_key_file go together")
+    if not is_loopback(settings.host) and settings.api_keys_file is None and settings.jwt_keys_file is None:
+        raise SettingsError(
+            f"http.host is {settings.host}, which other machines can reach, and nobody would be asked for a key: set "
+            "http.api_keys_file (make a key with: silt key new) or http.jwt_keys_file, or listen on 127.0.0.1"
+        )
+
+
+def _host_of(text: str) -> str:
+    """The Host header without its port."""
+    host = text.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _said(need: Need) -> str:
+    return f"the key lacks the scope {need.action}" + (f":{need.stream}" if need.stream else "")
