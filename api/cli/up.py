@@ -33,9 +33,11 @@ def up(
     from api.up_settings import refuse_foreign_server
     from conf.clock import SystemClock
     from conf.settings import load_settings
+    from delta_store.private_files import make_private_folder
 
     settings = load_settings(hub={"port": port}, http={"port": http_port})
     refuse_foreign_server(settings)
+    make_private_folder(data)
     options = UpOptions(data, settings.hub.port, settings.http.port)
     try:
         asyncio.run(Supervisor(options, settings, clock=SystemClock()).run())

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -16,18 +17,25 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.error import HTTPError
 
+import jwt
 import nats
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import BaseModel
 
 from api import gateway_main
 from api.cli import up as up_command
+from api.hub_child import HubChild, HubPlan
+from api.rest.keys import hash_of, new_key
 from api.supervisor import Supervisor
 from conf.hub import HubConfig
 from conf.settings import Settings, load_settings
 from delta_store import settle_main
+from ingest.credentials import CredentialSource
 from ingest.hub_process import HubAddress
-from tests.hubs import AnyHub, keys_and_certificates, running
+from ingest.link import Failure
+from tests.hubs import AnyHub, Heard, client, keys_and_certificates, leaf, running, until
 from tests.servers import Child
 from tests.tables import History, Tables
 
@@ -123,10 +131,10 @@ def test_links_trust_and_show_what_the_environment_names(tmp_path: Path) -> None
         f'tls {{ cert_file: "{files["certificate"]}", key_file: "{files["key"]}", ca_file: "{files["ca"]}", '
         "verify: true }\n"
     )
-    leaf, client = f"authorization {{ nkey: {public} }}", f"authorization {{ users: [ {{ nkey: {public} }} ] }}"
+    of_leafs, of_clients = f"authorization {{ nkey: {public} }}", f"authorization {{ users: [ {{ nkey: {public} }} ] }}"
     gateway_enters(
         tmp_path,
-        AnyHub(tmp_path / "hub", leafnodes=tls + leaf, extra=tls + client),
+        AnyHub(tmp_path / "hub", leafnodes=tls + of_leafs, extra=tls + of_clients),
         nats__tls_ca_file=files["ca"],
         nats__tls_certificate_file=files["certificate"],
         nats__tls_key_file=files["key"],
@@ -147,19 +155,21 @@ def test_the_gateway_serves_a_domain_and_commits_at_its_pace(tmp_path: Path) -> 
         where = {"nats__url": DEAD, "nats__leaf_url": hub.leaf_url}
         with process("api.gateway_main", tmp_path, **where, **login, **pace) as child:
             await asyncio.to_thread(child.wait_log, READY)
-            client = await nats.connect(hub.url, user="u", password="p")
-            created = await client.request("$JS.silt.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=9)
+            connection = await nats.connect(hub.url, user="u", password="p")
+            created = await connection.request(
+                "$JS.silt.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}', timeout=9
+            )
             assert json.loads(created.data)["config"]["name"] == "S"
 
             async def publish(*payloads: bytes) -> float:
                 began = time.monotonic()
-                await asyncio.gather(*(client.request("s", payload, timeout=9) for payload in payloads))
+                await asyncio.gather(*(connection.request("s", payload, timeout=9) for payload in payloads))
                 return time.monotonic() - began
 
             assert await publish(b"x") > 1
             assert await publish(b"x", b"y", b"z") < 2
             assert await publish(b"x" * 6000) < 2
-            await client.close()
+            await connection.close()
 
     on_hub(config, use)
 
@@ -175,10 +185,10 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     stores = gateway_main._open(options, settings)
     with ThreadPoolExecutor() as threads:
         built = gateway_main._Process(options, settings, stores, threads)
-    leaf, client = built.leaf._options, cast(Any, built.client)._options
-    assert (leaf.connect_timeout_seconds, client.connect_timeout_seconds) == (7.5, 7.5)
-    assert (leaf.credentials.nkey_seed_file, leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
-    assert client.credentials.credentials_file == tmp_path / "own.creds"
+    of_leaf, of_client = built.leaf._options, cast(Any, built.client)._options
+    assert (of_leaf.connect_timeout_seconds, of_client.connect_timeout_seconds) == (7.5, 7.5)
+    assert (of_leaf.credentials.nkey_seed_file, of_leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
+    assert of_client.credentials.credentials_file == tmp_path / "own.creds"
     reads = built.reads._threads
     assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads._timeout) == (12345, 3, 8.5)
     monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")
@@ -251,6 +261,83 @@ def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pyte
         job._run_query(cast(Any, None), once=False)
 
 
+@shows("hub.require_credentials")
+def test_the_own_server_asks_who_enters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leafs always, clients when told to; credentials outlive a start, and those of the settings go before them."""
+    folder = tmp_path / "nats"
+
+    async def entered(**settings: object) -> tuple[str, dict[str, Any], list[Failure | None]]:
+        """The leaf's password, the context, and how leaf and client fare: without credentials, then with them."""
+        set_all(monkeypatch, **settings)
+        child = HubChild(HubPlan(folder, 0, load_settings()))
+        await child.start({})
+        said = await child.wait_ready(1)
+        context = json.loads((folder / "context.json").read_text())
+        client_login = CredentialSource(user=context.get("user", ""), password=context.get("password", ""))
+        leaf_login = CredentialSource(user=said["leaf_login"].user, password=said["leaf_login"].password)
+        outcomes: list[Failure | None] = []
+        for attach, url, ways in (
+            (leaf, said["leaf_url"], (CredentialSource(), leaf_login)),
+            (client, said["url"], (CredentialSource(), client_login)),
+        ):
+            for way in ways:
+                heard = Heard()
+                async with attach(url, heard, credentials=way):
+                    await until(lambda heard=heard: heard.statuses)
+                outcomes.append(heard.statuses[0].error.kind if heard.statuses[0].error else None)
+        await child.stop(5)
+        return leaf_login.password, context, outcomes
+
+    async def scene() -> None:
+        first, context, outcomes = await entered()
+        assert (outcomes, "password" in context) == ([Failure.REFUSED, None, None, None], False)
+        second, context, outcomes = await entered(hub__require_credentials="true")
+        assert (second, outcomes) == (first, [Failure.REFUSED, None, Failure.REFUSED, None])
+        own = {"nats__leaf_user": "l", "nats__leaf_password": "p", "nats__user": "u", "nats__password": "q"}
+        third, context, outcomes = await entered(**own)
+        assert (third, context["user"], context["password"]) == ("p", "u", "q")
+        assert outcomes == [Failure.REFUSED, None, Failure.REFUSED, None]
+        assert first in (folder / "credentials.json").read_text()
+
+    asyncio.run(scene())
+
+
+@shows("http.api_keys_file", "http.jwt_keys_file", "http.jwt_issuer", "http.jwt_audience", "http.jwt_algorithms")
+@shows("http.allowed_hosts", "http.tls_certificate_file", "http.tls_key_file")
+def test_a_reader_that_others_reach_asks_for_keys_over_tls(tmp_path: Path) -> None:
+    """By HTTPS on every address, to the hosts that are named, with a key or a token of the algorithm that is named."""
+    files = keys_and_certificates(tmp_path)
+    key = new_key()
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[[key]]\nname = "x"\nsha256 = "{hash_of(key)}"\nscopes = ["read"]\n')
+    signer = ec.generate_private_key(ec.SECP384R1())
+    pem = tmp_path / "signer.pem"
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    pem.write_bytes(signer.public_key().public_bytes(serialization.Encoding.PEM, form))
+    token = jwt.encode({"iss": "us", "aud": "silt", "exp": time.time() + 600, "scope": "read"}, signer, "ES384")
+    tls = {"http__tls_certificate_file": files["certificate"], "http__tls_key_file": files["key"]}
+    signed = {"http__jwt_issuer": "us", "http__jwt_audience": "silt", "http__jwt_algorithms": "ES384,EdDSA"}
+    files_of_keys = {"http__api_keys_file": keys, "http__jwt_keys_file": pem}
+    where = {"http__host": "0.0.0.0", "http__port": 0, "http__allowed_hosts": "silt.example, 127.0.0.1"}
+    with process("api.serve_main", tmp_path, **where, **tls, **signed, **files_of_keys) as child:
+        url = json.loads(child.wait_log(READY)[1])["url"]
+        assert url.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=str(files["ca"]))
+
+        def code(credential: str, host: str) -> int:
+            headers = {"Authorization": f"Bearer {credential}", "Host": host}
+            request = urllib.request.Request(f"{url}/v1/streams", headers=headers)
+            try:
+                with urllib.request.urlopen(request, timeout=20, context=trusting) as reply:
+                    return int(reply.status)
+            except HTTPError as error:
+                return error.code
+
+        shown = [code(key, "127.0.0.1"), code(token, "silt.example"), code("x", "silt.example"), code(key, "localhost")]
+        assert shown == [200, 200, 401, 421]
+    assert key not in child.log.read_text()
+
+
 @shows("hub.port")
 def test_up_takes_arguments_before_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ports of ``silt up`` are settings that arguments win over."""
@@ -275,6 +362,9 @@ def test_up_takes_arguments_before_settings(tmp_path: Path, monkeypatch: pytest.
         (["gateway", "--nats", "nats://u:secret@127.0.0.1:1"], {}, "none may hold a user or password"),
         (["serve", "--leaf", "nats://u:secret@127.0.0.1:1"], {}, "none may hold a user or password"),
         (["serve"], {"nats__url": DEAD}, "go together"),
+        (["serve"], {"http__host": "0.0.0.0"}, "set http.api_keys_file (make a key with: silt key new)"),
+        (["serve"], {"http__jwt_keys_file": "none.pem"}, "needs http.jwt_issuer and http.jwt_audience"),
+        (["up"], {"http__host": "::"}, "set http.api_keys_file"),
         (["settle"], {"settle__nice": 99}, "wrong setting: settle.nice"),
         (["up"], {"nats__url": DEAD}, "nats.url: silt up starts a nats-server of its own"),
     ],

@@ -103,6 +103,20 @@ def test_when_it_is_ready_nats_and_http_answer(up: SiltUp) -> None:
         assert json.load(reply)["info"]["title"]
 
 
+def test_credentials_are_their_owners_alone(up: SiltUp) -> None:
+    """None stands in an argument of a process or in a log, and nobody else may look into the folder."""
+    secrets = [login["password"] for login in json.loads((up.data / "nats" / "credentials.json").read_text()).values()]
+    assert len(secrets) == 2
+    below = _children(up.child.pid)
+    assert len(below) > 3
+    shown = [*below.values(), *(file.read_text(errors="replace") for file in up.data.glob("**/*.log"))]
+    assert not [text for text in shown for secret in secrets if secret in text]
+    (gateway,) = [pid for pid, command in below.items() if "gateway_main" in command]
+    assert secrets[0] in Path(f"/proc/{gateway}/environ").read_text()
+    private = {"": 0o700, "nats": 0o700, "nats/credentials.json": 0o600, "nats/nats-server.conf": 0o600}
+    assert {name: (up.data / name).stat().st_mode & 0o777 for name in private} == private
+
+
 def test_a_second_one_on_the_folder_is_refused(up: SiltUp) -> None:
     """Exit code 3 and a sentence that names the folder and the process."""
     ran = subprocess.run(
