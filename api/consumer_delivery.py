@@ -6,6 +6,7 @@ they were decided. The answer to a double ack goes with the group that records t
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -74,6 +75,7 @@ class ConsumerDelivery:
         self._queues = link.interest.queues
         self._clock = clock
         self._kick = asyncio.Event()
+        self._unsaved = asyncio.Event()
         self._reads = ConsumerReads(engine, payloads, threads=threads, clock=clock)
         self._reads.delivered = self._turn
         self._going_on = False
@@ -86,6 +88,8 @@ class ConsumerDelivery:
 
     def flush(self) -> None:
         """Send, or put into the group, whatever the engine has said so far."""
+        if self.engine.unsaved:
+            self._unsaved.set()
         outbox = self.engine.outbox
         if not outbox:
             return
@@ -219,8 +223,15 @@ class ConsumerDelivery:
         return seqs
 
     async def _persist(self) -> None:
-        """Have progress recorded now and then, for acks that nobody waits for."""
+        """Have progress that nobody waits for recorded: at once after a pause, else now and then.
+
+        So a delivery that comes alone is known to be one when the process is killed right behind it.
+        """
         while True:
-            await asyncio.sleep(CONSUMER_STATE_SECONDS)
+            self._unsaved.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONSUMER_STATE_SECONDS):
+                    await self._unsaved.wait()
             if self.engine.persist_dirty():
                 self.changed()
+                await asyncio.sleep(CONSUMER_STATE_SECONDS)

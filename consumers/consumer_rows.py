@@ -33,6 +33,11 @@ class ConsumerRows:
         if consumer.dirty and not consumer.config.mem_storage:
             self.waiting[consumer] = None
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether some changed state has not been recorded."""
+        return bool(self._dirty)
+
     def all_wait(self) -> bool:
         """Have all changed states recorded with the next group; returns whether there are any."""
         self.waiting.update(self._dirty)

@@ -158,6 +158,11 @@ class ConsumerEngine(ConsumerRegistry):
             consumer = self._wakes.take()
             self._after(consumer, consumer.wake(now_ns))
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether some consumer's progress has not been recorded."""
+        return self._kept.unsaved
+
     def persist_dirty(self) -> bool:
         """Have the state of all changed consumers recorded with the next group; returns whether there is anything."""
         return self._kept.all_wait() or any(home.consumed for home in self._retaining)
