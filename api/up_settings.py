@@ -1,13 +1,23 @@
 """Which settings have no place beside ``silt up``."""
 
+import os
+from pathlib import Path
+
 from api.rest.door import refuse_open_door
-from conf.settings import Settings, SettingsError
+from conf.settings import CONFIG_VARIABLE, Settings, SettingsError
 
 OF_ANOTHER_SERVER = frozenset({
     "url", "leaf_url", "api_over", "token", "nkey_seed_file", "credentials_file", "leaf_nkey_seed_file",
     "leaf_credentials_file",
     "tls_ca_file", "tls_certificate_file", "tls_key_file",
 })  # fmt: skip
+
+
+def share_config() -> None:
+    """Let children that work in other folders find the file of settings by the name that this process was given."""
+    name = os.environ.get(CONFIG_VARIABLE)
+    if name:
+        os.environ[CONFIG_VARIABLE] = str(Path(name).resolve())
 
 
 def refuse_foreign_server(settings: Settings) -> None:

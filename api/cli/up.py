@@ -30,13 +30,14 @@ def up(
     from api.child_process import ChildFailed
     from api.supervisor import Supervisor, UpOptions
     from api.up_lock import FolderInUse
-    from api.up_settings import refuse_foreign_server
+    from api.up_settings import refuse_foreign_server, share_config
     from conf.clock import SystemClock
     from conf.settings import load_settings
     from delta_store.private_files import make_private_folder
 
     settings = load_settings(hub={"port": port}, http={"port": http_port})
     refuse_foreign_server(settings)
+    share_config()
     make_private_folder(data)
     options = UpOptions(data, settings.hub.port, settings.http.port)
     try:

@@ -19,6 +19,7 @@ from conf.settings import Settings
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter, valid
 
+_BY_KEY = {"Vary": "Authorization"}
 _COUNTED = "Count live messages by subject, for this filter"
 _OF_FIRST = {"name": "$response.body#/streams/0/name"}
 _STREAMS = answer(
@@ -59,13 +60,13 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
     ) -> StreamsBody | Response:
         """The streams that the key opens, ordered by name; ``Link: <…>; rel="next"`` names the next page, if any."""
         tag = tag_of_version(store.journal_version)
-        if (same := unchanged(request, tag)) is not None:
+        if (same := unchanged(request, tag, _BY_KEY)) is not None:
             return same
         principal = principal_of(request)
         names = sorted(name for name in store.catalog.streams if principal.may(Action.READ, name))
         start = bisect_right(names, cursor) if cursor is not None else 0
         page = names[start : start + limit]
-        response.headers["ETag"] = tag
+        response.headers.update({"ETag": tag, **_BY_KEY})
         following = page[-1] if start + limit < len(names) else None
         if following is not None:
             url = f"/v1/streams?cursor={quote(following, safe='')}&limit={limit}"

@@ -348,10 +348,13 @@ def test_up_takes_arguments_before_settings(tmp_path: Path, monkeypatch: pytest.
         self._log.close()
 
     monkeypatch.setattr(Supervisor, "run", run)
-    set_all(monkeypatch, hub__port=4333, http__port=8333)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "silt.toml").write_text("[hub]\nport = 4333\n[http]\nport = 1\n")
+    set_all(monkeypatch, config="silt.toml", http__port=8333)
     up_command.up(tmp_path)
     up_command.up(tmp_path, port=0, http_port=1)
     assert seen == [(4333, 8333), (0, 1)]
+    assert os.environ["SILT_CONFIG"] == str(tmp_path / "silt.toml")  # children work elsewhere
 
 
 @pytest.mark.parametrize(

@@ -18,28 +18,37 @@ class Difference:
     silt: str
     """What the lines that tell the difference must contain."""
     reason: str
+    told: str
+    """Words of the README that tell users of it."""
 
 
 def _later(config: str) -> Difference:
     reason = "Silt refuses what it does not serve yet, with nats-server's own kind of error, instead of ignoring it."
     refused = "'err_code': 10052, 'description': '"
-    return Difference("create_later_fields", f"create with {config}", ("[0].json",), refused, reason)
+    return Difference(
+        "create_later_fields", f"create with {config}", ("[0].json",), refused, reason, "None is silently ignored"
+    )
 
 
 def _names(scenario: str, label: str) -> Difference:
     reason = "An empty list is [] and not null: strict clients want an array where the schema says one."
-    return Difference(scenario, label, ("[0].json.streams",), "None → []", reason)
+    return Difference(
+        scenario, label, ("[0].json.streams",), "None → []", reason, "An empty page of stream names is `[]`"
+    )
 
 
 def _counted(label: str, difference: str) -> Difference:
     reason = "nats-server copies through consumers of the origin, and counts them; Silt's copies need none."
-    return Difference("copies_that_consume", label, ("[0].json.state.consumer_count",), difference, reason)
+    return Difference(
+        "copies_that_consume", label, ("[0].json.state.consumer_count",), difference, reason, "it lists and counts none"
+    )
 
 
 def _gone(label: str) -> Difference:
     reason = "Silt says at once that the origin is gone; nats-server when it misses ten seconds of heartbeats."
     paths = ("[0].json.mirror.active", "[0].json.mirror.error")
-    return Difference("mirrors_answering_for_their_origin", label, paths, "'description': 'stream not found'", reason)
+    shown = "'description': 'stream not found'"
+    return Difference("mirrors_answering_for_their_origin", label, paths, shown, reason, "says so at once")
 
 
 _PAST = "Silt answers from the table's history what nats-server can only answer from what limits have left."
@@ -66,6 +75,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].json",),
         "'max_bytes': 4611686018427387904",
         "nats-server reserves max_bytes on its disk; Silt's store may be an object store and reserves nothing.",
+        "`max_bytes` reserves no disk space",
     ),
     Difference(
         "create_limits_refused",
@@ -73,6 +83,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].json",),
         "success: True",
         "Follows from the step before.",
+        "`max_bytes` reserves no disk space",
     ),
     Difference(
         "bodies_of_late_sequences",
@@ -80,6 +91,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].json",),
         "first sequence can not be above 4611686018427387904",
         "Delta's integers of 64 bits have a sign: a stream begins no later than half way to their end.",
+        "begins no later than with sequence 2^62",
     ),
     Difference(
         "purge_parts",
@@ -87,6 +99,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].json.state.first_seq", "[0].json.state.last_seq"),
         "98 → 10",
         "A purge below a sequence that is still to come removes messages; it does not skip sequences not yet given.",
+        "a sequence that is still to come skips no sequence",
     ),
     Difference(
         "message_get_empty",
@@ -94,6 +107,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].json.state.first_seq",),
         "1 → 0",
         "Purging a stream that never had a message changes nothing; nats-server then shows a first sequence.",
+        "never had a message changes nothing",
     ),
     Difference(
         "direct_multi_past",
@@ -101,6 +115,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[4].headers[2]",),
         "'Nats-UpTo-Sequence: 8' → 'Nats-UpTo-Sequence: 7'",
         "Message 8 came after that time and was deleted since: the history knows it, what is left does not.",
+        "that was removed before it",
     ),
     Difference(
         "consumer_direct",
@@ -108,6 +123,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].status", "[0].headers"),
         "Nats-Stream-Identity",
         "The stream's identity is for servers that copy streams; they are answered when Silt lets itself be copied.",
+        "carry no `Nats-Stream-Identity`",
     ),
     Difference(
         "consumer_direct",
@@ -115,6 +131,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0]",),
         "sourcing is not supported by Silt yet",
         "Refused by name, for the same reason.",
+        "consumers made to copy a stream",
     ),
     Difference(
         "push_resume",
@@ -122,6 +139,7 @@ ALLOWED: tuple[Difference, ...] = (
         ("[0].events.d", "[0].info of C"),
         "'payload': 'm1'",
         "Who resumes a consumer gets what waits; nats-server delivers it only when the next message is stored.",
+        "gets what waits at once",
     ),
     Difference(
         "fast_batches_last_id",
@@ -129,7 +147,8 @@ ALLOWED: tuple[Difference, ...] = (
         ("",),
         '{"type":"err","seq":4,"error":{"code":400,"err_code":10070,',
         "The batch ends with what was stored; nats-server counts a message that it refused as stored.",
+        "refuses the message but counts it as stored",
     ),
-    Difference("direct_true_past", "past.x and past.y at 4", ("",), "'payload': 'y1'", _PAST),
-    Difference("direct_true_past", "past.x at 2", ("",), "'payload': 'x2'", _PAST),
+    Difference("direct_true_past", "past.x and past.y at 4", ("",), "'payload': 'y1'", _PAST, "gives the true past"),
+    Difference("direct_true_past", "past.x at 2", ("",), "'payload': 'x2'", _PAST, "gives the true past"),
 )

@@ -61,7 +61,7 @@ def test_malformed_times_are_not_hidden() -> None:
 def test_listed_difference_must_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list of differences permits what it names, nothing beside it, and fails when it is out of date."""
     monkeypatch.setattr(test_differential, "AGAINST", "silt")
-    listed = Difference("some", "step", ("[0].payload",), "two", "for the test")
+    listed = Difference("some", "step", ("[0].payload",), "two", "for the test", "")
     monkeypatch.setattr(test_differential, "ALLOWED", (listed,))
     reference = _transcript(("step", b"", b"one"))
     verdict = test_differential.verdict

@@ -27,7 +27,7 @@ from tests.integration.differential import (
 from tests.integration.differential.allowed import ALLOWED
 from tests.integration.differential.side import SCENARIOS, Scenario, Side
 from tests.integration.differential.transcript import Transcript, differences
-from tests.servers import AGAINST, side_by_side
+from tests.servers import AGAINST, ROOT, side_by_side
 from tests.wire import Wire
 
 SCENARIO_MODULES = (
@@ -131,3 +131,10 @@ def test_steps_are_enough() -> None:
         pytest.skip("only some scenarios were run")
     assert sum(_steps_seen.values()) >= STEPS_LEAST
     assert {item.scenario for item in ALLOWED} <= set(SCENARIOS)
+
+
+def test_users_are_told_of_every_difference() -> None:
+    """Each one on the list stands in the README too."""
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    told = readme.partition("## Deliberate differences")[2].partition(" ## ")[0]
+    assert [item.label for item in ALLOWED if item.told not in told] == []

@@ -11,7 +11,7 @@ import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -20,7 +20,7 @@ from api.cli.app import app as silt
 from api.rest.access import OPEN_PATHS, Action, Principal, parse_scope
 from api.rest.app import create_app
 from api.rest.door import refuse_open_door
-from api.rest.keys import hash_of, new_key
+from api.rest.keys import NotRecognised, hash_of, new_key, open_keyring
 from conf.clock import SystemClock
 from conf.settings import Http, Settings, SettingsError
 from delta_store.read_threads import ReadThreads
@@ -174,6 +174,14 @@ def test_a_signed_token_opens_what_its_scopes_say(tmp_path: Path) -> None:
         assert await code(token(scope=7)) == 403
 
     over(tmp_path, use, jwt_keys_file=jwks, jwt_issuer="us", jwt_audience="silt")
+    (tmp_path / "own.pem").write_bytes(pem)
+    keyring = open_keyring(Http(jwt_keys_file=tmp_path / "own.pem", jwt_issuer="us", jwt_audience="silt"))
+    assert keyring is not None
+    assert keyring.principal(token(kid=None)).name == "me"
+    foreign = jwt.encode(good, rsa.generate_private_key(65537, 2048), "RS256")
+    for odd in (foreign, "a.b.c", "..", "", "\x00", token()[:40], "silt_\ud800"):
+        with pytest.raises(NotRecognised):
+            keyring.principal(odd)
 
 
 def test_a_request_for_another_host_is_turned_away(tmp_path: Path) -> None:
