@@ -30,7 +30,9 @@ class GatewayUpkeep:
         self._table = table
         self._executor = executor
         self._report = report
-        self._durable_version = -1
+        relied = journal.relies_on
+        self._durable_version = -1 if relied is None else relied
+        """Of ``messages``: up to it all has been fsynced and read back."""
 
     async def run(self) -> None:
         """Until cancelled; an error of one round is reported and the next round tries again."""
@@ -62,4 +64,5 @@ class GatewayUpkeep:
             self._report("journal kept", f"{error}; run: silt verify")
             return
         self._durable_version = snapshot.version
-        self._journal.truncate({name: mark.position for name, mark in snapshot.watermarks.items()})
+        settled = {name: mark.position for name, mark in snapshot.watermarks.items()}
+        self._journal.truncate(settled, relies_on=snapshot.version)

@@ -21,8 +21,10 @@ from delta_store.log_entry import (
     add_action,
     file_of,
     protocol_action,
+    relies_on_action,
     remove_action,
     removed_of,
+    split_txns,
     txn_action,
 )
 
@@ -84,6 +86,8 @@ class Snapshot(NamedTuple):
     metadata: Mapping[str, Any]
     live: tuple[JournalFile, ...]
     removed: tuple[Removed, ...]
+    relies_on: int | None = None
+    """As in :class:`JournalState`."""
 
 
 def snapshot_of(state: JournalState) -> Snapshot:
@@ -95,6 +99,7 @@ def snapshot_of(state: JournalState) -> Snapshot:
         state.metadata,
         tuple(state.live.values()),
         tuple(state.removed.values()),
+        state.relies_on,
     )
 
 
@@ -116,6 +121,8 @@ def encode(snapshot: Snapshot, app_id: str) -> bytes:
         {"metaData": snapshot.metadata},
         {"txn": txn_action(app_id, snapshot.stamp, snapshot.timestamp_ms)},
     ]
+    if snapshot.relies_on is not None:
+        actions.append({"txn": relies_on_action(app_id, snapshot.relies_on, snapshot.timestamp_ms)})
     actions += [{"add": add_action(file, data_change=False)} for file in snapshot.live]
     actions += [{"remove": remove_action(removed)} for removed in snapshot.removed]
     sink = pa.BufferOutputStream()
@@ -135,7 +142,7 @@ def _table(actions: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def pointer(snapshot: Snapshot, body: bytes) -> bytes:
     """The content of ``_last_checkpoint`` for a checkpoint."""
-    size = 3 + len(snapshot.live) + len(snapshot.removed)
+    size = 3 + (snapshot.relies_on is not None) + len(snapshot.live) + len(snapshot.removed)
     content = {
         "version": snapshot.version,
         "size": size,
@@ -171,7 +178,7 @@ def _fold(version: int, rows: list[dict[str, Any]], app_id: str) -> JournalState
     state = JournalState()
     state.version = version
     [metadata] = [row["metaData"] for row in rows if row["metaData"]]
-    [txn] = [row["txn"] for row in rows if row["txn"]]
+    txn, state.relies_on = split_txns([row["txn"] for row in rows if row["txn"]], app_id)
     if txn["appId"] != app_id:
         raise ValueError(f"written by {txn['appId']!r}, this journal belongs to {app_id!r}")
     state.metadata = metadata | {

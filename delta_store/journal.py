@@ -122,18 +122,21 @@ class Journal(JournalReader):
         encoded = journal_file.encode(rows)
         return self._commit("WRITE", encoded=encoded, marks=watermarks)
 
-    def truncate(self, settled: Mapping[str, Position], *, gone: Collection[int] = ()) -> int:
+    def truncate(
+        self, settled: Mapping[str, Position], *, gone: Collection[int] = (), relies_on: int | None = None
+    ) -> int:
         """Take the files out of the table whose every row is settled; returns their number.
 
         A file is settled when each of its streams is settled up to its last row in it, or its stream id is in
-        ``gone``. The caller has made sure that what is settled is durable. The files themselves stay until
-        :meth:`delete_removed`. Raises as :meth:`commit`.
+        ``gone``. The caller has made sure that what is settled is durable; ``relies_on`` is the version of ``messages``
+        that holds it, which the commit records: what is torn above it may be settled again. The files themselves stay
+        until :meth:`delete_removed`. Raises as :meth:`commit`.
         """
         with self._upkeep_lock:
             files = settled_files(self.live_files(), settled, gone)
             for start in range(0, len(files), JOURNAL_REMOVES_PER_COMMIT_MAX):
                 chunk = files[start : start + JOURNAL_REMOVES_PER_COMMIT_MAX]
-                self._commit("TRUNCATE", removed=chunk)
+                self._commit("TRUNCATE", removed=chunk, relies_on=relies_on)
                 self._upkeep.doom(file.name for file in chunk)
             return len(files)
 
@@ -187,11 +190,12 @@ class Journal(JournalReader):
         encoded: EncodedFile | None = None,
         removed: Collection[JournalFile] = (),
         marks: Marks | None = None,
+        relies_on: int | None = None,
     ) -> int:
         with self._commit_lock:
             self._check_owner()
             try:
-                return self._put(operation, encoded=encoded, removed=removed, marks=marks)
+                return self._put(operation, encoded=encoded, removed=removed, marks=marks, relies_on=relies_on)
             except LostRace as lost:
                 raise self._stop(self._overtaken(lost)) from None
             except JournalError as error:
@@ -204,6 +208,7 @@ class Journal(JournalReader):
         encoded: EncodedFile | None = None,
         removed: Collection[JournalFile] = (),
         marks: Marks | None = None,
+        relies_on: int | None = None,
     ) -> int:
         """One attempt at the next version, under the next stamp. Commit lock held."""
         assert self._stamp is not None
@@ -216,7 +221,9 @@ class Journal(JournalReader):
             file = JournalFile(file_name(version, stamp), version, size, rows, checksum, spans, stats, now_ms)
             data = Blob(file.name, parts[0], parts[1:])
         gone = tuple(Removed(each.name, each.size, now_ms) for each in removed)
-        entry = LogEntry(version, stamp, self._writer, now_ms, operation, file=file, removed=gone, marks=marks)
+        entry = LogEntry(
+            version, stamp, self._writer, now_ms, operation, file=file, removed=gone, marks=marks, relies_on=relies_on
+        )
         journal_commit.put(self.storage, self._app_id, entry, data)
         with self._lock:
             self._state.apply(entry)

@@ -45,6 +45,14 @@ class JournalReader:
         """The newest version known here; -1 when there is no journal."""
         return self._state.version
 
+    @property
+    def relies_on(self) -> int | None:
+        """The version of ``messages`` that holds all that the journal has forgotten.
+
+        -1 when it has forgotten nothing, None when it does not say.
+        """
+        return self._state.relies_on
+
     def refresh(self) -> int:
         """Take in what was committed since; returns the newest version. Raises as :meth:`tail`."""
         for _ in self._entries(self.version + 1):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from delta_store.journal_file import Span
-from delta_store.log_entry import DamagedEntry, JournalFile, LogEntry, Removed, Stamp
+from delta_store.log_entry import NEVER_RELIED, DamagedEntry, JournalFile, LogEntry, Removed, Stamp
 from delta_store.records import Position
 
 
@@ -52,6 +52,8 @@ class JournalState:
         """Files of the table by name, oldest first."""
         self.removed: dict[str, Removed] = {}
         """Files that left the table and are not deleted yet."""
+        self.relies_on: int | None = NEVER_RELIED
+        """The version of ``messages`` that holds all that was removed; None when a commit did not say so."""
         self.streams: dict[int, StreamFiles] = {}
         """By stream id."""
 
@@ -69,6 +71,8 @@ class JournalState:
             self.add(entry.file)
         for removed in entry.removed:
             self._remove(removed)
+        if entry.removed:
+            self.relies_on = entry.relies_on
         self.version, self.stamp, self.timestamp_ms = entry.version, entry.stamp, entry.timestamp_ms
 
     def add(self, file: JournalFile) -> None:

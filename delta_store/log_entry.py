@@ -6,6 +6,7 @@ Layout of ``_delta_log/<version>.json``, one action a line:
     protocol     version 0 only
     metaData     version 0 only
     txn          appId ``silt/<shard>``, version ``epoch << 40 | counter``: fencing, and whose commit it is
+    txn          appId ``silt/<shard>/settled``, with removes: the version of ``messages`` that they rely on
     add          the group's rows; tag ``silt``: {crc, rows, spans}
     remove       settled files (truncation), dataChange false
 
@@ -38,6 +39,10 @@ _TAG: Final = "silt"
 
 Marks = Mapping[str, Mapping[str, int]]
 """Per stream ``{id, seq, event, first}``: where its journal stands after a commit."""
+
+
+NEVER_RELIED: Final = -1
+"""The journal has forgotten nothing yet, so it relies on no version of ``messages``."""
 
 
 class DamagedEntry(ValueError):
@@ -103,6 +108,8 @@ class LogEntry:
     marks: Marks | None = None
     metadata: Mapping[str, Any] | None = None
     """The ``metaData`` action; version 0 only."""
+    relies_on: int | None = None
+    """Of a truncation, the version of ``messages`` that holds what is removed; None when that is not known."""
 
 
 def entry_name(version: int) -> str:
@@ -176,6 +183,22 @@ def txn_action(app_id: str, stamp: Stamp, timestamp_ms: int) -> dict[str, Any]:
     return {"appId": app_id, "version": stamp.txn_version, "lastUpdated": timestamp_ms}
 
 
+def relies_on_action(app_id: str, version: int, timestamp_ms: int) -> dict[str, Any]:
+    """The ``txn`` action that says which version of ``messages`` the journal relies on."""
+    return {"appId": _settled_app(app_id), "version": version, "lastUpdated": timestamp_ms}
+
+
+def split_txns(txns: Sequence[Mapping[str, Any]], app_id: str) -> tuple[Mapping[str, Any], int | None]:
+    """The owner's ``txn`` and what :func:`relies_on_action` said; raises ``ValueError`` unless there is one owner."""
+    relied = [int(txn["version"]) for txn in txns if txn["appId"] == _settled_app(app_id)]
+    [owner] = [txn for txn in txns if txn["appId"] != _settled_app(app_id)]
+    return owner, relied[0] if relied else None
+
+
+def _settled_app(app_id: str) -> str:
+    return f"{app_id}/settled"
+
+
 def encode(entry: LogEntry, app_id: str) -> bytes:
     """The entry as it is stored."""
     silt = {
@@ -196,6 +219,8 @@ def encode(entry: LogEntry, app_id: str) -> bytes:
     if entry.metadata is not None:
         actions += [{"protocol": protocol_action()}, {"metaData": entry.metadata}]
     actions.append({"txn": txn_action(app_id, entry.stamp, entry.timestamp_ms)})
+    if entry.relies_on is not None:
+        actions.append({"txn": relies_on_action(app_id, entry.relies_on, entry.timestamp_ms)})
     if entry.file is not None:
         actions.append({"add": add_action(entry.file, data_change=True)})
     actions += [{"remove": remove_action(removed)} for removed in entry.removed]
@@ -214,7 +239,7 @@ def decode(version: int, raw: bytes, app_id: str) -> LogEntry:
             actions.setdefault(name, []).append(body)
         info = actions["commitInfo"][0]
         stamp = Stamp(info["silt"]["epoch"], info["silt"]["counter"])
-        [txn] = actions["txn"]
+        txn, relies_on = split_txns(actions["txn"], app_id)
         entry = LogEntry(
             version=version,
             stamp=stamp,
@@ -225,6 +250,7 @@ def decode(version: int, raw: bytes, app_id: str) -> LogEntry:
             removed=tuple(removed_of(remove) for remove in actions.get("remove", ())),
             marks=info["silt"].get("watermarks"),
             metadata=actions["metaData"][0] if "metaData" in actions else None,
+            relies_on=relies_on,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedEntry(f"not an entry of the journal: {error!r}") from error

@@ -5,7 +5,7 @@ since. Old versions are opened through delta-rs again and kept, a few of them. N
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs as pa_fs
 
+from delta_store.log_replay import replay
 from delta_store.read_errors import DamagedData, FileGone
 from delta_store.settled_claims import fault_of_table
 from delta_store.settled_log import NO_TABLE, DataFile, LogEntry, Snapshot, data_file, parse_entry
@@ -22,20 +23,30 @@ _LOG: Final = "_delta_log"
 _ENTRIES_KEPT: Final = 256
 _SNAPSHOTS_KEPT: Final = 8
 _OPEN_TRIES: Final = 4
+_NO_END: Final = 1 << 62
 
 
 class LogFollower:
     """One table's log. Thread-safe: readers hold snapshots, which never change."""
 
     def __init__(
-        self, location: str, *, storage_options: Mapping[str, str] | None = None, settled: bool = True
+        self,
+        location: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        settled: bool = True,
+        whole_up_to: Callable[[], int] | None = None,
     ) -> None:
         """``location`` is a folder or an object store's URL; the table need not exist yet.
 
-        ``settled`` says that its commits carry watermarks.
+        ``settled`` says that its commits carry watermarks. ``whole_up_to`` tells the newest version that is not torn,
+        where a power cut can tear one: what is behind it is not there, until it has been written again.
         """
         self.location = location
         self._settled = settled
+        self._whole_up_to = whole_up_to
+        self._torn = False
+        """Whether there was a torn version when the log was last looked at."""
         self._options = dict(storage_options or {})
         self.filesystem, self.root = _filesystem(location, self._options)
         self._lock = Lock()
@@ -66,7 +77,8 @@ class LogFollower:
             if self._overtaken(snapshot.version):
                 self._snapshot = self._open()
                 return self._snapshot
-            while (text := self._read(snapshot.version + 1)) is not None:
+            end = self._whole_end() if self._torn else _NO_END
+            while snapshot.version < end and (text := self._read(snapshot.version + 1)) is not None:
                 file = self._entry_path(snapshot.version + 1)
                 entry = parse_entry(snapshot.version + 1, text, file=file)
                 self._remember(entry)
@@ -128,13 +140,26 @@ class LogFollower:
         return self._open_once()
 
     def _open_once(self) -> Snapshot:
+        end = self._whole_end()
         sizes = self._listed()
-        if not sizes:
+        if not sizes or end < 0:
             return NO_TABLE
         for version, size in sizes.items():
-            if size == 0:
+            if size == 0 and version <= end:
                 raise DamagedData(self._entry_path(version), "it is empty")
-        return self._load(None)
+        try:
+            return self._load(end if self._torn else None)
+        except (DamagedData, FileGone):
+            if self._whole_up_to is None:
+                raise
+            return self._confirmed(end, replay(Path(self.root), end))
+
+    def _whole_end(self) -> int:
+        """The newest version that readers may use; notes whether a torn one follows."""
+        last = max(self._listed(), default=-1)
+        end = last if self._whole_up_to is None else self._whole_up_to()
+        self._torn = end < last
+        return end
 
     def _load(self, version: int | None) -> Snapshot:
         from deltalake import DeltaTable
@@ -148,8 +173,12 @@ class LogFollower:
             if version is not None:
                 raise FileGone(f"{self.location} version {version}") from error
             raise DamagedData(f"{self.location}/{_LOG}", str(error)) from error
-        note = self._newest_note(found)
-        snapshot = Snapshot(found, {file.path: file for file in files}, note.watermarks if note is not None else {})
+        return self._confirmed(found, {file.path: file for file in files})
+
+    def _confirmed(self, version: int, files: Mapping[str, DataFile]) -> Snapshot:
+        """The snapshot of a version with these files; raises :class:`DamagedData` unless its note bears it out."""
+        note = self._newest_note(version)
+        snapshot = Snapshot(version, files, note.watermarks if note is not None else {})
         if fault := fault_of_table(note, snapshot.rows):
             raise DamagedData(f"{self.location}/{_LOG}", fault)
         return snapshot

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, MESSAGES_COLUMNS, MESSAGES_PARTITION_COLUMNS
+from delta_store.settled_durability import make_durable
 from delta_store.settled_log import parse_entry
 from delta_store.transforms.row_order import ROW_KEY
 from delta_store.watermark import Claim, CommitNote, Op
@@ -48,9 +50,20 @@ class FolderFiles:
 class MessagesTable:
     """The table at ``path``, as one Spark session writes it."""
 
-    def __init__(self, spark: SparkSession, path: str, *, horizon_seconds: float) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        *,
+        horizon_seconds: float,
+        checkpoint_commits: int = CHECKPOINT_EVERY_COMMITS,
+        durable_version: int = -1,
+    ) -> None:
+        """``durable_version`` is the version up to which all has been fsynced."""
         self.spark = spark
         self.path = path
+        self._checkpoint_commits = checkpoint_commits
+        self._durable_version = durable_version
         self._horizon_seconds = int(horizon_seconds)
         self._long_folders = False
 
@@ -60,7 +73,8 @@ class MessagesTable:
         properties = {
             "delta.enableDeletionVectors": "false",
             "delta.enableChangeDataFeed": "false",
-            "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS),
+            "delta.checkpointInterval": str(self._checkpoint_commits),
+            "delta.enableExpiredLogCleanup": "false",
             "delta.dataSkippingStatsColumns": STATISTICS,
             "delta.logRetentionDuration": horizon,
             "delta.deletedFileRetentionDuration": horizon,
@@ -183,8 +197,17 @@ class MessagesTable:
             (optimizer.where(where) if where else optimizer).executeCompaction()
 
     def vacuum(self) -> None:
-        """Delete files that no version within the horizon needs."""
+        """Delete files and log entries that no version within the horizon needs; what replaces them is fsynced first.
+
+        Raises :class:`NotDurable`.
+        """
+        version = self.version()
+        make_durable(Path(self.path), self._durable_version, version)
+        self._durable_version = version
         self._delta().vacuum(self._horizon_seconds / 3600)
+        log, none = self._log(), self._jvm().scala.Option.empty()
+        by_day = getattr(log, "cleanUpExpiredLogs$default$4")()
+        log.cleanUpExpiredLogs(self._snapshot(), none, none, by_day)
 
     def allow_long_folders(self) -> None:
         """Stop naming folders after streams: some stream's name is too long for a file system."""

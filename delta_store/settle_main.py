@@ -28,6 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from conf.clock import SystemClock
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 from delta_store.journal_source import JournalSource
+from delta_store.log_repair import repair_messages
 from delta_store.maintenance import Maintenance, Schedule
 from delta_store.messages_table import MessagesTable
 from delta_store.pipelines.settle import start_settling
@@ -51,12 +52,18 @@ class AlreadySettling(Exception):
 class SettleJob:
     """Runs the query, starts it again when it fails, and does maintenance between batches."""
 
-    def __init__(self, spark: SparkSession, data: str, settings: Settings) -> None:
+    def __init__(self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1) -> None:
         self._spark = spark
         self._data = data
         self._settings = settings
         clock = SystemClock()
-        table = MessagesTable(spark, f"{data}/{MESSAGES_FOLDER}", horizon_seconds=settings.history.horizon_seconds)
+        table = MessagesTable(
+            spark,
+            f"{data}/{MESSAGES_FOLDER}",
+            horizon_seconds=settings.history.horizon_seconds,
+            checkpoint_commits=settings.settle.checkpoint_commits,
+            durable_version=durable_version,
+        )
         self._journal = JournalSource(spark, f"{data}/{JOURNAL_FOLDER}")
         self._settle = SettleBatch(table)
         schedule = Schedule(
@@ -153,6 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = options.data.resolve()
     try:
         with sole_settler(data):
+            repaired = repair_messages(data, now_ns=SystemClock().now_ns())
+            if repaired.aside:
+                _log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
             spark = open_session(
                 "silt settle",
                 master=options.master,
@@ -160,7 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
             )
             spark.sparkContext.setLogLevel("ERROR")
-            SettleJob(spark, str(data), settings).run(stop, once=options.once)
+            job = SettleJob(spark, str(data), settings, durable_version=repaired.durable_version)
+            job.run(stop, once=options.once)
             spark.stop()
     except AlreadySettling as error:
         _log.error("not started", error=str(error))

@@ -4,7 +4,9 @@ All methods that touch files block; callers run them off the event loop. Invaria
 reads from, so that one answer never mixes two versions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +17,7 @@ from delta_store.read_errors import FileGone, PastHorizon
 from delta_store.settled_files import MessageFiles
 from delta_store.settled_log import DataFile, Snapshot
 from delta_store.stored_message import MessageRun, StoredMessage, merged
+from delta_store.torn_log import relied_version, whole_up_to
 from delta_store.watermark import Watermark, Watermarks
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
@@ -25,10 +28,19 @@ class SettledTable:
     """The settled rows of all streams, read-only and thread-safe."""
 
     def __init__(
-        self, location: str, *, storage_options: Mapping[str, str] | None = None, cache_bytes: int = CACHE_BYTES
+        self,
+        location: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        relied_on: Callable[[], int | None] | None = None,
     ) -> None:
-        """``location`` is the table's folder or URL; the table need not exist yet."""
-        self.log = LogFollower(location, storage_options=storage_options)
+        """``location`` is the table's folder or URL; the table need not exist yet.
+
+        ``relied_on`` tells which version the journal relies on; by default the journal beside a local table is asked.
+        """
+        whole = None if "://" in location else _whole_end(Path(location), relied_on)
+        self.log = LogFollower(location, storage_options=storage_options, whole_up_to=whole)
         self.files = MessageFiles(self.log.filesystem, cache_bytes=cache_bytes)
         self._oldest = (-1, 0)
 
@@ -144,3 +156,9 @@ class SettledTable:
             if note is not None:
                 return note.watermarks.get(stream)
         return None
+
+
+def _whole_end(table: Path, relied_on: Callable[[], int | None] | None) -> Callable[[], int]:
+    """Tells how far a local table is whole."""
+    ask = relied_on or partial(relied_version, table.parent)
+    return lambda: whole_up_to(table, ask())

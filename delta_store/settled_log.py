@@ -182,7 +182,7 @@ def parse_entry(version: int, text: bytes, *, file: str) -> LogEntry:
         for line in lines:
             action = json.loads(line)
             if "add" in action:
-                added.append(_file(action["add"]))
+                added.append(file_added(action["add"]))
             elif "remove" in action:
                 removed.append(unquote(action["remove"]["path"]))
             elif "commitInfo" in action:
@@ -212,7 +212,8 @@ def read_note(info: Mapping[str, Any]) -> CommitNote | None:
     return CommitNote.from_json(text)
 
 
-def _file(add: Mapping[str, Any]) -> DataFile:
+def file_added(add: Mapping[str, Any]) -> DataFile:
+    """The file that an ``add`` action names, partition values as a mapping."""
     stats = json.loads(add["stats"]) if add.get("stats") else {}
     values = add.get("partitionValues") or {}
     return data_file(

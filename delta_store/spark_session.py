@@ -39,6 +39,8 @@ ALWAYS = {
     "spark.sql.catalog.spark_catalog": CATALOG,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.hadoop.parquet.compression.codec.zstd.level": "1",
@@ -46,8 +48,12 @@ ALWAYS = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
 }
-"""What correctness rests on: UTC, streams that differ only by case, tables without deletion vectors. Without the rule
-on pruning, Spark 4.1 fails on joins over a union of two Delta tables ("dynamicpruning … has not finished")."""
+"""What correctness rests on: UTC, streams that differ only by case, tables without deletion vectors.
+
+Hadoop's plain local file system, because the default one keeps a checksum file beside each file, which nobody fsyncs:
+after a power cut an empty one makes every read fail. Without the rule on pruning, Spark 4.1 fails on joins over a union
+of two Delta tables ("dynamicpruning … has not finished").
+"""
 
 
 def delta_coordinates() -> str:

@@ -20,7 +20,9 @@ _PAYLOAD_BYTES_MAX = 2_000
 class Publishers:
     """A number of workers, each with one message in flight; every fourth publishes without an id and never retries."""
 
-    def __init__(self, wire: Wire, *, workers: int, rng: random.Random) -> None:
+    def __init__(self, wire: Wire, *, workers: int, rng: random.Random, label: str = "") -> None:
+        """``label`` begins the key of each message: for runs whose histories are put together."""
+        self._label = label
         self.history = History()
         self._wire = wire
         self._workers = workers
@@ -42,7 +44,7 @@ class Publishers:
         number = 0
         while self._stopped_at is None:
             number += 1
-            await self._publish(f"{worker}-{number}", rng, retries=worker % 4 != 0)
+            await self._publish(f"{self._label}{worker}-{number}", rng, retries=worker % 4 != 0)
 
     async def _publish(self, key: str, rng: random.Random, *, retries: bool) -> None:
         subject = f"{PREFIX}.{rng.randrange(50)}"

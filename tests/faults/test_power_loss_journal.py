@@ -3,71 +3,33 @@
 What was acknowledged must be there; what was not may be there as a whole or not at all.
 """
 
-import fcntl
 import os
 import random
-import shutil
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from delta_store.local_storage import LocalStorage
 from delta_store.log_entry import LOG_FOLDER
+from tests.faults.disk import Disk, NoDisk, mounted_disk
 from tests.groups import group, open_journal, reader, sequences, through_delta_rs
 
 pytestmark = pytest.mark.power_loss
 
 ROOT = Path(__file__).resolve().parents[2]
-SHUTDOWN = 0x8004587D
-"""FS_IOC_SHUTDOWN of the kernel."""
-WITHOUT_FLUSH = struct.pack("I", 2)
-
-
-class Disk:
-    """An ext4 file system on a loop device."""
-
-    def __init__(self, folder: Path) -> None:
-        self.image, self.mount_point = folder / "image", folder / "disk"
-        self.mount_point.mkdir()
-        with self.image.open("wb") as file:
-            file.truncate(200 << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(self.image)], check=True)
-
-    def mount(self) -> None:
-        """Make it available; ext4 replays what its log holds."""
-        subprocess.run(["mount", "-o", "loop", str(self.image), str(self.mount_point)], check=True)
-
-    def unmount(self) -> None:
-        """Take it away."""
-        subprocess.run(["umount", str(self.mount_point)], check=True)
-
-    def cut_power(self) -> None:
-        """From here on nothing reaches the image, not even what ext4 holds in its log."""
-        fd = os.open(self.mount_point, os.O_RDONLY)
-        try:
-            fcntl.ioctl(fd, SHUTDOWN, WITHOUT_FLUSH)
-        finally:
-            os.close(fd)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     """A mounted disk; skipped where there can be none."""
-    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-        pytest.skip("a loop device needs root and mkfs.ext4")
-    made = Disk(tmp_path)
     try:
-        made.mount()
-    except subprocess.CalledProcessError:
-        pytest.skip("no loop device can be mounted here")
-    yield made
-    with suppress(subprocess.CalledProcessError):
-        made.unmount()
+        with mounted_disk(tmp_path) as made:
+            yield made
+    except NoDisk as reason:
+        pytest.skip(str(reason))
 
 
 def _run_until(folder: Path, acknowledgements: int, disk: Disk) -> int:

@@ -1,14 +1,17 @@
 """The settle job against a real journal: nothing twice, nothing lost, whatever is killed or lost between."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 
 import pytest
 from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
 from delta_store.journal_start import starting_version
+from delta_store.log_repair import repair_messages
 from delta_store.messages_table import MessagesTable, PositionLost
 from delta_store.records import RowColumns, checksum, stored_size
 from delta_store.settle_batch import DamagedRows
@@ -250,3 +253,37 @@ def test_a_lost_table_is_settled_anew(store: MakeStore, spark: object) -> None:
     here.table = MessagesTable(here.spark, str(here.data / "messages"), horizon_seconds=60)
     here.settle(fresh=True)
     assert here.settled_seqs("A") == [1]
+
+
+def test_spark_leaves_no_checksum_files_and_commits_no_version_twice(store: MakeStore) -> None:
+    """Nothing beside a file is needed to read it; an entry that is there already is refused, not replaced."""
+    here = store()
+    here.create("S")
+    here.publish("S", "a")
+    here.settle()
+    here.maintenance.run_due()
+    assert list((here.data / "messages").rglob("*.parquet"))
+    assert not list(here.data.rglob(".*.crc"))
+    log, jvm = here.table._log(), here.spark._jvm
+    entry = here.data / "messages" / "_delta_log" / "00000000000000000001.json"
+    before = entry.read_bytes()
+    lines = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList(["{}"])).iterator()
+    with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
+        log.store().write(jvm.org.apache.hadoop.fs.Path(str(entry)), lines, False, log.newDeltaHadoopConf())
+    assert entry.read_bytes() == before
+
+
+def test_what_was_torn_is_settled_again(store: MakeStore) -> None:
+    """The end of the log is empty after a power cut: the next start sets it aside and settles the same rows again."""
+    here = store()
+    here.create("S")
+    for number in range(3):
+        here.publish("S", f"s{number}")
+        here.settle()
+    newest = here.table.version()
+    os.truncate(here.data / "messages" / "_delta_log" / f"{newest:020d}.json", 0)
+    assert repair_messages(here.data, now_ns=1).version == newest - 1
+    here.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    here.settle(fresh=True)
+    assert here.table.version() == newest
+    assert here.settled_seqs("S") == [1, 2, 3]
