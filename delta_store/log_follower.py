@@ -74,7 +74,8 @@ class LogFollower:
                 self._snapshot = self._open()
                 return self._snapshot
             snapshot = self._snapshot
-            if self._overtaken(snapshot.version):
+            own = self.filesystem.get_file_info(self._entry_path(snapshot.version))
+            if own.type == pa_fs.FileType.NotFound:  # log cleanup has taken it, and so maybe those behind it
                 self._snapshot = self._open()
                 return self._snapshot
             end = self._whole_end() if self._torn else _NO_END
@@ -122,11 +123,6 @@ class LogFollower:
     def path_of(self, file: DataFile) -> str:
         """Where the file system finds a data file."""
         return f"{self.root}/{file.path}"
-
-    def _overtaken(self, version: int) -> bool:
-        """Whether log cleanup has taken the entry of a version, and so maybe those behind it."""
-        info = self.filesystem.get_file_info(self._entry_path(version))
-        return bool(info.type == pa_fs.FileType.NotFound)
 
     def _open(self) -> Snapshot:
         """The newest version; tried again when log cleanup was faster than the reader."""

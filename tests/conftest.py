@@ -12,6 +12,12 @@ settings.load_profile("silt")
 FOREIGN = ("SILT_", "NATS_", "JAVA_TOOL_OPTIONS")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How often, and by which dice, the power is cut."""
+    parser.addoption("--power-cuts", type=int, default=20, help="power cuts of silt up (with -m power_loss)")
+    parser.addoption("--power-seed", type=int, default=0, help="their seed; 0 takes one at random")
+
+
 @pytest.fixture(autouse=True)
 def _no_foreign_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away variables that would change what a test sees."""
