@@ -22,17 +22,14 @@ def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
     return ChildPlan("gateway", lambda _: _module("api.gateway_main", "--data", str(data)), env=env)
 
 
-def settle_plan(data: Path, nice: int) -> ChildPlan:
-    """The settle job; it works in a folder of its own, because Spark leaves things where it stands."""
+def settle_plan(data: Path) -> ChildPlan:
+    """The settle job; it works in a folder of its own, because Spark leaves things where it stands.
+
+    It gives way (``settle.nice``) from its start: nobody waits for it.
+    """
     folder = data / "spark"
     folder.mkdir(parents=True, exist_ok=True)
-    return ChildPlan(
-        "settle",
-        lambda _: _module("delta_store.settle_main", "--data", str(data)),
-        nice=nice,
-        env={"SILT_SETTLE__NICE": "0"},  # it gives way once it is ready, by the supervisor's hand
-        cwd=folder,
-    )
+    return ChildPlan("settle", lambda _: _module("delta_store.settle_main", "--data", str(data)), cwd=folder)
 
 
 def serve_plan(data: Path, http_port: int) -> ChildPlan:

@@ -70,8 +70,6 @@ class ChildPlan:
     name: str
     command: Callable[[Mapping[str, Any]], Sequence[str]]
     """The command line, given what the child said when it was last ready (empty the first time)."""
-    nice: int = 0
-    """How much it gives way, once it is ready: starting is waited for."""
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
 
@@ -134,7 +132,6 @@ class ChildProcess:
             raise ChildFailed(self._failure(f"was not ready within {timeout_seconds:.0f} s")) from None
         if self._ready.cancelled():
             raise ChildFailed(self._failure("ended before it was ready"))
-        self._give_way()
         return self._ready.result()
 
     async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
@@ -161,12 +158,6 @@ class ChildProcess:
             if said is not None:
                 self._ready.set_result(said)
                 return
-
-    def _give_way(self) -> None:
-        """Lower the priority of every thread of the child's session; what it starts later inherits that."""
-        if self._plan.nice and self._process is not None:
-            with suppress(ProcessLookupError):
-                os.setpriority(os.PRIO_PGRP, self._process.pid, self._plan.nice)
 
     def _kill_group(self) -> None:
         """Kill what is left of the child's session: a JVM or a worker must not outlive it."""

@@ -1,15 +1,17 @@
 """``silt up``: nats-server, gateway, settle job and HTTP server as children of one process.
 
-Order of starting: nats-server, then the other three at once. Order of stopping: HTTP server, gateway (it drains),
-settle job (it settles what is left), nats-server. A child that ends by itself is started again, later each time; its
-ports stay the same. When the supervisor dies, the kernel ends the children (:mod:`api.child_process`).
+Order of starting: nats-server and HTTP server at once, the gateway as soon as nats-server listens, and the settle job
+behind them: nobody who publishes or reads waits for Spark, and it takes no processor from those who do start. A settle
+job that can't start is tried again, more and more rarely, and ends nothing else. Order of stopping: HTTP server,
+gateway (it drains), settle job, nats-server. A child that ends by itself is started again, later each time; its ports
+stay the same. When the supervisor dies, the kernel ends the children (:mod:`api.child_process`).
 """
 
 import asyncio
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,9 +28,13 @@ from conf.clock import Clock
 from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS
 from conf.settings import Settings
 
+Said = Mapping[str, Any]
+"""What a child says when it is ready."""
 STOP_ORDER = ("serve", "gateway", "settle", "hub")
 BACKOFF_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Waits before the first, second … restart; the last one repeats."""
+SETTLE_BACKOFF_SECONDS = (1.0, 5.0, 15.0, 60.0)
+"""The same for the settle job: each of its starts is that of a JVM."""
 START_TRIES = 4
 """How often a child may end before it was ever ready until starting is given up."""
 STEADY_SECONDS = 60.0
@@ -78,48 +84,57 @@ class Supervisor:
     async def _run_children(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             try:
-                hub = await self._begin(
-                    tasks, [HubPlan(self._options.data / "nats", self._options.port, self._settings)]
-                )
-                if self._stop.is_set():
-                    return
-                said = await self._begin(tasks, self._plans(hub["hub"]))
-                if self._stop.is_set():
-                    return
-                sys.stdout.write(f"ready {hub['hub']['url']} {said['serve']['url']}\n")
-                sys.stdout.flush()
-                await self._stop.wait()
+                said = await self._start_front(tasks)
+                if said is not None:
+                    sys.stdout.write(f"ready {said[0]['url']} {said[1]['url']}\n")
+                    sys.stdout.flush()
+                    tasks.create_task(self._keep(settle_plan(self._options.data), None))
+                    await self._stop.wait()
             finally:
                 self._stop.set()
                 await self._stop_children()
 
-    def _plans(self, hub: Mapping[str, Any]) -> list[Plan]:
+    async def _start_front(self, tasks: asyncio.TaskGroup) -> tuple[Said, Said] | None:
+        """Start all that answers; what nats-server and HTTP server say when it does, None when asked to stop."""
         data = self._options.data
-        return [
-            gateway_plan(data, hub),
-            settle_plan(data, self._settings.settle.nice),
-            serve_plan(data, self._options.http_port),
-        ]
+        hub = self._begin(tasks, HubPlan(data / "nats", self._options.port, self._settings))
+        serve = self._begin(tasks, serve_plan(data, self._options.http_port))
+        if not await self._ready(hub, serve, all_of=(hub,)):
+            return None
+        gateway = self._begin(tasks, gateway_plan(data, hub.result()))
+        if not await self._ready(gateway, serve, all_of=(gateway, serve)):
+            return None
+        return hub.result(), serve.result()
 
-    async def _begin(self, tasks: asyncio.TaskGroup, plans: list[Plan]) -> dict[str, Mapping[str, Any]]:
-        """Keep each plan's child running; return what each says when all are ready, or early when asked to stop."""
-        loop = asyncio.get_running_loop()
-        firsts: dict[str, asyncio.Future[Mapping[str, Any]]] = {plan.name: loop.create_future() for plan in plans}
-        for plan in plans:
-            tasks.create_task(self._keep(plan, firsts[plan.name]))
-        stop = tasks.create_task(self._stop.wait())
-        pending: set[asyncio.Future[Any]] = set(firsts.values())
-        while pending and not self._stop.is_set():
-            done, pending = await asyncio.wait({*pending, stop}, return_when=asyncio.FIRST_COMPLETED)
-            pending.discard(stop)
-            for future in done - {stop}:
-                future.result()
-        stop.cancel()
-        return {name: first.result() for name, first in firsts.items() if first.done()}
+    def _begin(self, tasks: asyncio.TaskGroup, plan: Plan) -> asyncio.Future[Said]:
+        """Keep the plan's child running; what it says when it is ready for the first time."""
+        first: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
+        tasks.create_task(self._keep(plan, first))
+        return first
 
-    async def _keep(self, plan: Plan, first: asyncio.Future[Mapping[str, Any]]) -> None:
-        """Run the plan's child again and again until asked to stop; ``first`` gets what it says the first time."""
-        said: Mapping[str, Any] = {}
+    async def _ready(self, *firsts: asyncio.Future[Said], all_of: Collection[asyncio.Future[Said]]) -> bool:
+        """Wait until ``all_of`` are ready; False when asked to stop before. Raises what any of ``firsts`` raises."""
+        stop = asyncio.ensure_future(self._stop.wait())  # noqa: TID251  # cancelled below
+        try:
+            while not self._stop.is_set():
+                for first in firsts:
+                    if first.done():
+                        first.result()
+                if all(first.done() for first in all_of):
+                    return True
+                pending = [first for first in firsts if not first.done()]
+                await asyncio.wait([*pending, stop], return_when=asyncio.FIRST_COMPLETED)
+            return False
+        finally:
+            stop.cancel()
+
+    async def _keep(self, plan: Plan, first: asyncio.Future[Said] | None) -> None:
+        """Run the plan's child again and again until asked to stop; ``first`` gets what it says the first time.
+
+        Without ``first`` nobody waits for it: it is tried for ever.
+        """
+        said: Said = {}
+        waits = BACKOFF_SECONDS if first is not None else SETTLE_BACKOFF_SECONDS
         ends = 0
         with closing(ProcessLog(self._options.data / "logs" / f"{plan.name}.log")) as log:
             while not self._stop.is_set():
@@ -129,13 +144,13 @@ class Supervisor:
                     why = "ended"
                 except ChildFailed as failure:
                     why = str(failure)
-                    if not first.done() and ends + 1 >= START_TRIES:
+                    if first is not None and not first.done() and ends + 1 >= START_TRIES:
                         first.set_exception(failure)
                         return
                 if self._stop.is_set():
                     return
                 ends = 1 if self._clock.monotonic() - began > STEADY_SECONDS else ends + 1
-                wait = BACKOFF_SECONDS[min(ends, len(BACKOFF_SECONDS)) - 1]
+                wait = waits[min(ends, len(waits)) - 1]
                 self._note("child ended, starts again", child=plan.name, why=why.splitlines()[0], wait_seconds=wait)
                 await self._sleep(wait)
 
@@ -143,9 +158,9 @@ class Supervisor:
         self,
         plan: Plan,
         log: ProcessLog,
-        said: Mapping[str, Any],
-        first: asyncio.Future[Mapping[str, Any]],
-    ) -> Mapping[str, Any]:
+        said: Said,
+        first: asyncio.Future[Said] | None,
+    ) -> Said:
         """One life of a child; returns what it said when it was ready, once it has ended."""
         child = plan.child(log)
         self._children[plan.name] = child
@@ -158,7 +173,7 @@ class Supervisor:
             try:
                 said = await child.wait_ready(CHILD_START_SECONDS)
                 self._note("child ready", child=plan.name, pid=child.pid)
-                if not first.done():
+                if first is not None and not first.done():
                     first.set_result(said)
             except ChildFailed as failure:
                 failed = failure

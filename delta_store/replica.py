@@ -70,6 +70,12 @@ class Replica:
         self.journal_version = -1
         """Version of the journal that the catalog shows; -1 before there is one."""
         self.refreshed_at = clock.monotonic()
+        self._opened = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether the tables have been read once: before that there is nothing to show."""
+        return self._opened
 
     @property
     def age_seconds(self) -> float:
@@ -84,6 +90,7 @@ class Replica:
     async def open(self) -> None:
         """Build the catalog from the tables; a folder without tables is an empty store."""
         await self.refresh()
+        self._opened = True
 
     async def refresh(self) -> None:
         """Catch up with all that was committed before this call. Raises ``DamagedData``."""

@@ -28,6 +28,7 @@ BUSY = 20004
 UNAUTHORIZED = 20005
 FORBIDDEN = 20006
 WRONG_HOST = 20007
+OPENING = 20008
 OTHER = 20000
 
 
@@ -53,6 +54,11 @@ class Refused(Exception):
 def stream_not_found() -> Refused:
     """No such stream."""
     return Refused(404, STREAM_NOT_FOUND, "stream not found")
+
+
+def still_opening() -> Refused:
+    """The store is not open yet."""
+    return Refused(503, OPENING, "the store is being opened: streams and messages can't be read yet")
 
 
 def no_message_found() -> Refused:

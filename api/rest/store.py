@@ -14,6 +14,10 @@ class RestStore(Store, Protocol):
         """Where blocking reads run."""
 
     @property
+    def opened(self) -> bool:
+        """Whether there is anything to show yet."""
+
+    @property
     def journal_version(self) -> int:
         """Delta version of the journal that the catalog shows."""
 

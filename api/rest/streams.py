@@ -1,7 +1,7 @@
 """Routes about streams."""
 
 from bisect import bisect_right
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -36,10 +36,11 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
     @router.get("/healthz", tags=["process"], responses=problems.responses(503))
     async def health(response: Response) -> HealthBody:
         """Whether this process follows the tables; 503 when it has not looked at them for too long."""
-        stale = store.age_seconds > settings.reads.timeout_seconds
+        stale = store.opened and store.age_seconds > settings.reads.timeout_seconds
         response.status_code = 503 if stale else 200
+        status: Literal["ok", "opening", "stale"] = "stale" if stale else "ok" if store.opened else "opening"
         return HealthBody(
-            status="stale" if stale else "ok",
+            status=status,
             streams=len(store.catalog.streams),
             journal_version=store.journal_version,
             settled_version=store.settled_version,

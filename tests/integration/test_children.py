@@ -180,32 +180,3 @@ def test_a_folder_has_one_owner(tmp_path: Path) -> None:
         pass
     with up_lock(tmp_path):
         pass
-
-
-def test_a_child_gives_way_once_it_is_ready(log: ProcessLog) -> None:
-    """Threads that run already and those that come later have the lower priority; starting had the usual one."""
-    script = """
-import json, os, threading, time
-niced = lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-early = threading.Thread(target=lambda: (time.sleep(1), print("early", niced(), flush=True)))
-early.start()
-print("start", niced(), flush=True)
-print(json.dumps({"ready": True}), flush=True)
-early.join()
-late = threading.Thread(target=lambda: print("late", niced(), flush=True))
-late.start()
-late.join()
-"""
-
-    async def scene() -> None:
-        plan = ChildPlan("test", lambda _: [sys.executable, "-c", script], nice=os.getpriority(os.PRIO_PROCESS, 0) + 5)
-        child = ChildProcess(plan, log)
-        await child.start({})
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(child.run())
-            await child.wait_ready(10)
-
-    asyncio.run(scene())
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    said = dict(line.split() for line in log.tail().splitlines() if not line.startswith("{"))
-    assert said == {"start": str(own), "early": str(own + 5), "late": str(own + 5)}
