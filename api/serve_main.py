@@ -1,8 +1,9 @@
 """The reader process: ``python -m api.serve_main --data DIR --http-port N [--nats URL --leaf URL]``.
 
 HTTP from the tables, and Direct Get over NATS when a server is given. It holds no lock and writes nothing, so any
-number may run; what it shows may be ``reads.refresh_interval_ms`` old. Prints ``{"ready": true, "url": …}`` when all
-that it was asked for answers. Ends with status 0 on SIGTERM or SIGINT, 1 on an error that it names.
+number may run; what it shows may be ``reads.refresh_interval_ms`` old. Prints ``{"ready": true, "url": …}`` when it
+answers; a store that takes long to open is not waited for: until then requests get 503 and are told so. Ends with
+status 0 on SIGTERM or SIGINT, 1 on an error that it names.
 """
 
 import argparse
@@ -12,13 +13,14 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 import uvloop
 
+from api.error_leaves import leaves
 from api.process_arguments import add_data_argument, add_nats_arguments, settings_under
 from api.responder_links import ResponderLinks, ResponderOptions
 from api.rest.app import create_app
@@ -31,6 +33,8 @@ from delta_store.read_threads import ReadThreads
 from delta_store.replica import Replica
 
 BACKLOG = 2048
+OPENING_SECONDS = 0.5
+"""How long it waits for its store before it says that it is ready; most are open by then."""
 CLOSE_SECONDS = 5
 """How long open HTTP requests may take to end when the process is told to stop."""
 
@@ -74,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = group.subgroup((DamagedData, OSError, TimeoutError))
         if known is None:
             raise
-        sys.stderr.write(f"silt serve: {known.exceptions[0]}\n")
+        sys.stderr.write(f"silt serve: {next(leaves(known))}\n")
         return 1
     return 0
 
@@ -114,7 +118,6 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
     replica = Replica(options.data, threads, clock=SystemClock(), cache_bytes=reads.cache_bytes_max)
     listener = _listen(settings.http.host, options.http_port)
     try:
-        await replica.open()
         server = HttpServer(
             uvicorn.Config(
                 create_app(replica, settings),
@@ -129,10 +132,9 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
         )
         links = None if options.responder is None else ResponderLinks(options.responder, settings, replica, threads)
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(replica.run(reads.refresh_interval_ms / 1000))]
-            if links is not None:
-                running.append(tasks.create_task(links.run()))
-            running.append(tasks.create_task(_say_ready(server, links, listener)))
+            opened = asyncio.Event()
+            running = [tasks.create_task(_follow(replica, links, opened, reads.refresh_interval_ms / 1000))]
+            running.append(tasks.create_task(_say_ready(server, opened, links, listener)))
             http = tasks.create_task(server.serve([listener]))
             await stop.wait()
             server.should_exit = True
@@ -158,9 +160,25 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _say_ready(server: HttpServer, links: ResponderLinks | None, listener: socket.socket) -> None:
+async def _follow(replica: Replica, links: ResponderLinks | None, opened: asyncio.Event, interval: float) -> None:
+    """Open the store, then keep up with it and answer over NATS; ends with what opening raises."""
+    await replica.open()
+    opened.set()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(replica.run(interval))
+        if links is not None:
+            tasks.create_task(links.run())
+
+
+async def _say_ready(
+    server: HttpServer, opened: asyncio.Event, links: ResponderLinks | None, listener: socket.socket
+) -> None:
     await server.ready.wait()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(OPENING_SECONDS):
+            await opened.wait()
     if links is not None:
+        await opened.wait()
         await links.attached()
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound

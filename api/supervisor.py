@@ -122,8 +122,8 @@ class Supervisor:
                         first.result()
                 if all(first.done() for first in all_of):
                     return True
-                pending = [first for first in firsts if not first.done()]
-                await asyncio.wait([*pending, stop], return_when=asyncio.FIRST_COMPLETED)
+                pending: set[asyncio.Future[Any]] = {stop, *(first for first in firsts if not first.done())}
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             return False
         finally:
             stop.cancel()

@@ -131,6 +131,9 @@ SETTLE_BATCH_BYTES = 64 * MIB
 SETTLE_ROWS_PER_TASK = 100_000
 """Rows that one task sorts and writes; fewer rows than that make no use of a second core."""
 
+SETTLE_HEARTBEAT_SECONDS = 5.0
+"""How often the settle job says that it is alive."""
+
 # --- journal: ours ---
 JOURNAL_CHECKPOINT_COMMITS = 256
 """Commits after which a checkpoint is due: readers that open the journal read at most about that many log entries."""

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -35,6 +35,7 @@ from delta_store.pipelines.settle import start_settling
 from delta_store.private_files import make_private_folder
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settle_batch import SettleBatch
+from delta_store.settle_state import SettleState, StateTeller
 from delta_store.spark_session import open_session
 
 POLL_SECONDS = 0.5
@@ -45,6 +46,9 @@ EXIT_TAKEN = 3
 _log = structlog.get_logger()
 
 
+Tell = Callable[[SettleState, str], None]
+
+
 class AlreadySettling(Exception):
     """Another process settles this folder: ``messages`` has one committer."""
 
@@ -52,7 +56,9 @@ class AlreadySettling(Exception):
 class SettleJob:
     """Runs the query, starts it again when it fails, and does maintenance between batches."""
 
-    def __init__(self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1) -> None:
+    def __init__(
+        self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1, tell: Tell
+    ) -> None:
         self._spark = spark
         self._data = data
         self._settings = settings
@@ -73,6 +79,7 @@ class SettleJob:
         )
         self._maintenance = Maintenance(table, self._settle, schedule=schedule, clock=clock)
         self._starts = 0
+        self._tell = tell
 
     def run(self, stop: Event, *, once: bool) -> None:
         """Settle until asked to stop, or with ``once`` until all is settled; raise what failed too often in a row."""
@@ -89,6 +96,7 @@ class SettleJob:
             except Exception as error:
                 failures = 1 if self._settle.batches > settled else failures + 1
                 _log.error("settling failed", error=str(error).strip().splitlines()[:1], failures=failures)
+                self._tell(SettleState.FAILING, str(error).strip().partition("\n")[0])
                 self._settle.forget_position()
                 if failures >= FAILURES_MAX:
                     raise
@@ -107,6 +115,7 @@ class SettleJob:
             said = {"ready": True, "master": self._spark.sparkContext.master, "data": self._data}
             sys.stdout.write(json.dumps(said) + "\n")
             sys.stdout.flush()
+        self._tell(SettleState.SETTLING, "")
         try:
             while query.isActive and not stop.wait(POLL_SECONDS):
                 self._maintenance.run_due()
@@ -153,13 +162,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         parser.error(str(error))
     os.nice(max(0, settings.settle.nice - os.getpriority(os.PRIO_PROCESS, 0)))
-    stop = Event()
+    stop, settling = Event(), Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     data = options.data.resolve()
     try:
-        with sole_settler(data):
+        with sole_settler(data), StateTeller(data, SystemClock()) as teller:
             repaired = repair_messages(data, now_ns=SystemClock().now_ns())
             if repaired.aside:
                 _log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
@@ -170,7 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
             )
             spark.sparkContext.setLogLevel("ERROR")
-            job = SettleJob(spark, str(data), settings, durable_version=repaired.durable_version)
+            settling.set()
+            job = SettleJob(spark, str(data), settings, durable_version=repaired.durable_version, tell=teller.tell)
             job.run(stop, once=options.once)
             spark.stop()
     except AlreadySettling as error:

@@ -1,8 +1,9 @@
 """The REST API as an ASGI app."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
 from starlette.middleware.gzip import GZipMiddleware
 
 from api.rest import messages, problems, streams
@@ -26,7 +27,7 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
         description=_DESCRIPTION,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
-        dependencies=[Depends(known_parameters)],
+        dependencies=[Depends(known_parameters), Depends(_once_open(store))],
     )
     problems.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=HTTP_COMPRESS_BYTES_MIN, compresslevel=HTTP_COMPRESS_LEVEL)
@@ -36,6 +37,16 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
     app.include_router(messages.routes(store, settings))
     _describe(app, closed=keyring is not None)
     return app
+
+
+def _once_open(store: RestStore) -> Callable[[Request], Awaitable[None]]:
+    """Has streams and messages answered with 503 until there is something to show."""
+
+    async def check(request: Request) -> None:
+        if not store.opened and request.url.path.startswith("/v1/"):
+            raise problems.still_opening()
+
+    return check
 
 
 def _describe(app: FastAPI, *, closed: bool) -> None:

@@ -73,13 +73,17 @@ class Publisher:
 class Store(Publisher):
     """A publisher with a data folder, and all that settles it."""
 
-    def __init__(self, spark: SparkSession, data: Path, *, horizon_seconds: float = 7 * 24 * 3600.0) -> None:
+    def __init__(
+        self, spark: SparkSession, data: Path, *, horizon_seconds: float = 7 * 24 * 3600.0, checkpoint_commits: int = 50
+    ) -> None:
         super().__init__()
         self.spark, self.data = spark, data
         data.mkdir(parents=True, exist_ok=True)
         self.journal = Journal.open(open_storage(str(data / "journal")), shard="0", clock=SystemClock())
         self.journal.claim()
-        self.table = MessagesTable(spark, str(data / "messages"), horizon_seconds=horizon_seconds)
+        self.table = MessagesTable(
+            spark, str(data / "messages"), horizon_seconds=horizon_seconds, checkpoint_commits=checkpoint_commits
+        )
         self.sink = SettleBatch(self.table)
         schedule = Schedule(compact_interval_seconds=0, vacuum_interval_seconds=0, horizon_seconds=horizon_seconds)
         self.maintenance = Maintenance(self.table, self.sink, schedule=schedule, clock=SystemClock())

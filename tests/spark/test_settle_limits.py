@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from delta_store import maintenance, messages_table
+from delta_store import maintenance
 from delta_store.catalog import Catalog
 from delta_store.records import Row
 from delta_store.settled import SettledTable
@@ -171,8 +171,7 @@ def test_old_events_are_forgotten(store: MakeStore) -> None:
 def test_readers_find_watermarks_after_every_kind_of_commit(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateway's reader sees the same watermarks after append, limits, compaction, checkpoint and vacuum."""
     monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 2)
-    monkeypatch.setattr(messages_table, "CHECKPOINT_EVERY_COMMITS", 4)
-    here = store(horizon_seconds=0)
+    here = store(horizon_seconds=0, checkpoint_commits=4)
     here.create("KV", max_msgs_per_subject=1)
     here.create("LOG")
     for _ in range(2):
