@@ -57,7 +57,7 @@ class SettleJob:
     """Runs the query, starts it again when it fails, and does maintenance between batches."""
 
     def __init__(
-        self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1, tell: Tell
+        self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1, tell: Tell | None = None
     ) -> None:
         self._spark = spark
         self._data = data
@@ -79,7 +79,7 @@ class SettleJob:
         )
         self._maintenance = Maintenance(table, self._settle, schedule=schedule, clock=clock)
         self._starts = 0
-        self._tell = tell
+        self._tell = tell or (lambda _state, _error: None)
 
     def run(self, stop: Event, *, once: bool) -> None:
         """Settle until asked to stop, or with ``once`` until all is settled; raise what failed too often in a row."""

@@ -7,7 +7,7 @@ import json
 from enum import StrEnum
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from conf.clock import Clock
 from conf.limits import SETTLE_HEARTBEAT_SECONDS
@@ -45,12 +45,14 @@ class StateTeller:
         self._lock, self._ended = Lock(), Event()
         self._thread = Thread(target=self._beat, name="settle-state", daemon=True)
 
-    def __enter__(self) -> "StateTeller":
+    def __enter__(self) -> Self:
         self.tell(SettleState.STARTING)
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            self.tell(SettleState.FAILING, str(error).strip().partition("\n")[0])
         self._ended.set()
         self._thread.join(SETTLE_HEARTBEAT_SECONDS)
 

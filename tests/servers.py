@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -255,6 +256,15 @@ class SiltUp:
     data: Path
 
 
+def http_open(url: str) -> bool:
+    """Whether the HTTP API has opened its store: before that it answers 503."""
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=20) as reply:
+            return bool(json.load(reply)["status"] == "ok")
+    except OSError:
+        return False
+
+
 @contextmanager
 def silt_up(folder: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[SiltUp]:
     """Run ``silt up`` on free ports with its data in ``folder/data`` until the block ends."""
@@ -274,6 +284,7 @@ def silt_up(folder: Path, *options: str, env: dict[str, str] | None = None) -> I
     child.start()
     try:
         nats_url, http_url = child.wait_log(_READY, seconds=SILT_UP_SECONDS).groups()
+        wait_until(lambda: http_open(http_url) or None, what=f"{http_url} has opened its store", log=child.log)
         yield SiltUp(child, nats_url, http_url, data)
     finally:
         child.stop()

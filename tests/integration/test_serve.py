@@ -15,7 +15,7 @@ from typing import Any
 import nats
 import pytest
 
-from tests.servers import Child, NatsServer, gateway, nats_server, wait_until
+from tests.servers import Child, NatsServer, gateway, http_open, nats_server, wait_until
 
 _READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
 
@@ -27,7 +27,9 @@ def _serve(data: Path, *options: str) -> Iterator[tuple[Child, str]]:
     child = Child(command, data.parent / "serve.log")
     child.start()
     try:
-        yield child, json.loads(child.wait_log(_READY, seconds=60)[1])["url"]
+        url = json.loads(child.wait_log(_READY, seconds=60)[1])["url"]
+        wait_until(lambda: http_open(url) or None, what="the store is open", log=child.log)
+        yield child, url
     finally:
         child.stop()
 
