@@ -118,7 +118,7 @@ class LogFollower:
 
     def oldest_entry(self) -> int:
         """The oldest version whose entry is still there."""
-        return min(self._listed(), default=0)
+        return min(_listed(self.filesystem, self.root), default=0)
 
     def path_of(self, file: DataFile) -> str:
         """Where the file system finds a data file."""
@@ -127,17 +127,17 @@ class LogFollower:
     def _open(self) -> Snapshot:
         """The newest version; tried again when log cleanup was faster than the reader."""
         for _ in range(_OPEN_TRIES - 1):
-            before = self._listed().keys()
+            before = _listed(self.filesystem, self.root).keys()
             try:
                 return self._open_once()
             except DamagedData:
-                if self._listed().keys() == before:
+                if _listed(self.filesystem, self.root).keys() == before:
                     raise
         return self._open_once()
 
     def _open_once(self) -> Snapshot:
         end = self._whole_end()
-        sizes = self._listed()
+        sizes = _listed(self.filesystem, self.root)
         if not sizes or end < 0:
             return NO_TABLE
         for version, size in sizes.items():
@@ -152,7 +152,7 @@ class LogFollower:
 
     def _whole_end(self) -> int:
         """The newest version that readers may use; notes whether a torn one follows."""
-        last = max(self._listed(), default=-1)
+        last = max(_listed(self.filesystem, self.root), default=-1)
         end = last if self._whole_up_to is None else self._whole_up_to()
         self._torn = end < last
         return end
@@ -206,17 +206,6 @@ class LogFollower:
         except FileNotFoundError:
             return None
 
-    def _listed(self) -> dict[int, int]:
-        """Versions whose entries are there, and their sizes."""
-        selector = pa_fs.FileSelector(f"{self.root}/{_LOG}", allow_not_found=True)
-        found = self.filesystem.get_file_info(selector)
-        return {
-            int(info.base_name[:20]): info.size
-            for info in found
-            if info.is_file and len(info.base_name) == 25 and info.base_name.endswith(".json")
-            if info.base_name[:20].isdigit()
-        }
-
 
 def _filesystem(location: str, options: Mapping[str, str]) -> tuple[pa_fs.FileSystem, str]:
     if "://" not in location:
@@ -245,3 +234,14 @@ def _from_actions(row: Mapping[str, Any]) -> DataFile:
     high = {name.removeprefix("max."): value for name, value in row.items() if name.startswith("max.")}
     partition = (row.get("partition.stream"), row.get("partition.subject_partition"))
     return data_file(row["path"], rows=row.get("num_records") or 0, partition=partition, low=low, high=high)
+
+
+def _listed(filesystem: pa_fs.FileSystem, root: str) -> dict[int, int]:
+    """Versions whose entries are there, and their sizes."""
+    selector = pa_fs.FileSelector(f"{root}/{_LOG}", allow_not_found=True)
+    return {
+        int(info.base_name[:20]): info.size
+        for info in filesystem.get_file_info(selector)
+        if info.is_file and len(info.base_name) == 25 and info.base_name.endswith(".json")
+        if info.base_name[:20].isdigit()
+    }
