@@ -241,14 +241,16 @@ def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
 
 
 @shows("settle.compact_interval_seconds", "settle.vacuum_interval_seconds", "history.horizon_seconds")
-@shows("settle.trigger_interval_seconds")
+@shows("settle.trigger_interval_seconds", "settle.checkpoint_commits")
 def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its timetable, what the table keeps, and the interval that the query is started with."""
     set_all(monkeypatch, settle__compact_interval_seconds=11, settle__vacuum_interval_seconds=12)
     set_all(monkeypatch, settle__trigger_interval_seconds=13, history__horizon_seconds=14)
+    set_all(monkeypatch, settle__checkpoint_commits=15)
     job = settle_main.SettleJob(cast(Any, None), str(tmp_path), load_settings())
     assert job._maintenance._schedule == settle_main.Schedule(11, 12, 14)
     assert job._settle._table._horizon_seconds == 14
+    assert job._settle._table._checkpoint_commits == 15
 
     class Started(Exception):
         """Enough was seen."""
