@@ -220,7 +220,7 @@ class Consumer(ConsumerCore):
             last_acked_ns=self.last_acked_ns,
             pending={seq: (cseq, pending.sent[seq]) for seq, cseq in pending.cseqs.items()},
             redelivered=dict(pending.counts),
-            sent_off=self.sent_off,
+            sent_off=(*self.sent_off, *(one.reply for one in self._pull.waiting)) if self._pull else (),
         )
 
     def needs(self, seq: int) -> bool:

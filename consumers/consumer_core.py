@@ -64,7 +64,7 @@ class ConsumerCore:
         self._search_due = 0
         self.disuse = Disuse(config, now_ns)
         self.sent_off = state.sent_off if state is not None else ()
-        """Reply subjects of requests that were told that the process ends, until they are called back."""
+        """Reply subjects of requests that ended with a process, until they are called back."""
         self._pause_due = config.pause_until if config.pause_until > now_ns else 0
         self._begin(state, now_ns)
         self._pace = DeliveryPace(config, stream)

@@ -5,7 +5,7 @@ sequence, last sequence of the list that ``last_per_subject`` starts with, 0 whe
 last ack (ns), int64 number of pending, int64 number of redelivered, then int64 columns: pending stream sequences,
 their consumer sequences, their times (ns), redelivered stream sequences, how often each was redelivered.
 
-``SCS2`` stands in its place where requests were sent off when the gateway ended: behind it an uint32, the length of
+``SCS2`` stands in its place where requests were waiting, or were sent off: behind it an uint32, the length of
 their reply subjects, and these, separated by line feeds; then the same integers.
 """
 
@@ -35,7 +35,7 @@ class ConsumerState(NamedTuple):
     redelivered: Mapping[int, int] = MappingProxyType({})
     """Stream sequence: how often it was delivered again."""
     sent_off: tuple[bytes, ...] = ()
-    """Reply subjects of requests that were told that the gateway ends."""
+    """Reply subjects of requests that waited then, or were told that the process ends."""
 
     def encode(self) -> bytes:
         """The bytes that :meth:`decode` reads."""

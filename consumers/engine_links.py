@@ -11,7 +11,7 @@ from consumers.effects import Status
 from consumers.engine_core import EngineCore
 
 _NOTHING_LEFT: Final = (("Nats-Pending-Messages", "0"), ("Nats-Pending-Bytes", "0"))
-"""What was left was said when the request was sent off."""
+"""What was left was said when the request was sent off; a process that was killed can't know it."""
 
 
 class EngineLinks(EngineCore):
@@ -26,7 +26,7 @@ class EngineLinks(EngineCore):
                 self._wakes.expect(consumer, consumer.next_wake_ns)
 
     def call_back(self) -> None:
-        """Have those ask anew who waited when the process before this one ended."""
+        """Have those ask anew who waited when the process before this one ended, or when it last recorded progress."""
         for consumer in self._home:
             for reply in consumer.sent_off:
                 self.outbox.append((consumer, Status(reply, 409, "Leadership Change")))
