@@ -17,7 +17,7 @@ from conf.limits import (
     DIRECT_GET_BATCH_BYTES,
     DIRECT_GET_STEP_BYTES,
     DIRECT_GET_STEP_MESSAGES,
-    MULTI_LAST_PAST_SUBJECTS_MAX,
+    MULTI_LAST_MORE_SUBJECTS_MAX,
     MULTI_LAST_SUBJECTS_MAX,
 )
 from delta_store.stored_message import StoredMessage
@@ -67,7 +67,7 @@ class Past(NamedTuple):
     @property
     def subjects_max(self) -> int:
         """How many subjects the answer may hold."""
-        return min(max(self.request.max_subjects, MULTI_LAST_SUBJECTS_MAX), MULTI_LAST_PAST_SUBJECTS_MAX)
+        return _subjects_max(self.request)
 
 
 @dataclass(slots=True)
@@ -294,13 +294,17 @@ def _multi(state: StreamState, request: DirectRequest) -> Plan:
     if truth and 0 < up_to <= index.last_seq and not (_is_now(state, up_to) or untouched(index, up_to, subjects)):
         return past
     try:
-        seqs = index.last_per_subject(subjects, up_to or None, limit=MULTI_LAST_SUBJECTS_MAX)
+        seqs = index.last_per_subject(subjects, up_to or None, limit=_subjects_max(request))
     except TooMany:
-        more = truth and up_to and request.max_subjects > MULTI_LAST_SUBJECTS_MAX
-        return past if more else TOO_MANY_RESULTS
+        return TOO_MANY_RESULTS
     return _multi_series(
         state.config.name, state.stream_id, request, (seqs, up_to or index.last_seq), step=step_of(index)
     )
+
+
+def _subjects_max(request: DirectRequest) -> int:
+    """How many subjects an answer of ``multi_last`` may hold: nats-server's number, more where the request says so."""
+    return min(max(request.max_subjects, MULTI_LAST_SUBJECTS_MAX), MULTI_LAST_MORE_SUBJECTS_MAX)
 
 
 def _multi_series(

@@ -40,7 +40,7 @@ class DirectRequest(NamedTuple):
     up_to_time_ns: int | None = None
     no_hdr: bool = False
     max_subjects: int = 0
-    """Ours: how many subjects an answer of ``multi_last`` about the past may hold; nats-server ignores the field."""
+    """Ours: how many subjects an answer of ``multi_last`` may hold; nats-server ignores the field."""
 
     @property
     def conflicts(self) -> bool:

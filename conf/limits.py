@@ -19,8 +19,8 @@ API_SYNTAX_BYTES_MAX = 64 * KIB
 
 # --- Direct Get: nats-server's own (server/stream.go; ADR-31) ---
 MULTI_LAST_SUBJECTS_MAX = 1024
-MULTI_LAST_PAST_SUBJECTS_MAX = 100_000
-"""Ours: subjects that one answer about the past may hold, where the request allows more than nats-server would."""
+MULTI_LAST_MORE_SUBJECTS_MAX = 100_000
+"""Ours: subjects that one answer may hold, where the request allows more than nats-server would."""
 DIRECT_GET_STEP_MESSAGES = 512
 DIRECT_GET_STEP_BYTES = MIB
 """Messages (and about how many bytes of them) of a large answer that are read and sent at a time."""

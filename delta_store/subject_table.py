@@ -5,6 +5,7 @@ booleans over ids. ``first`` and ``last`` are hints that only err outwards: ``fi
 live message, ``last`` never below its last; the index corrects them when it looks.
 """
 
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ from delta_store.subjects import SubjectFilter
 _IDS_MIN = 16
 _MASK_BYTES_MAX = 64 * 1024 * 1024
 _MASKS_MIN = 8
+_SCANS_A_SORT = 4
+"""How many times all names are looked through in the time that sorting them takes."""
+_FEW = 4
+"""Names are looked through one by one sooner than singly when a filter may match more than this part of them."""
+_BEHIND_DOT = chr(ord(".") + 1)
 
 Mask = NDArray[np.bool_]
 
@@ -23,7 +29,7 @@ Mask = NDArray[np.bool_]
 class SubjectTable:
     """Subject ids with their counts; an id stays the same until :meth:`renumber`."""
 
-    __slots__ = ("_masks", "count", "first", "ids", "last", "live", "names", "stale_last")
+    __slots__ = ("_masks", "_ordered", "_scanned", "count", "first", "ids", "last", "live", "names", "stale_last")
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
@@ -35,6 +41,10 @@ class SubjectTable:
         """How many subjects have live messages."""
         self.stale_last: set[int] = set()
         """Ids with live messages whose ``last`` is not live any more."""
+        self._ordered: list[str] = []
+        """The first so many names, sorted: what filters begin with is looked up in them."""
+        self._scanned = 0
+        """Names that filters looked through since then."""
         self._masks: dict[SubjectFilter, tuple[Mask, int]] = {}
 
     def intern(self, subject: str) -> int:
@@ -114,12 +124,42 @@ class SubjectTable:
         return mask
 
     def _select(self, subjects: SubjectFilter, known: int) -> list[bool] | Mask:
-        if not subjects.is_literal:
-            return subjects.select(self.names[known:])
         mask: Mask = np.zeros(len(self.names) - known, np.bool_)
+        if not subjects.is_literal:
+            near = None if known else self._near(subjects)
+            if near is None:
+                self._scanned += len(mask)
+                return subjects.select(self.names[known:])
+            mask[[self.ids[name] for name in near if subjects.matches(name)]] = True
+            return mask
         wanted = (self.ids.get(subject, -1) for subject in subjects.literals)
         mask[[sid - known for sid in wanted if sid >= known]] = True
         return mask
+
+    def _near(self, subjects: SubjectFilter) -> list[str] | None:
+        """Few names, all that match among them; None where it is sooner to look through all.
+
+        Sorting pays when as many names have been looked through as it costs.
+        """
+        starts = subjects.starts
+        if starts is None:
+            return None
+        names = self.names
+        if len(self._ordered) < len(names) and self._scanned >= _SCANS_A_SORT * len(names):
+            self._ordered = sorted(self._ordered + names[len(self._ordered) :])
+            self._scanned = 0
+        ordered, behind = self._ordered, names[len(self._ordered) :]
+        if len(behind) > len(ordered):
+            return None
+        self._scanned += len(behind)
+        near = [name for name in subjects.literals if name in self.ids]
+        for start in set(starts):
+            first = bisect_left(ordered, start)
+            stop = bisect_left(ordered, start[:-1] + _BEHIND_DOT, lo=first)
+            if len(near) + stop - first > len(names) // _FEW:
+                return None
+            near += ordered[first:stop]
+        return near + behind
 
     def has_mask(self, subjects: SubjectFilter) -> bool:
         """Whether :meth:`mask` would be cheap."""
@@ -144,6 +184,7 @@ class SubjectTable:
         self.last = _resized(self.last[alive], room)
         self.stale_last = {moved.item(sid) for sid in self.stale_last}
         self._masks.clear()
+        self._ordered, self._scanned = [], 0
         return moved
 
     def _grow(self) -> None:

@@ -78,6 +78,14 @@ class SubjectFilter:
         return self._found is None
 
     @property
+    def starts(self) -> tuple[str, ...] | None:
+        """What all subjects begin with that the filters with wildcards match; None where one begins with a wildcard."""
+        wild = [one for one in self.filters if one not in self._literals]
+        if any(one[0] in "*>" for one in wild):
+            return None
+        return tuple(re.split(r"(?<=\.)[*>]", one, maxsplit=1)[0] for one in wild)
+
+    @property
     def matches_all(self) -> bool:
         """Whether each valid subject is matched."""
         return ">" in self.filters

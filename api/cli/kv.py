@@ -18,7 +18,7 @@ from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from conf.clock import SystemClock
-from conf.limits import MULTI_LAST_PAST_SUBJECTS_MAX
+from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX
 from consumers.client import (
     DeliverPolicy,
     JetStreamContext,
@@ -170,7 +170,7 @@ async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage
         raise Absent(f"revision {point.seq} is still to come: the bucket is at {last_seq}")
     try:
         batch = stream.get_last_msgs_for(
-            [subject], up_to_seq=point.seq, up_to_time=point.time, max_subjects=MULTI_LAST_PAST_SUBJECTS_MAX
+            [subject], up_to_seq=point.seq, up_to_time=point.time, max_subjects=MULTI_LAST_MORE_SUBJECTS_MAX
         )
         return await batch.all()
     except NothingFound:

@@ -20,7 +20,7 @@ from api.rest.freshness import UNCHANGED, tag_of_message, tag_of_range, tag_of_v
 from api.rest.negotiation import BINARY, JSON, NDJSON, negotiate, serves
 from api.rest.store import RestStore
 from api.rest.streams import StreamName, find_stream
-from conf.limits import MULTI_LAST_PAST_SUBJECTS_MAX, MULTI_LAST_SUBJECTS_MAX
+from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX, MULTI_LAST_SUBJECTS_MAX
 from conf.settings import Settings
 from delta_store.point_in_time import Part, PastState
 from delta_store.read_errors import TooMany
@@ -215,7 +215,7 @@ async def _page_at(store: RestStore, state: StreamState, asked: _Question, at_ns
             multi_last=tuple(asked.subject),
             up_to_seq=point,
             up_to_time_ns=at_ns,
-            max_subjects=MULTI_LAST_PAST_SUBJECTS_MAX,
+            max_subjects=MULTI_LAST_MORE_SUBJECTS_MAX,
         )
         planned = plan(state, question)
         if isinstance(planned, Past):

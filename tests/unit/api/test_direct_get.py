@@ -205,16 +205,22 @@ def test_other_links_get_other_verbs() -> None:
     assert status_frame(NOT_FOUND, b"in", wire=CLIENT).startswith(b"HPUB in 34 34\r\nNATS/1.0 404")
 
 
-def test_more_subjects_only_of_the_past_and_only_where_asked_for() -> None:
-    """Above 1,024 subjects the history answers, within our own limit, if the request says so and names a point."""
+def test_more_subjects_only_where_asked_for() -> None:
+    """Above 1,024 subjects there is an answer, of now and of the past, within our own limit, if the request says so."""
     state = stream(1_100, subjects=1_100)
     many = asked(multi_last=("s.>",), up_to_seq=1_090)
     assert plan(state, many) == TOO_MANY_RESULTS
+    for point, count in ((0, 1_100), (1_090, 1_090)):
+        found = plan(state, many._replace(max_subjects=2_000, up_to_seq=point))
+        assert isinstance(found, Series)
+        assert found.pending == count
+    assert plan(state, many._replace(max_subjects=1_089)) == TOO_MANY_RESULTS
+    state.index.remove(5)
     past = plan(state, many._replace(max_subjects=2_000))
     assert isinstance(past, Past)
     assert past.subjects_max == 2_000
     assert past._replace(request=many._replace(max_subjects=10**9)).subjects_max == 100_000
     assert past._replace(request=many).subjects_max == 1_024
-    assert plan(state, asked(multi_last=("s.>",), max_subjects=2_000)) == TOO_MANY_RESULTS
+    assert plan(state, asked(multi_last=("s.>",))) == TOO_MANY_RESULTS
     body = b'{"multi_last":["s.>"],"up_to_seq":1090,"silt_max_subjects":2000}'
     assert parse_body(b"", body) == many._replace(max_subjects=2_000)
