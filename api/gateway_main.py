@@ -38,6 +38,7 @@ from delta_store.arrow_start import without_pandas
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
 from delta_store.journal_errors import Fenced, JournalError, JournalPoisoned
+from delta_store.journal_reader import SHARD
 from delta_store.journal_tail import JournalTail
 from delta_store.own_journal import OwnJournal
 from delta_store.payloads import Payloads
@@ -60,7 +61,6 @@ from ingest.payload_limit import Oversize
 from ingest.schedule_firing import ScheduleFiring
 from ingest.stream_copies import StreamCopies
 
-SHARD = "0"
 GC_YOUNG_OBJECTS = 100_000
 """Allocations between two passes of the cyclic garbage collector over young objects."""
 
@@ -167,8 +167,7 @@ def _open(options: GatewayOptions, settings: Settings) -> Stores:
     refuse_lost_journal(storage, settled)
     journal = Journal.open(storage, shard=SHARD, clock=clock)
     journal.claim()
-    tail = JournalTail(f"{root}/journal")
-    tail.start(journal.version, journal.live_files())
+    tail = JournalTail(f"{root}/journal", owner=journal)
     payloads = Payloads(settled, OwnJournal(journal), tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail)
     refuse_apart(journal, opened)

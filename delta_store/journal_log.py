@@ -144,6 +144,16 @@ def apply(state: JournalState, entry: LogEntry) -> None:
         raise JournalDamaged(path_of(entry_name(entry.version)), str(error)) from error
 
 
+def check_follows(before: JournalState, now: JournalState) -> None:
+    """Raise :class:`JournalDamaged` unless a log that was read anew goes on from what was read before."""
+    if before.version < 0:
+        return
+    if now.version < before.version:
+        raise JournalDamaged(LOG_FOLDER, f"ends at version {now.version}, and was at {before.version} before")
+    if now.metadata["id"] != before.metadata["id"]:
+        raise JournalDamaged(LOG_FOLDER, "another table is in its place")
+
+
 def _check_files(storage: Storage, state: JournalState, early: dict[str, int]) -> None:
     """Each file of the table is there and whole; no file was written for a version that the log does not reach."""
     sizes = storage.sizes("")

@@ -49,8 +49,8 @@ class _Kept(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Whether it is small; files whose names bear no number stay by themselves."""
-        return len(self.found.rows) < _SMALL_ROWS and _number(min(self.paths)) >= 0
+        """Whether it is small."""
+        return len(self.found.rows) < _SMALL_ROWS
 
     def of(self, wanted: frozenset[str]) -> Metadata:
         """The rows of those files alone."""
@@ -134,9 +134,10 @@ def _together(parts: Sequence[_Kept]) -> list[_Kept]:
 
 
 def _number(path: str) -> int:
-    """The version that a file was written for, -1 if its name does not tell."""
+    """The version that a file was written for."""
     version = file_version(path)
-    return -1 if version is None else version
+    assert version is not None
+    return version
 
 
 def _numbered(table: Any, number: int) -> Any:

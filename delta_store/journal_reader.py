@@ -6,7 +6,7 @@ Many may read while one commits. A reader never serves past damage, and says so 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from threading import Lock
-from typing import Self
+from typing import Final, Self
 
 from conf.limits import JOURNAL_FETCH_CACHE_BYTES
 from delta_store import journal_log
@@ -17,6 +17,9 @@ from delta_store.log_entry import JournalFile, LogEntry
 from delta_store.records import Row, RowColumns
 from delta_store.storage import Storage
 from delta_store.stored_message import StoredMessage
+
+SHARD: Final = "0"
+"""The only shard there is: the journal is one total order."""
 
 
 def app_id_of(shard: str) -> str:
@@ -55,16 +58,29 @@ class JournalReader:
 
     def refresh(self) -> int:
         """Take in what was committed since; returns the newest version. Raises as :meth:`tail`."""
-        for _ in self._entries(self.version + 1):
+        for _ in self.follow():
             pass
         return self.version
 
+    def follow(self) -> Iterator[LogEntry]:
+        """:meth:`refresh`, giving each entry that it takes in."""
+        return self._entries(self.version + 1)
+
     def reload(self) -> int:
-        """Start anew at the end of the log, after :class:`ReadOvertaken`; returns the version."""
+        """Start anew at the end of the log, after :class:`ReadOvertaken`; returns the version.
+
+        Raises :class:`JournalDamaged`, also when the log ends before what was read of it, or is another table's.
+        """
         log = journal_log.load(self.storage, self._app_id)
         with self._lock:
+            journal_log.check_follows(self._state, log.state)
             self._log, self._state = log, log.state
         return self.version
+
+    def files_at_end(self) -> tuple[int, list[JournalFile]]:
+        """The newest version known here, and its :meth:`live_files`."""
+        with self._lock:
+            return self._state.version, list(self._state.live.values())
 
     def tail(self, from_version: int) -> Iterator[tuple[int, RowColumns]]:
         """The groups committed at ``from_version`` and later, with their versions, up to the end of the log.

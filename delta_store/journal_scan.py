@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from delta_store.journal_file import checksums
 from delta_store.journal_tail import JournalTail, behind
-from delta_store.log_entry import file_version
 from delta_store.read_errors import DamagedData
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_SCHEMA
@@ -38,9 +37,7 @@ def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -
     Every row of every file is verified, also the settled ones. Raises ``DamagedData`` or ``FileGone``; both name it.
     """
     files = sorted(pinned.files.values(), key=lambda file: file.path)
-    # Our files are named by the version that added them, and a stream's positions grow from commit to commit. Files
-    # that another engine has put together say nothing of their order: then all rows are sorted at once.
-    in_order = all(file_version(file.path) is not None for file in files)
+    # Files are named by the version that added them, and a stream's positions grow from commit to commit.
     batches = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
     gathered: list[Any] = []
     rows = size = 0
@@ -48,7 +45,7 @@ def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -
         gathered.append(table)
         rows += len(table)
         size += table["data"].nbytes
-        if in_order and (rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES):
+        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
             yield from _chunks(gathered)
             gathered, rows, size = [], 0, 0
     if rows:
@@ -76,7 +73,7 @@ def _in_order(
     journal: JournalTail, read: Callable[[Sequence[DataFile]], Iterable[Any]], batches: Sequence[Sequence[DataFile]]
 ) -> Iterator[Any]:
     """What ``read`` gives for each batch of files; the first error ends it."""
-    if "://" not in journal.log.location:
+    if "://" not in journal.location:
         for batch in batches:
             yield from read(batch)
         return
@@ -92,7 +89,7 @@ def _unsettled(journal: JournalTail, files: Sequence[DataFile], watermarks: Wate
     tables: list[Any] = []
     size = 0
     for place, file in enumerate(files, 1):
-        path = journal.log.path_of(file)
+        path = journal.path_of(file)
         table = journal.files.whole(path)
         paths.append(path)
         tables.append(table)

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH
 from delta_store.journal_start import starting_version
+from delta_store.journal_tail import JournalTail
 from delta_store.watermark import Watermarks
 
 _ALL = 2**31 - 1
@@ -18,10 +19,15 @@ class JournalSource:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
         self.path = path
+        self._log = JournalTail(path)
 
     def exists(self) -> bool:
         """Whether a gateway has made the journal."""
         return bool(DeltaTable.isDeltaTable(self.spark, self.path))
+
+    def check(self) -> None:
+        """Raise ``DamagedData`` unless the log is whole up to its end: Spark itself would read past damage."""
+        self._log.refresh()
 
     def stream(self, watermarks: Watermarks) -> DataFrame:
         """The journal from the first commit with rows above the watermarks, in commit order."""

@@ -4,11 +4,20 @@ Invariants: versions are applied one by one without a gap, and stamps only grow:
 """
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from delta_store.journal_file import Span
-from delta_store.log_entry import NEVER_RELIED, DamagedEntry, JournalFile, LogEntry, Removed, Stamp
+from delta_store.log_entry import (
+    NEVER_RELIED,
+    TOMBSTONES_KEPT_MS,
+    DamagedEntry,
+    JournalFile,
+    LogEntry,
+    Removed,
+    Stamp,
+)
 from delta_store.records import Position
 
 
@@ -50,7 +59,7 @@ class JournalState:
         self.metadata: Mapping[str, Any] = {}
         self.live: dict[str, JournalFile] = {}
         """Files of the table by name, oldest first."""
-        self.removed: dict[str, Removed] = {}
+        self.removed: OrderedDict[str, Removed] = OrderedDict()
         """Files that left the table and are not deleted yet."""
         self.relies_on: int | None = NEVER_RELIED
         """The version of ``messages`` that holds all that was removed; None when a commit did not say so."""
@@ -58,13 +67,16 @@ class JournalState:
         """By stream id."""
 
     def apply(self, entry: LogEntry) -> None:
-        """Advance by one commit; raises :class:`DamagedEntry` when it does not follow from this state."""
+        """Advance by one commit; raises :class:`DamagedEntry`, unchanged, when it does not follow from this state."""
         if entry.version != self.version + 1:
             raise DamagedEntry(f"version {entry.version} does not follow version {self.version}")
         if self.version >= 0 and entry.stamp <= self.stamp:
             raise DamagedEntry(f"commit {tuple(entry.stamp)} after commit {tuple(self.stamp)}")
         if (entry.version == 0) != (entry.metadata is not None):
             raise DamagedEntry("metaData belongs to version 0, and to no other")
+        for removed in entry.removed:
+            if removed.name not in self.live:
+                raise DamagedEntry(f"removes {removed.name}, which is not in the table")
         if entry.metadata is not None:
             self.metadata = entry.metadata
         if entry.file is not None:
@@ -73,6 +85,7 @@ class JournalState:
             self._remove(removed)
         if entry.removed:
             self.relies_on = entry.relies_on
+            self._forget_removed(entry.timestamp_ms - TOMBSTONES_KEPT_MS)
         self.version, self.stamp, self.timestamp_ms = entry.version, entry.stamp, entry.timestamp_ms
 
     def add(self, file: JournalFile) -> None:
@@ -82,15 +95,18 @@ class JournalState:
             self.streams.setdefault(span.stream_id, StreamFiles()).append(span, file)
 
     def _remove(self, removed: Removed) -> None:
-        file = self.live.pop(removed.name, None)
-        if file is None:
-            raise DamagedEntry(f"removes {removed.name}, which is not in the table")
+        file = self.live.pop(removed.name)
         self.removed[removed.name] = removed
         for span in file.spans:
             held = self.streams[span.stream_id]
             held.remove(file)
             if not held.files:
                 del self.streams[span.stream_id]
+
+    def _forget_removed(self, before_ms: int) -> None:
+        """Drop what left the table so long ago that no checkpoint needs to tell."""
+        while self.removed and next(iter(self.removed.values())).at_ms < before_ms:
+            self.removed.popitem(last=False)
 
 
 def settled_files(

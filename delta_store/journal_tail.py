@@ -1,53 +1,124 @@
-"""Reads the journal without being its owner: the rows that are not settled yet.
+"""The rows that are not settled yet, for readers: by the journal's own log, checked by the rules that its owner has.
 
 The journal's files hold rows of many streams in commit order and stay few, because what is settled is truncated. A
 file that a pinned version names may be truncated away under the reader: ``FileGone`` says so, and a fresh view helps.
+Invariant: every version that is shown here has passed :mod:`delta_store.journal_log`; nothing past damage is.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections import deque
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_store.arrow_filesystem import filesystem_of
+from delta_store.journal_errors import JournalDamaged, ReadOvertaken, StorageError
 from delta_store.journal_metadata import JournalMetadata
+from delta_store.journal_reader import SHARD, JournalReader
 from delta_store.log_entry import JournalFile
-from delta_store.log_follower import LogFollower
-from delta_store.read_errors import FileGone
+from delta_store.read_errors import DamagedData, FileGone
 from delta_store.records import Position
 from delta_store.settled_files import MessageFiles
-from delta_store.settled_log import DataFile, Snapshot, data_file
+from delta_store.settled_log import NO_TABLE, DataFile, Snapshot, data_file
+from delta_store.storage import open_storage
 from delta_store.stored_message import StoredMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
+ENTRIES_KEPT: Final = 1_000
+"""Commits that :meth:`JournalTail.since` can tell; who is further behind reads the live files anew."""
+
+
+class _Commit(NamedTuple):
+    version: int
+    file: DataFile | None
 
 
 class JournalTail:
     """The journal's live rows, read-only and thread-safe."""
 
     def __init__(
-        self, location: str, *, storage_options: Mapping[str, str] | None = None, cache_bytes: int = CACHE_BYTES
+        self,
+        location: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        owner: JournalReader | None = None,
     ) -> None:
-        """``location`` is the table's folder or URL; the table need not exist yet."""
-        self.log = LogFollower(location, storage_options=storage_options, settled=False)
-        self.files = MessageFiles(self.log.filesystem, cache_bytes=cache_bytes)
-        self._metadata = JournalMetadata(self.files, self.log.path_of)
+        """``location`` is the table's folder or URL; the table need not exist yet.
+
+        ``owner``, where given, knows all that was committed, and is asked instead of the log.
+        """
+        self.location = location
+        self._options = dict(storage_options or {})
+        filesystem, self._root = filesystem_of(location, self._options)
+        self.files = MessageFiles(filesystem, cache_bytes=cache_bytes)
+        self._metadata = JournalMetadata(self.files, self.path_of)
+        self._lock = Lock()
+        self._owner = owner
+        self._reader: JournalReader | None = None
+        self._commits: deque[_Commit] = deque(maxlen=ENTRIES_KEPT)
+        """The last ones, without a gap."""
+        self._snapshot = NO_TABLE
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest version that :meth:`refresh` has seen."""
-        return self.log.snapshot
-
-    def start(self, version: int, files: Iterable[JournalFile]) -> None:
-        """Go on from a version whose files the journal's owner knows, instead of reading the whole log again."""
-        known = (_as_data_file(file) for file in files)
-        self.log.start(Snapshot(version, {file.path: file for file in known}, {}))
+        return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Read the log entries that came since. Raises ``DamagedData``."""
-        return self.log.refresh()
+        """Read the log entries that came since. Raises ``DamagedData``, and ``OSError`` where files can't be read."""
+        with self._lock:
+            version, files = (self._owner or self._followed()).files_at_end()
+            if version != self._snapshot.version:
+                known = self._snapshot.files
+                shown = {file.name: known.get(file.name) or _as_data_file(file) for file in files}
+                self._snapshot = Snapshot(version, shown, {})
+            return self._snapshot
+
+    def since(self, version: int, pinned: Snapshot) -> list[tuple[int, DataFile]]:
+        """The files that commits behind ``version`` added, up to ``pinned``, each with its commit's version.
+
+        Raises ``FileGone`` when that can't be told any more.
+        """
+        with self._lock:
+            commits = [commit for commit in self._commits if version < commit.version <= pinned.version]
+            if len(commits) != pinned.version - version:
+                raise FileGone(f"{self.location} version {version + 1}")
+            return [(commit.version, commit.file) for commit in commits if commit.file is not None]
+
+    def path_of(self, file: DataFile) -> str:
+        """Where the file system finds a data file."""
+        return f"{self._root}/{file.path}"
+
+    def _followed(self) -> JournalReader:
+        """The reader of the log, up to date."""
+        try:
+            reader = self._reader
+            if reader is None:
+                reader = JournalReader.read_only(open_storage(self.location, self._options), shard=SHARD)
+                self._reader = reader
+            elif reader.version < 0:
+                reader.reload()
+            else:
+                self._follow(reader)
+        except JournalDamaged as error:
+            raise DamagedData(f"{self.location}/{error.file}", error.reason) from error
+        except StorageError as error:
+            raise OSError(f"{self.location}/{error}") from error
+        return reader
+
+    def _follow(self, reader: JournalReader) -> None:
+        try:
+            for entry in reader.follow():
+                added = None if entry.file is None else _as_data_file(entry.file)
+                self._commits.append(_Commit(entry.version, added))
+        except ReadOvertaken:
+            self._commits.clear()
+            reader.reload()
 
     def rows_of(self, snapshot: Snapshot, stream: str, *, above: Position | None) -> Any:
         """The stream's rows behind ``above`` (all without it) without payloads, as an Arrow table; None without files.
@@ -72,7 +143,7 @@ class JournalTail:
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
         found: dict[int, StoredMessage] = {}
         for file in snapshot.holding(stream, wanted):
-            for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted):
+            for run in self.files.fetch(self.path_of(file), stream, stream_id, wanted):
                 found.update(zip(run.seqs, run, strict=True))
         return found
 

@@ -33,6 +33,8 @@ TABLE_CONFIGURATION: Final = {
     "delta.logRetentionDuration": "interval 1 days",
 }
 """Log cleanup is ours alone: another engine's would go by age and not know what the settle job still needs."""
+TOMBSTONES_KEPT_MS: Final = 3_600_000
+"""``delta.deletedFileRetentionDuration``: how long a checkpoint names the files that have left the table."""
 _CRC_KEY: Final = b'"crc":"'
 _CRC_ZEROS: Final = b"00000000"
 _TAG: Final = "silt"

@@ -1,4 +1,4 @@
-"""Follows a Delta table read-only: opened once, then only new log entries are read.
+"""Follows the ``messages`` table read-only: opened once, then only new log entries are read.
 
 The first look goes through delta-rs (it knows checkpoints); from then on each refresh reads the entries that came
 since. Old versions are opened through delta-rs again and kept, a few of them. Nothing here writes.
@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs as pa_fs
 
+from delta_store.arrow_filesystem import filesystem_of
 from delta_store.log_replay import replay
 from delta_store.read_errors import DamagedData, FileGone
 from delta_store.settled_claims import fault_of_table
@@ -34,21 +35,19 @@ class LogFollower:
         location: str,
         *,
         storage_options: Mapping[str, str] | None = None,
-        settled: bool = True,
         whole_up_to: Callable[[], int] | None = None,
     ) -> None:
         """``location`` is a folder or an object store's URL; the table need not exist yet.
 
-        ``settled`` says that its commits carry watermarks. ``whole_up_to`` tells the newest version that is not torn,
-        where a power cut can tear one: what is behind it is not there, until it has been written again.
+        ``whole_up_to`` tells the newest version that is not torn, where a power cut can tear one: what is behind it is
+        not there, until it has been written again.
         """
         self.location = location
-        self._settled = settled
         self._whole_up_to = whole_up_to
         self._torn = False
         """Whether there was a torn version when the log was last looked at."""
         self._options = dict(storage_options or {})
-        self.filesystem, self.root = _filesystem(location, self._options)
+        self.filesystem, self.root = filesystem_of(location, self._options)
         self._lock = Lock()
         self._snapshot = NO_TABLE
         self._entries: OrderedDict[int, LogEntry] = OrderedDict()
@@ -59,31 +58,28 @@ class LogFollower:
         """The newest version seen by :meth:`refresh`."""
         return self._snapshot
 
-    def start(self, snapshot: Snapshot) -> None:
-        """Go on from a version that the caller has read and verified, instead of opening the table."""
-        with self._lock:
-            self._snapshot = snapshot
-
     def refresh(self) -> Snapshot:
         """Read what was committed since; opens the table the first time.
 
         Raises :class:`DamagedData` for a log that can't be trusted: nothing past the damage is served.
         """
         with self._lock:
-            if self._snapshot.version < 0:
-                self._snapshot = self._open()
-                return self._snapshot
             snapshot = self._snapshot
-            own = self.filesystem.get_file_info(self._entry_path(snapshot.version))
-            if own.type == pa_fs.FileType.NotFound:  # log cleanup has taken it, and so maybe those behind it
-                self._snapshot = self._open()
+            # An entry that was there, and is not, went with log cleanup, and so maybe those behind it.
+            if snapshot.version < 0 or self._read(snapshot.version) is None:
+                self._snapshot = self._reopened()
                 return self._snapshot
             end = self._whole_end() if self._torn else _NO_END
             while snapshot.version < end and (text := self._read(snapshot.version + 1)) is not None:
                 file = self._entry_path(snapshot.version + 1)
                 entry = parse_entry(snapshot.version + 1, text, file=file)
                 self._remember(entry)
-                snapshot = snapshot.confirmed_after(entry, file=file) if self._settled else snapshot.after(entry)
+                snapshot = snapshot.confirmed_after(entry, file=file)
+            behind = snapshot.version + 1
+            if not self._torn and self._read(behind + 1) is not None and self._read(behind) is None:
+                if self._read(snapshot.version) is not None:
+                    raise DamagedData(self._entry_path(behind), "missing, and a later one is there")
+                snapshot = self._reopened()
             self._snapshot = snapshot
             return snapshot
 
@@ -123,6 +119,14 @@ class LogFollower:
     def path_of(self, file: DataFile) -> str:
         """Where the file system finds a data file."""
         return f"{self.root}/{file.path}"
+
+    def _reopened(self) -> Snapshot:
+        """The newest version; raises :class:`DamagedData` when that is older than what was there before."""
+        seen, snapshot = self._snapshot.version, self._open()
+        if snapshot.version < seen:
+            why = f"ends at version {snapshot.version}, and was at {seen} before"
+            raise DamagedData(f"{self.location}/{_LOG}", why)
+        return snapshot
 
     def _open(self) -> Snapshot:
         """The newest version; tried again when log cleanup was faster than the reader."""
@@ -181,7 +185,7 @@ class LogFollower:
 
     def _newest_note(self, version: int) -> CommitNote | None:
         """That of the newest entry at or before ``version`` that has any."""
-        for earlier in range(version, -1, -1) if self._settled else ():
+        for earlier in range(version, -1, -1):
             text = self._read(earlier)
             if text is None:
                 break
@@ -205,28 +209,6 @@ class LogFollower:
                 return bytes(stream.read())
         except FileNotFoundError:
             return None
-
-
-def _filesystem(location: str, options: Mapping[str, str]) -> tuple[pa_fs.FileSystem, str]:
-    if "://" not in location:
-        return pa_fs.LocalFileSystem(), str(Path(location).absolute())
-    if location.startswith("s3://"):
-        return _s3(options), location.removeprefix("s3://").rstrip("/")
-    filesystem, root = pa_fs.FileSystem.from_uri(location)
-    return filesystem, root.rstrip("/")
-
-
-def _s3(options: Mapping[str, str]) -> pa_fs.FileSystem:
-    """The same store that delta-rs's options name."""
-    lower = {name.lower(): value for name, value in options.items()}
-    endpoint = lower.get("aws_endpoint_url") or lower.get("endpoint_url")
-    return pa_fs.S3FileSystem(
-        access_key=lower.get("aws_access_key_id"),
-        secret_key=lower.get("aws_secret_access_key"),
-        session_token=lower.get("aws_session_token"),
-        region=lower.get("aws_region"),
-        endpoint_override=endpoint,
-    )
 
 
 def _from_actions(row: Mapping[str, Any]) -> DataFile:

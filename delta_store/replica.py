@@ -24,8 +24,6 @@ from delta_store.settled import CACHE_BYTES, SettledTable
 from delta_store.stores_open import Opened, open_stores
 from delta_store.tail_cache import TailCache
 
-_ENTRIES_AT_ONCE: Final = 1000
-"""More entries than this are caught up with by a rebuild, which reads the live files only."""
 _BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 """Payload after which rows are applied before the next are read."""
 
@@ -113,15 +111,14 @@ class Replica:
         self._settled.refresh()
         if snapshot.version == version:
             return _Update(version, [])
-        if version < 0 or snapshot.version - version > _ENTRIES_AT_ONCE:
+        if version < 0:
             return self._rebuilt()
         rows: list[RowColumns] = []
         size = 0
         try:
-            for number in range(version + 1, snapshot.version + 1):
-                for file in self._journal.log.entry(number).added:
-                    rows.append(rows_of(self._journal, file))
-                    size += sum(map(len, rows[-1].data))
+            for number, file in self._journal.since(version, snapshot):
+                rows.append(rows_of(self._journal, file))
+                size += sum(map(len, rows[-1].data))
                 if size >= _BYTES_AT_ONCE:
                     return _Update(number, rows, seen=snapshot.version)
         except FileGone:

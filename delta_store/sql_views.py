@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.functions import udtf
 
-from delta_store.messages_table import MessagesTable
+from delta_store.journal_tail import JournalTail
 from delta_store.read_errors import DamagedData
 from delta_store.records import stored_size
 from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_FOLDER, MESSAGES_DDL, MESSAGES_FOLDER
+from delta_store.settled import SettledTable
+from delta_store.settled_log import Snapshot
 from delta_store.spark_session import open_session
 from delta_store.tables_agree import fault_of_lost_journal
 from delta_store.transforms.batch_rows import above
@@ -115,29 +116,25 @@ def _register_buckets(rows: DataFrame, heads: list[Row], asked: str | None) -> N
 
 
 def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
-    """Settled rows and the journal's rows above them, as of now."""
-    journal = _pinned(spark, f"{data_dir}/{JOURNAL_FOLDER}")
-    table = MessagesTable(spark, f"{data_dir}/{MESSAGES_FOLDER}", horizon_seconds=0)
-    settled, marks = None, {}
-    if DeltaTable.isDeltaTable(spark, table.path):
-        version = table.version()
-        marks = dict(table.last_note(version).watermarks)
-        settled = spark.read.format("delta").option("versionAsOf", version).load(table.path)
-    if fault := fault_of_lost_journal(-1 if journal is None else 0, marks):
-        raise DamagedData(f"{data_dir}/{JOURNAL_FOLDER}", fault)
+    """Settled rows and the journal's rows above them, as of now. Raises ``DamagedData``; shows nothing past damage."""
+    places = f"{data_dir}/{JOURNAL_FOLDER}", f"{data_dir}/{MESSAGES_FOLDER}"
+    pinned, base = JournalTail(places[0]).refresh(), SettledTable(places[1]).refresh()
+    if fault := fault_of_lost_journal(pinned.version, base.watermarks):
+        raise DamagedData(places[0], fault)
+    journal, settled = _at(spark, places[0], pinned), _at(spark, places[1], base)
     if journal is not None:
-        tail = journal.transform(above(marks)).transform(settled_columns([]))
+        tail = journal.transform(above(base.watermarks)).transform(settled_columns([]))
         settled = tail if settled is None else settled.select(*tail.columns).unionByName(tail)
     if settled is None:
         settled = spark.createDataFrame([], MESSAGES_DDL)
-    return PinnedRows(settled, marks)
+    return PinnedRows(settled, base.watermarks)
 
 
-def _pinned(spark: SparkSession, path: str) -> DataFrame | None:
-    if not DeltaTable.isDeltaTable(spark, path):
+def _at(spark: SparkSession, location: str, pinned: Snapshot) -> DataFrame | None:
+    """The rows of a table at a version that was checked; None when there is no table."""
+    if pinned.version < 0:
         return None
-    version = MessagesTable(spark, path, horizon_seconds=0).version()
-    return spark.read.format("delta").option("versionAsOf", version).load(path)
+    return spark.read.format("delta").option("versionAsOf", pinned.version).load(location)
 
 
 def _stream_rows(rows: DataFrame, heads: list[Row]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Both tables of a data folder as the gateway and the settle job leave them, written through delta-rs.
+"""Both tables of a data folder as the gateway and the settle job leave them, ``messages`` written through delta-rs.
 
 For tests of readers that need history in chosen steps, without a JVM: rows go into the journal, are settled up to any
 of them, limits are applied late or at once, the journal is truncated.
@@ -9,16 +9,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from delta_store.event_rows import event_row, removal_data, stream_data
+from delta_store.journal import Journal
 from delta_store.records import Kind, Position, Removal, Row, checksum, stored_size
-from delta_store.schemas import EVENTS_PARTITION, JOURNAL_SCHEMA, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
 from delta_store.state_at import EventRow, cut_at
 from delta_store.stream_config import StreamConfig
 from delta_store.watermark import Claim, CommitNote, Op, Watermark
+from tests.groups import columns, open_journal
 
 START_NS = 1_750_000_000_000_000_000
 
@@ -34,16 +37,19 @@ class Tables:
     """The rows that ``messages`` has."""
     claims: bool = True
     """Whether notes say what their commits do, as they did not always."""
+    _journal: Journal | None = None
 
     def commit(self, rows: Sequence[Row]) -> None:
         """One journal commit."""
         self.rows.extend(rows)
-        columns = list(zip(*rows, strict=True))
-        table = pa.table(
-            [pa.array(column, one.type) for column, one in zip(columns, JOURNAL_SCHEMA, strict=True)],
-            schema=JOURNAL_SCHEMA,
-        )
-        write_deltalake(str(self.data / "journal"), table, mode="append")
+        self.journal.commit(columns(rows))
+
+    @property
+    def journal(self) -> Journal:
+        """The claimed journal."""
+        if self._journal is None:
+            self._journal = open_journal(self.data / "journal")
+        return self._journal
 
     def settle(self, rows: Sequence[Row] | None = None) -> None:
         """Append what is above the watermark (of ``rows``, or of all that was committed)."""
@@ -54,9 +60,9 @@ class Tables:
             self.marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)
             self.kept.add((row.stream, row.position))
         values = [(*row, stored_size(row.subject, row.headers, row.data), _partition(row)) for row in new]
-        columns = list(zip(*values, strict=True))
+        gathered = list(zip(*values, strict=True))
         table = pa.table(
-            [pa.array(column, one.type) for column, one in zip(columns, MESSAGES_SCHEMA, strict=True)],
+            [pa.array(column, one.type) for column, one in zip(gathered, MESSAGES_SCHEMA, strict=True)],
             schema=MESSAGES_SCHEMA,
         )
         write_deltalake(
@@ -87,12 +93,9 @@ class Tables:
         DeltaTable(str(self.data / "messages")).optimize.compact(commit_properties=self._note(Op.COMPACT))
 
     def truncate(self) -> None:
-        """Take the settled rows out of the journal and their files from the disk."""
-        table = DeltaTable(str(self.data / "journal"))
-        for stream, mark in self.marks.items():
-            behind = f"(seq < {mark.seq} OR (seq = {mark.seq} AND event_no <= {mark.event_no}))"
-            table.delete(f"stream = '{stream}' AND stream_id = {mark.stream_id} AND {behind}")
-        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        """Take the files whose every row is settled out of the journal and from the disk."""
+        self.journal.truncate({stream: mark.position for stream, mark in self.marks.items()})
+        self.journal.delete_removed(grace_seconds=0)
 
     def _settled(self, row: Row) -> bool:
         mark = self.marks.get(row.stream)
@@ -136,7 +139,8 @@ class History:
     """A stream that decides as a gateway would: limits recorded on rows, deletes, purges and expiry as events."""
 
     stream: str = "S"
-    stream_id: int = START_NS
+    stream_id: int = 0
+    """Every name has one of its own."""
     per_subject: int = -1
     max_msgs: int = -1
     rows: list[Row] = field(default_factory=list)
@@ -144,6 +148,9 @@ class History:
     seq: int = 0
     event_no: int = 0
     now_ns: int = START_NS
+
+    def __post_init__(self) -> None:
+        self.stream_id = self.stream_id or START_NS + (self.stream != "S") * crc32(self.stream.encode())
 
     def create(self) -> Row:
         """The stream's own event."""

@@ -20,7 +20,9 @@ from api.demo.load import IN_FLIGHT, Published, publish
 from api.demo.progress import progress
 from api.demo.silt_process import Addresses, SiltNotUp, silt_up
 from conf.clock import Clock, SystemClock
-from delta_store.log_follower import LogFollower
+from delta_store.journal_tail import JournalTail
+from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.settled import SettledTable
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -170,9 +172,10 @@ def _difference(answer: dict[str, Answer], expected: dict[str, Answer]) -> str:
 
 
 def _show_files(console: Console, data: Path) -> None:
-    for name in ("journal", "messages"):
+    for name in (JOURNAL_FOLDER, MESSAGES_FOLDER):
         table = data / name
-        snapshot = LogFollower(str(table), settled=name == "messages").refresh()
+        follower = SettledTable(str(table)) if name == MESSAGES_FOLDER else JournalTail(str(table))
+        snapshot = follower.refresh()
         on_disk = [path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts]
         size = sum(path.stat().st_size for path in on_disk)
         console.print(

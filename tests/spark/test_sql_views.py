@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pytest
+
 from delta_store import sql_views
+from delta_store.log_entry import LOG_FOLDER, entry_name
+from delta_store.read_errors import DamagedData
 from delta_store.sql_views import nanoseconds, query, register
 from tests.spark.store import SECOND, Store
 
@@ -111,3 +115,18 @@ def test_moments() -> None:
     assert nanoseconds("1970-01-01T01:00:00+01:00") == 0
     assert nanoseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)) == 2 * SECOND
     assert sql_views.STREAMS_VIEW == "silt_streams"
+
+
+def test_nothing_is_shown_or_settled_past_damage(store: MakeStore) -> None:
+    """What the gateway refuses to open is neither pinned for SQL nor carried into ``messages``."""
+    here = filled(store)
+    for number in range(3):
+        here.publish("LOG", "y", b"%d" % number)
+        here.commit()
+    settled = here.table.version()
+    entry = here.data / "journal" / LOG_FOLDER / entry_name(here.journal.version - 1)
+    entry.write_bytes(entry.read_bytes().replace(b'"operation":"WRITE"', b'"operation":"WRITF"'))
+    for read in (lambda: query(here.spark, here.data, "SELECT * FROM LOG"), lambda: here.settle(fresh=True)):
+        with pytest.raises(DamagedData, match=entry.name):
+            read()
+    assert here.table.version() == settled

@@ -41,7 +41,7 @@ def _same(found: list[Metadata], alone: list[Metadata]) -> None:
 
 
 def _alone(tail: JournalTail, files: list[DataFile]) -> list[Metadata]:
-    return [one for file in files for one in JournalMetadata(tail.files, tail.log.path_of).of([file])]
+    return [one for file in files for one in JournalMetadata(tail.files, tail.path_of).of([file])]
 
 
 @pytest.mark.parametrize(("small_rows", "rows_max"), [(1_024, 1_000_000), (30, 1_000_000), (8, 300)])
@@ -53,7 +53,7 @@ def test_any_files_give_what_they_give_alone(
     monkeypatch.setattr("delta_store.journal_metadata._ROWS_MAX", rows_max)
     dice = random.Random(small_rows)
     files = list(tail.snapshot.files.values())
-    kept = JournalMetadata(tail.files, tail.log.path_of)
+    kept = JournalMetadata(tail.files, tail.path_of)
     for _ in range(12):
         start = dice.randrange(FILES)
         chosen = dice.choice((files[start:], files[start : start + 70], dice.sample(files, 20), files, []))
@@ -63,18 +63,18 @@ def test_any_files_give_what_they_give_alone(
 def test_many_small_files_are_few_tables(tail: JournalTail) -> None:
     """Asked for one by one, as they come, or all at once."""
     files = list(tail.snapshot.files.values())
-    kept = JournalMetadata(tail.files, tail.log.path_of)
+    kept = JournalMetadata(tail.files, tail.path_of)
     for stop in range(1, FILES + 1):
         found = kept.of(files[:stop])
     assert len(found) < FILES / 2
     _same(found, _alone(tail, files))
-    assert len(JournalMetadata(tail.files, tail.log.path_of).of(files)) < FILES / 20
+    assert len(JournalMetadata(tail.files, tail.path_of).of(files)) < FILES / 20
 
 
 def test_threads_share_what_is_kept(tail: JournalTail) -> None:
     """Several readers at once each get their files' rows, each row once."""
     files = list(tail.snapshot.files.values())
-    kept = JournalMetadata(tail.files, tail.log.path_of)
+    kept = JournalMetadata(tail.files, tail.path_of)
     parts = [files[start : start + 90] for start in range(0, 50, 5)]
     with ThreadPoolExecutor(4) as threads:
         for part, found in zip(parts * 3, threads.map(kept.of, parts * 3), strict=True):

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
@@ -31,7 +30,7 @@ from ingest.group import Group
 from ingest.leaf_protocol import Message
 from ingest.publish import decide
 from tests.groups import STREAM_ID, columns, event, group, message, open_journal, reader, settled_to
-from tests.tables import START_NS, History, Tables
+from tests.tables import START_NS
 
 COMMITS = 300
 """More than are read together, and more than a checkpoint holds."""
@@ -102,9 +101,7 @@ def _rows(parts: Iterable[RowColumns]) -> list[Row]:
 
 def _tail(folder: Path, journal: JournalReader | None = None) -> JournalTail:
     """The journal's files for reading; ``journal`` knows them already."""
-    tail = JournalTail(str(folder / "journal"))
-    if journal is not None:
-        tail.start(journal.version, journal.live_files())
+    tail = JournalTail(str(folder / "journal"), owner=journal)
     tail.refresh()
     return tail
 
@@ -133,7 +130,7 @@ def test_many_small_commits_are_the_state_that_made_them(
 
 
 def test_what_is_committed_later_is_followed(tmp_path: Path) -> None:
-    """A reader that the owner told of its files goes on with the log: new files come, truncated ones go."""
+    """By the owner's own word and by its log: new files come, truncated ones go."""
     journal = open_journal(tmp_path / "journal")
     for seq in range(1, 9):
         journal.commit(group(seq))
@@ -160,21 +157,6 @@ def test_large_payloads_come_in_parts(tmp_path: Path) -> None:
     for stream in ("ORDERS", "OTHER"):
         mine = sorted((row for row in written if row.stream == stream), key=lambda row: row.position)
         assert [row for row in _rows(parts) if row.stream == stream] == mine
-
-
-def test_files_put_together_by_another_engine_are_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names that tell no version, in an order that is none: the rows still come by position."""
-    monkeypatch.setattr("delta_store.journal_scan._CHUNK_ROWS", 1)
-    monkeypatch.setattr("delta_store.journal_scan._FILES_AT_ONCE", 1)
-    tables, history = Tables(tmp_path), History()
-    tables.commit([history.create()])
-    for number in range(20):
-        tables.commit([history.publish("s.1", b"%d" % number)])
-    DeltaTable(str(tmp_path / "journal")).optimize.compact()
-    for number in range(20, 30):
-        tables.commit([history.publish("s.1", b"%d" % number)])
-    opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
-    assert opened.catalog.streams["S"].index.live_sequences(0, 100).tolist() == list(range(1, 31))
 
 
 @pytest.mark.slow

@@ -235,7 +235,6 @@ def test_many_small_files_are_read_in_their_order(storage: ObjectStorage, endpoi
     for seq in range(1, 151):
         journal.commit(group(seq))
     tail = JournalTail(storage.uri, storage_options=_options(endpoint))
-    tail.start(journal.version, journal.live_files())
     found = [seq for rows in rows_above(tail, tail.refresh(), {}) for seq in rows.seq]
     assert found == list(range(1, 151))
     harmed = journal.live_files()[140]
