@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Self
+from typing import Final, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from conf.clock import Clock
@@ -39,9 +39,21 @@ from delta_store.journal_log import LoadedLog
 from delta_store.journal_reader import JournalReader, app_id_of
 from delta_store.journal_state import settled_files
 from delta_store.journal_upkeep import JournalUpkeep
-from delta_store.log_entry import JournalFile, LogEntry, Marks, Removed, Stamp, file_name, new_metadata
+from delta_store.log_entry import (
+    JournalFile,
+    LogEntry,
+    Marks,
+    Removed,
+    Stamp,
+    current_metadata,
+    file_name,
+    new_metadata,
+)
 from delta_store.records import Position, RowColumns
 from delta_store.storage import Blob, Storage
+
+_CLAIM: Final = "CLAIM"
+"""The commit that makes an owner; it brings an older table's configuration up to date."""
 
 
 class Journal(JournalReader):
@@ -96,7 +108,7 @@ class Journal(JournalReader):
                 self.refresh()
                 self._stamp = Stamp(self._state.stamp.epoch + 1, 0)
                 try:
-                    self._put("CLAIM")
+                    self._put(_CLAIM)
                 except LostRace:
                     continue
                 except JournalError as error:
@@ -221,8 +233,9 @@ class Journal(JournalReader):
             file = JournalFile(file_name(version, stamp), version, size, rows, checksum, spans, stats, now_ms)
             data = Blob(file.name, parts[0], parts[1:])
         gone = tuple(Removed(each.name, each.size, now_ms) for each in removed)
+        metadata = current_metadata(self._state.metadata) if operation == _CLAIM else None
         entry = LogEntry(
-            version, stamp, self._writer, now_ms, operation, file=file, removed=gone, marks=marks, relies_on=relies_on
+            version, stamp, self._writer, now_ms, operation, file, gone, marks, metadata=metadata, relies_on=relies_on
         )
         journal_commit.put(self.storage, self._app_id, entry, data)
         with self._lock:

@@ -24,7 +24,13 @@ _LAYOUT: Final = Layout(
 )
 _LARGE_BYTES: Final = 256 * 1024
 """Size of a file from which on it is written in parts."""
-_NO_NULLS: Final = {field.name: 0 for field in JOURNAL_SCHEMA}
+STATISTICS: Final = ("stream", "stream_id", "seq", "event_no", "ts_ns")
+"""Columns with file statistics, all of them complete.
+
+The table names them (``delta.dataSkippingStatsColumns``), because readers take it that a column that could have bounds
+and has none in a file holds nothing there: delta-rs then gives pyarrow and DuckDB an expression that drops the file.
+"""
+_NO_NULLS: Final = dict.fromkeys(STATISTICS, 0)
 
 
 class DamagedFile(ValueError):
@@ -143,8 +149,7 @@ def _stats(spans: Sequence[Span], rows: RowColumns) -> str:
         "event_no": max(span.last_event for span in spans),
         "ts_ns": max(rows.ts_ns),
     }
-    nulls = _NO_NULLS | {"msg_id": rows.msg_id.count(None), "headers": rows.headers.count(None)}
-    return _compact({"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls})
+    return _compact({"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": _NO_NULLS})
 
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode

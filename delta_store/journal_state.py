@@ -6,7 +6,7 @@ Invariants: versions are applied one by one without a gap, and stamps only grow:
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from delta_store.journal_file import Span
 from delta_store.log_entry import (
@@ -19,6 +19,8 @@ from delta_store.log_entry import (
     Stamp,
 )
 from delta_store.records import Position
+
+_NEVER_CHANGES: Final = ("id", "schemaString", "partitionColumns")
 
 
 class StreamFiles:
@@ -72,8 +74,7 @@ class JournalState:
             raise DamagedEntry(f"version {entry.version} does not follow version {self.version}")
         if self.version >= 0 and entry.stamp <= self.stamp:
             raise DamagedEntry(f"commit {tuple(entry.stamp)} after commit {tuple(self.stamp)}")
-        if (entry.version == 0) != (entry.metadata is not None):
-            raise DamagedEntry("metaData belongs to version 0, and to no other")
+        self._check_metadata(entry)
         for removed in entry.removed:
             if removed.name not in self.live:
                 raise DamagedEntry(f"removes {removed.name}, which is not in the table")
@@ -93,6 +94,13 @@ class JournalState:
         self.live[file.name] = file
         for span in file.spans:
             self.streams.setdefault(span.stream_id, StreamFiles()).append(span, file)
+
+    def _check_metadata(self, entry: LogEntry) -> None:
+        if entry.metadata is None:
+            if entry.version == 0:
+                raise DamagedEntry("version 0 has no metaData")
+        elif entry.version and any(entry.metadata[name] != self.metadata[name] for name in _NEVER_CHANGES):
+            raise DamagedEntry("its metaData is that of another table")
 
     def _remove(self, removed: Removed) -> None:
         file = self.live.pop(removed.name)

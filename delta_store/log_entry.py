@@ -4,7 +4,7 @@ Layout of ``_delta_log/<version>.json``, one action a line:
 
     commitInfo   ``silt``: {crc, epoch, counter, writer, watermarks {stream: {id, seq, event, first}}}
     protocol     version 0 only
-    metaData     version 0 only
+    metaData     version 0, and a claim that changes the configuration
     txn          appId ``silt/<shard>``, version ``epoch << 40 | counter``: fencing, and whose commit it is
     txn          appId ``silt/<shard>/settled``, with removes: the version of ``messages`` that they rely on
     add          the group's rows; tag ``silt``: {crc, rows, spans}
@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from isal.isal_zlib import crc32
 
-from delta_store.journal_file import Span
+from delta_store.journal_file import STATISTICS, Span
 from delta_store.schemas import JOURNAL_COLUMNS, MIN_READER_VERSION, MIN_WRITER_VERSION, delta_schema_string
 
 LOG_FOLDER: Final = "_delta_log"
@@ -31,6 +31,7 @@ TABLE_CONFIGURATION: Final = {
     "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
     "delta.logRetentionDuration": "interval 1 days",
+    "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
 }
 """Log cleanup is ours alone: another engine's would go by age and not know what the settle job still needs."""
 TOMBSTONES_KEPT_MS: Final = 3_600_000
@@ -109,7 +110,7 @@ class LogEntry:
     removed: tuple[Removed, ...] = ()
     marks: Marks | None = None
     metadata: Mapping[str, Any] | None = None
-    """The ``metaData`` action; version 0 only."""
+    """The ``metaData`` action, where the commit changes it."""
     relies_on: int | None = None
     """Of a truncation, the version of ``messages`` that holds what is removed; None when that is not known."""
 
@@ -147,6 +148,12 @@ def new_metadata(table_id: str, created_ms: int) -> dict[str, Any]:
         "configuration": dict(TABLE_CONFIGURATION),
         "createdTime": created_ms,
     }
+
+
+def current_metadata(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A journal's ``metaData`` with today's configuration; None when it has that."""
+    configuration = {**metadata["configuration"], **TABLE_CONFIGURATION}
+    return None if configuration == metadata["configuration"] else {**metadata, "configuration": configuration}
 
 
 def protocol_action() -> dict[str, int]:
@@ -218,8 +225,10 @@ def encode(entry: LogEntry, app_id: str) -> bytes:
         "silt": silt if entry.marks is None else silt | {"watermarks": entry.marks},
     }
     actions: list[dict[str, Any]] = [{"commitInfo": info}]
+    if entry.version == 0:
+        actions.append({"protocol": protocol_action()})
     if entry.metadata is not None:
-        actions += [{"protocol": protocol_action()}, {"metaData": entry.metadata}]
+        actions.append({"metaData": entry.metadata})
     actions.append({"txn": txn_action(app_id, entry.stamp, entry.timestamp_ms)})
     if entry.relies_on is not None:
         actions.append({"txn": relies_on_action(app_id, entry.relies_on, entry.timestamp_ms)})
