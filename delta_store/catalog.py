@@ -51,9 +51,7 @@ class Catalog(ReplayedStreams):
             raise api_errors.STREAM_NAME_EXISTS.error
         self.refuse_overlap(config)
         self.require_change()
-        ended = self.ended.get(config.name)
-        stream_id = max(now_ns, ended.stream_id + 1) if ended else now_ns
-        state = self.open(config, stream_id=stream_id, created_ns=now_ns)
+        state = self.open(config, stream_id=self.new_id(now_ns), created_ns=now_ns)
         if config.first_seq > 0:
             state.index.restore_bounds(first_seq=config.first_seq, last_seq=config.first_seq - 1, last_ts=0)
         self._record(state, Kind.STREAM, stream_data(config, now_ns), now_ns=now_ns, rows=rows)

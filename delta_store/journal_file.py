@@ -121,16 +121,17 @@ def checksums(rows: RowColumns) -> list[int]:
 
 def spans_of(rows: RowColumns) -> tuple[Span, ...]:
     """The part of each stream that the rows hold, in order of first appearance."""
-    ids, total = rows.stream_id, len(rows)
-    if ids.count(ids[0]) == total:
-        ends = {ids[0]: (0, total - 1)}
+    names, ids, total = rows.stream, rows.stream_id, len(rows)
+    if ids.count(ids[0]) == total and names.count(names[0]) == total:
+        ends = [(0, total - 1)]
     else:
-        last = dict(zip(ids, range(total), strict=True))
-        first = dict(zip(reversed(ids), range(total - 1, -1, -1), strict=True))
-        ends = {stream_id: (first[stream_id], last[stream_id]) for stream_id in last}
+        last = dict(zip(zip(names, ids, strict=True), range(total), strict=True))
+        backwards = range(total - 1, -1, -1)
+        first = dict(zip(zip(reversed(names), reversed(ids), strict=True), backwards, strict=True))
+        ends = [(first[stream], last[stream]) for stream in last]
     return tuple(
-        Span(rows.stream[low], stream_id, rows.seq[low], rows.event_no[low], rows.seq[high], rows.event_no[high])
-        for stream_id, (low, high) in ends.items()
+        Span(names[low], ids[low], rows.seq[low], rows.event_no[low], rows.seq[high], rows.event_no[high])
+        for low, high in ends
     )
 
 

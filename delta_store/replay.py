@@ -36,7 +36,7 @@ def restore_watermarks(streams: StreamDirectory, watermarks: Mapping[str, Waterm
         if state is not None and state.stream_id == mark.stream_id:
             state.restore_position(seq=mark.seq, event_no=mark.event_no, first_seq=mark.first_seq)
         elif state is None:
-            streams.ended[name] = max(streams.ended.get(name, mark.position), mark.position)
+            streams.note_ended(name, max(streams.ended.get(name, mark.position), mark.position))
 
 
 def _breaks(rows: RowColumns, place: int) -> bool:

@@ -21,6 +21,7 @@ class StreamDirectory:
         self.streams: dict[str, StreamState] = {}
         self.ended: dict[str, Position] = {}
         """The last row of each deleted stream: what comes again in a replay is passed over."""
+        self._newest_id = 0
         self.changes = 0
         """Grows whenever a stream comes, goes or gets another configuration."""
         self._routes = RouteTable()
@@ -75,6 +76,7 @@ class StreamDirectory:
 
     def open(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> StreamState:
         """Add a new stream, in the place of one of the same name."""
+        self._newest_id = max(self._newest_id, stream_id)
         state = self.streams[config.name] = StreamState(config, stream_id=stream_id, created_ns=created_ns)
         self._look(config.name)
         return state
@@ -87,8 +89,17 @@ class StreamDirectory:
     def close(self, name: str, position: Position) -> None:
         """Take a stream away; ``position`` is that of the row that ended it."""
         self.streams.pop(name, None)
-        self.ended[name] = position
+        self.note_ended(name, position)
         self._look(name)
+
+    def note_ended(self, name: str, position: Position) -> None:
+        """Remember how far the rows of a stream went that may have ended."""
+        self.ended[name] = position
+        self._newest_id = max(self._newest_id, position.stream_id)
+
+    def new_id(self, now_ns: int) -> int:
+        """An id that no stream has had: files and caches tell rows apart by it, also of streams made at one time."""
+        return max(now_ns, self._newest_id + 1)
 
     def _look(self, name: str) -> None:
         """Find again what follows from all configurations: this stream has come, changed or gone."""

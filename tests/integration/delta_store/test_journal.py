@@ -421,3 +421,11 @@ def test_a_file_system_without_nameless_files_works_too(tmp_path: Path) -> None:
         journal.commit(group(4))
     assert sequences(reader(tmp_path).tail(0)) == [1, 2, 3]
     assert _log(tmp_path) == [entry_name(version) for version in range(4)]
+
+
+def test_streams_of_one_id_are_settled_each_by_itself(tmp_path: Path) -> None:
+    """Two streams in one file, told apart by their names: neither's rows leave before both are settled."""
+    journal = open_journal(tmp_path)
+    journal.commit(columns([message(1, stream="A"), message(1, stream="B"), message(2, stream="A")]))
+    assert journal.truncate(settled_to(2, stream="A")) == 0
+    assert journal.truncate(settled_to(2, stream="A") | settled_to(1, stream="B")) == 1

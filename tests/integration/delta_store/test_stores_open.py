@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from delta_store import journal_file
 from delta_store.catalog import Catalog
 from delta_store.journal_tail import JournalTail
 from delta_store.payloads import Payloads
@@ -182,11 +183,13 @@ def test_a_gap_free_run_is_restored_in_bulk(tmp_path: Path) -> None:
     assert ours.bytes == theirs.bytes
 
 
-def test_a_damaged_journal_row_stops_the_rebuild(tmp_path: Path) -> None:
+def test_a_damaged_journal_row_stops_the_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of the tail whose checksum does not match is never taken in."""
     store = Store(tmp_path, 1)
     store.publish(3)
-    rows = list(store.group.rows.rows())
-    store.tables.commit([*rows[:-1], rows[-1]._replace(crc=rows[-1].crc ^ 1)])
+    sums = journal_file.checksums(store.group.rows)
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_file, "checksums", lambda _: [*sums[:-1], sums[-1] ^ 1])
+        store.tables.commit(list(store.group.rows.rows()))
     with pytest.raises(DamagedData, match="checksum"):
         open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))

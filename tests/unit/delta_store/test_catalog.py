@@ -334,3 +334,18 @@ def test_many_subjects_come_and_go() -> None:
     assert store.index.subjects_matching() == {f"s.{number}": 1 for number in range(29_950, 30_000)}
     store.publish("s.29999")
     assert store.index.last_by_subject("s.29999") == store.index.last_seq == 30_001
+
+
+def test_streams_made_at_one_time_have_ids_of_their_own() -> None:
+    """Also one that comes in the place of a deleted one, and after a restart that only knows watermarks."""
+    store = Store()
+    for name in ("T", "U"):
+        store.catalog.create(StreamConfig(name=name, subjects=(name,)), now_ns=NOW, rows=store.rows)
+    store.catalog.delete("U", now_ns=NOW, rows=store.rows)
+    store.catalog.create(StreamConfig(name="U", subjects=("U",)), now_ns=NOW, rows=store.rows)
+    assert sorted(set(store.rows.stream_id)) == [NOW, NOW + 1, NOW + 2, NOW + 3]
+    again = Catalog()
+    again.apply_columns(store.rows)
+    again.apply_watermarks({"GONE": Watermark(NOW + 9, 4, 1, 1)})
+    again.create(StreamConfig(name="V", subjects=("V",)), now_ns=NOW, rows=store.rows)
+    assert store.rows.stream_id[-1] == NOW + 10
