@@ -99,7 +99,7 @@ class JournalState:
         if entry.metadata is None:
             if entry.version == 0:
                 raise DamagedEntry("version 0 has no metaData")
-        elif entry.version and any(entry.metadata[name] != self.metadata[name] for name in _NEVER_CHANGES):
+        elif entry.version and any(entry.metadata.get(name) != self.metadata.get(name) for name in _NEVER_CHANGES):
             raise DamagedEntry("its metaData is that of another table")
 
     def _remove(self, removed: Removed) -> None:

@@ -129,7 +129,7 @@ class PointInTime:
         journal = self._journal.refresh()
         settled = self._settled.refresh()
         if fault := fault_of_lost_journal(journal.version, settled.watermarks):
-            raise DamagedData(self._journal.log.location, fault)
+            raise DamagedData(self._journal.location, fault)
         mark = settled.watermarks.get(stream)
         position = mark.position if mark is not None else None
         tail = self._journal.rows_of(journal, stream, above=position)

@@ -63,7 +63,7 @@ def open_stores(
 def _open(settled: SettledTable, journal: JournalTail, domain: str, newest: TailCache | None) -> Opened:
     pinned, base = journal.refresh(), settled.refresh()
     if fault := fault_of_lost_journal(pinned.version, base.watermarks):
-        raise DamagedData(journal.log.location, fault)
+        raise DamagedData(journal.location, fault)
     catalog = Catalog(domain=domain)
     restore_settled(catalog, settled, base)
     if newest is not None:

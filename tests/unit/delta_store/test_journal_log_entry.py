@@ -96,7 +96,7 @@ def test_another_shards_entry_is_not_ours() -> None:
 
 
 def test_a_state_takes_only_what_follows() -> None:
-    """A gap, an older stamp, a second metaData and an unknown removal are all damage."""
+    """A gap, an older stamp, another table's metaData and an unknown removal are all damage."""
     state = JournalState()
     with pytest.raises(DamagedEntry, match="metaData"):
         state.apply(_entry(0))
