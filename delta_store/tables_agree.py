@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from delta_store.log_entry import JournalFile
 from delta_store.records import Position
-from delta_store.watermark import Watermark, Watermarks
+from delta_store.watermark import Watermarks
 
 
 class Held(NamedTuple):
@@ -53,19 +53,33 @@ def fault_between(watermarks: Watermarks, held: Mapping[str, Held], *, skipping:
             return (
                 f"messages has stream {stream!r} up to {_place(mark.position)}, the journal ends at {_place(part.last)}"
             )
-        if _is_hole(mark, part.first, skips=stream in skipping):
+        if _is_hole(None if mark is None else mark.position, part.first, skips=stream in skipping):
             settled = "nothing" if mark is None else f"up to {_place(mark.position)}"
             return f"the journal has stream {stream!r} from {_place(part.first)} on, messages has {settled}"
     return None
 
 
-def _is_hole(mark: Watermark | None, first: Position, *, skips: bool) -> bool:
-    """Whether rows are missing between a watermark and the first row of the journal."""
-    if mark is None or mark.stream_id < first.stream_id:
+def fault_of_chain(files: Iterable[JournalFile], *, skipping: Collection[str] = ()) -> str | None:
+    """What is wrong from file to file of the journal: each goes on where the one before it ends, stream by stream."""
+    last: dict[str, Position] = {}
+    for file in files:
+        for span in file.spans:
+            first = Position(span.stream_id, span.first_seq, span.first_event)
+            before = last.get(span.stream)
+            if before is not None and _is_hole(before, first, skips=span.stream in skipping):
+                held = f"has stream {span.stream!r} from {_place(first)} on"
+                return f"{file.name} {held}, the files before it to {_place(before)}"
+            last[span.stream] = Position(span.stream_id, span.last_seq, span.last_event)
+    return None
+
+
+def _is_hole(before: Position | None, first: Position, *, skips: bool) -> bool:
+    """Whether rows are missing between a position and the next one that is there."""
+    if before is None or before.stream_id < first.stream_id:
         return first.event_no > 1  # a stream begins with its own event
-    if mark.stream_id > first.stream_id:
+    if before.stream_id > first.stream_id:
         return False
-    return first.event_no > mark.event_no + 1 or (first.seq > mark.seq + 1 and not skips)
+    return first.event_no > before.event_no + 1 or (first.seq > before.seq + 1 and not skips)
 
 
 def _place(position: Position) -> str:

@@ -1,0 +1,72 @@
+"""``silt verify``: whether all that was written is there and unaltered."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from api.cli.exit_codes import Exit
+from api.cli.options import DataOption
+from api.cli.output import Format, Output, OutputOption
+from delta_store.findings import Report
+from delta_store.verify_store import Told, verify_store
+
+COLUMNS = ("severity", "table", "file", "found", "what to do")
+
+
+def verify(data: DataOption, *, output: OutputOption = Format.TEXT) -> None:
+    """Read both tables whole: log entries, checksums, row counts, sequence chains, watermarks, missing files.
+
+    Writes nothing and takes no lock, so it may run beside all else. Exit codes: 0 nothing is damaged; 1 something is,
+    or there are no tables.
+    """
+    report = look(data, "verify")
+    Output(output).table(COLUMNS, [tuple(map(str, one)) for one in report.findings])
+    if output is Format.TEXT:
+        tell(report)
+    if not report.is_whole:
+        raise typer.Exit(Exit.FAILED)
+
+
+def look(data: Path, verb: str) -> Report:
+    """Verify with a progress bar; ends the process when there is nothing to look at."""
+    try:
+        with _progress() as told:
+            report = verify_store(data, told)
+    except OSError as error:
+        typer.echo(f"silt {verb}: {error}", err=True)
+        raise typer.Exit(Exit.FAILED) from None
+    if all(one.version < 0 for one in report.seen) and not report.findings:
+        typer.echo(f"silt {verb}: {data} holds no tables: give the folder of a store with --data", err=True)
+        raise typer.Exit(Exit.FAILED)
+    return report
+
+
+def tell(report: Report) -> None:
+    """What was looked at, in a line a table."""
+    for one in report.seen:
+        place = "is not there" if one.version < 0 else f"version {one.version}"
+        typer.echo(f"{one.table}: {place}; {one.entries} log entries, {one.files} files, {one.rows} rows", err=True)
+    typer.echo("nothing is damaged" if report.is_whole else "damaged: see above", err=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """Shown to people only: a bar on standard error for each thing that is looked at."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    console = Console(stderr=True)
+    with Progress(
+        *Progress.get_default_columns(), MofNCompleteColumn(), console=console, disable=not sys.stderr.isatty()
+    ) as bars:
+        tasks = {}
+
+        def told(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done + 1, total=total)
+
+        yield told
