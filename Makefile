@@ -10,7 +10,7 @@ JARS := $(VENV)/.silt-jars
 TRIES := 1 2 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-unit test-slow test-power-loss check format bench lock clean
+.PHONY: help setup demo up test test-unit test-slow test-power-loss soak check format bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -51,6 +51,9 @@ test-slow: setup ## the slow tests: kill rounds, clusters, long differentials
 
 test-power-loss: setup ## power cuts on a loop device (needs root)
 	$(BIN)/python -m pytest -m power_loss
+
+soak: setup ## all kinds of clients for 20 minutes amid kills and a power cut (SOAK="--minutes 60 --seed 1")
+	$(BIN)/python -m tests.faults.soak $(SOAK)
 
 check: setup ## what must hold before a commit: lint, format, types, import rules, the code's own shape
 	$(BIN)/ruff check .
