@@ -20,6 +20,7 @@ from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.leaf_protocol import Message
 from ingest.link import LinkStatus, parse_endpoints
+from ingest.payload_limit import Oversize
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
 """Shares requests over client links: nats-server refuses a client that asks for its own group, ``_sys_``."""
@@ -60,6 +61,7 @@ class ResponderLinks:
             jitter=jitter,
             on_status=_report,
         )
+        self._leaf.on_oversize = _report_oversize
         self._client: ClientLink | None = None
         subject = options.subject.encode()
         if options.api_over_leaf or options.domain:
@@ -95,6 +97,16 @@ class ResponderLinks:
 
     def _receive(self, messages: list[Message]) -> None:
         self._responder.respond(messages)
+
+
+def _report_oversize(one: Oversize) -> None:
+    said = {
+        "event": "message too large for the hub",
+        "subject": one.subject.decode(errors="replace"),
+        "bytes": one.size,
+    }
+    sys.stderr.write(json.dumps(said) + "\n")
+    sys.stderr.flush()
 
 
 def _report(status: LinkStatus) -> None:

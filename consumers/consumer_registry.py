@@ -104,13 +104,14 @@ class ConsumerRegistry(EngineLinks):
     def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
         """A purge took messages of a subject (wildcards possible), or of all when it is empty."""
         home, index = self._home_of(state), state.index
+        chosen = SubjectFilter((subject,)) if subject else None
+        left, first_left = index.next_live(1) or 1, index.next_matching(chosen, 1) or index.last_seq + 1
         for consumer in list(home.by_name.values()):
             filters = consumer.config.filters
             if not subject or any(subset(one, subject) for one in filters):
-                chosen = SubjectFilter((subject,)) if subject else None
-                first = next(iter(index.iter_matching(chosen, 1)), index.last_seq + 1)
+                first = first_left
             elif not filters or any(overlaps(one, subject) for one in filters):
-                first = next(iter(index.iter_matching(None, 1)), 1)
+                first = left
             else:
                 continue
             self._after(consumer, consumer.stored(now_ns, purged_to=first))

@@ -60,11 +60,8 @@ class ConsumerEngine(ConsumerRegistry):
 
     def interest_changed(self, subject: bytes, now_ns: int) -> None:
         """Somebody began or ceased to listen to a subject (wildcards possible)."""
-        if b"*" in subject or b">" in subject:
-            chosen = [one for held in self._by_subject.values() for one in held]
-        else:
-            chosen = list(self._by_subject.get(subject, ()))
-        for consumer in chosen:
+        found = self._delivering.overlapping(subject.decode(errors="replace"))
+        for consumer in {one.value: None for one in found}:
             self._activate(consumer, now_ns)
 
     # --- events from the store ---

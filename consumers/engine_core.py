@@ -16,6 +16,7 @@ from delta_store.catalog import Catalog
 from delta_store.copy_links import local_copies
 from delta_store.records import RowColumns
 from delta_store.stream_state import StreamState
+from delta_store.subject_relations import SubjectTrie
 
 Outbox = list[tuple[Consumer, Effect]]
 
@@ -51,7 +52,8 @@ class EngineCore:
         self._new_id = new_id
         self._rows = rows
         self._home: dict[Consumer, StreamConsumers] = {}
-        self._by_subject: dict[bytes, dict[Consumer, None]] = {}
+        self._delivering: SubjectTrie[Consumer] = SubjectTrie()
+        """Push consumers by their deliver subjects."""
         self._starting: list[Consumer] = []
         self._retaining: list[StreamConsumers] = []
         """Streams that lose messages when consumers are through with them."""
@@ -138,17 +140,12 @@ class EngineCore:
         home = self._home[consumer]
         home.company.join(consumer.config, home.state.config)
         if consumer.config.deliver_subject:
-            self._by_subject.setdefault(consumer.config.deliver_subject.encode(), {})[consumer] = None
+            self._delivering.add(consumer.config.deliver_subject, consumer)
 
     def _forget_subject(self, consumer: Consumer) -> None:
         home = self._home[consumer]
         home.company.leave(consumer.config, home.state.config)
-        subject = consumer.config.deliver_subject.encode()
-        held = self._by_subject.get(subject)
-        if held is not None:
-            held.pop(consumer, None)
-            if not held:
-                del self._by_subject[subject]
+        self._delivering.discard(consumer.config.deliver_subject, consumer)
 
     def _activate(self, consumer: Consumer, now_ns: int) -> None:
         """Tell a push consumer whether somebody listens."""

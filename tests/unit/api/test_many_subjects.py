@@ -59,16 +59,38 @@ def _work_queue(api: Api, count: int) -> None:
     assert api.error("CONSUMER.CREATE.S.c0", {"stream_name": "S", "config": config})[1] == 10100
 
 
+def _purges(api: Api, count: int) -> None:
+    api.stream("S", subjects=["a.>"])
+    for number in range(count):
+        api.store("S", f"a.{number}.x")
+    for number in range(count):
+        config = {"name": f"c{number}", "ack_policy": "explicit", "filter_subject": f"a.{number}.*"}
+        api.ask(f"CONSUMER.CREATE.S.c{number}", {"stream_name": "S", "config": config})
+    assert api.ask("STREAM.PURGE.S", {"filter": "a.*.x"})["purged"] == count
+
+
+def _listeners(api: Api, count: int) -> None:
+    api.stream("S", subjects=["a.>"])
+    for number in range(count):
+        config = {"name": f"c{number}", "ack_policy": "none", "deliver_subject": f"to.{number}"}
+        api.ask(f"CONSUMER.CREATE.S.c{number}", {"stream_name": "S", "config": config})
+    for number in range(count):
+        api.consumers.interest_changed(b"other.%d.*" % number, api.now_ns)
+
+
 def _transforms(api: Api, count: int) -> None:
     mappings = [{"src": f"a.{number}.*", "dest": f"b.{number}"} for number in range(count)]
     api.stream("S", mirror={"name": "O", "subject_transforms": mappings})
     api.stream("T", subjects=["t"], sources=[{"name": "O", "subject_transforms": mappings}])
 
 
-@pytest.mark.parametrize(
-    "work",
-    [_stream, _stream_with_wildcards, _update, _two_streams, _streams, _filters, _work_queue, _transforms],
-)
+_WORKS = [
+    *(_stream, _stream_with_wildcards, _update, _two_streams, _streams),
+    *(_filters, _work_queue, _purges, _listeners, _transforms),
+]
+
+
+@pytest.mark.parametrize("work", _WORKS)
 def test_work_grows_with_the_number(work: Callable[[Any, int], None]) -> None:
     """Eight times as many cost about eight times as much."""
     assert growth(lambda count: work(Api(), count), small=40, times=_TIMES) < _GROWTH_MAX
