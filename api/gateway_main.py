@@ -319,7 +319,7 @@ class _Process:
                     await self.client.flush(GATEWAY_DRAIN_SECONDS)
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
-                self.consumers.send_off()
+                self.consumers.send_off(SystemClock().now_ns())
                 self.delivery.flush()
                 self.consumers.persist_dirty()
                 self.committer.changed()

@@ -206,7 +206,7 @@ class Consumer(ConsumerCore):
             return self._pull.close()
         self.sent_off = tuple(request.reply for request in self._pull.waiting)
         self.dirty = self.dirty or bool(self.sent_off)
-        return self._pull.send_off(forever=self.config.mem_storage)
+        return self._pull.send_off()
 
     def state(self) -> ConsumerState:
         """All that must survive a restart; from here on :attr:`dirty` means newer changes."""

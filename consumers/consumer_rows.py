@@ -50,8 +50,7 @@ class ConsumerRows:
 
     def config(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int, rows: RowColumns) -> None:
         """Record that a consumer was created or changed."""
-        shown = {"config": consumer.config.to_record(), "created_ns": consumer.created_ns}
-        self._record(home, Kind.CONSUMER, consumer, json.dumps(shown, separators=(",", ":")).encode(), (now_ns, rows))
+        self._record(home, Kind.CONSUMER, consumer, _shown(consumer), (now_ns, rows))
 
     def state(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int, rows: RowColumns) -> None:
         """Record how far a consumer is."""
@@ -61,9 +60,29 @@ class ConsumerRows:
         """Record that a consumer was deleted."""
         self._record(home, Kind.CONSUMER_DELETE, consumer, b"", (now_ns, rows))
 
+    def hand_over(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int, rows: RowColumns) -> None:
+        """Record a ``mem_storage`` consumer after all: the process ends in order, and the next one has it again."""
+        at = now_ns, rows
+        self._append(home, Kind.CONSUMER, consumer, _shown(consumer), at)
+        self._append(home, Kind.CONSUMER_STATE, consumer, consumer.state().encode(), at)
+
+    def take_over(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int, rows: RowColumns) -> None:
+        """Take a ``mem_storage`` consumer out of the journal again: should this process be killed, it is gone."""
+        self._append(home, Kind.CONSUMER_DELETE, consumer, b"", (now_ns, rows))
+
     def _record(
         self, home: StreamConsumers, kind: Kind, consumer: Consumer, data: bytes, at: tuple[int, RowColumns]
     ) -> None:
         if not consumer.config.mem_storage:
-            name, (now_ns, rows) = consumer.config.name, at
-            self._catalog.record_consumer(home.state, kind, name=name, data=data, now_ns=now_ns, rows=rows)
+            self._append(home, kind, consumer, data, at)
+
+    def _append(
+        self, home: StreamConsumers, kind: Kind, consumer: Consumer, data: bytes, at: tuple[int, RowColumns]
+    ) -> None:
+        name, (now_ns, rows) = consumer.config.name, at
+        self._catalog.record_consumer(home.state, kind, name=name, data=data, now_ns=now_ns, rows=rows)
+
+
+def _shown(consumer: Consumer) -> bytes:
+    shown = {"config": consumer.config.to_record(), "created_ns": consumer.created_ns}
+    return json.dumps(shown, separators=(",", ":")).encode()

@@ -70,7 +70,7 @@ class ConsumerEngine(ConsumerRegistry):
         """Build the consumers that the journal knows, when the catalog has been rebuilt."""
         self._look_at_streams()
         for home in self.streams.values():
-            for name, record in home.state.consumers.items():
+            for name, record in list(home.state.consumers.items()):
                 shown = json.loads(record.config)
                 consumer = self._add(
                     home,
@@ -80,6 +80,8 @@ class ConsumerEngine(ConsumerRegistry):
                     state=ConsumerState.decode(record.state) if record.state else None,
                 )
                 self._after(consumer, [])
+                if consumer.config.mem_storage:
+                    self._kept.take_over(home, consumer, now_ns=now_ns, rows=self._rows())
 
     def sync_streams(self, now_ns: int) -> None:
         """Follow the catalog: streams may have been created, changed or deleted."""

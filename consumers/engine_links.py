@@ -35,7 +35,9 @@ class EngineLinks(EngineCore):
                 consumer.sent_off, consumer.dirty = (), True
                 self._kept.note(consumer)
 
-    def send_off(self) -> None:
-        """The process ends: tell whoever waits, and remember whom to call back."""
-        for consumer in list(self._home):
+    def send_off(self, now_ns: int) -> None:
+        """The process ends: tell whoever waits, and hand over what only memory holds, if there can be commits."""
+        for consumer, home in list(self._home.items()):
             self._after(consumer, consumer.close(for_now=True))
+            if consumer.config.mem_storage and not self._catalog.held:
+                self._kept.hand_over(home, consumer, now_ns=now_ns, rows=self._rows())

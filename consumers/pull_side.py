@@ -152,11 +152,10 @@ class PullSide:
         self.due_ns = 0
         return [Status(request.reply, 409, "Consumer Deleted") for request in self.waiting.clear()]
 
-    def send_off(self, *, forever: bool) -> list[Effect]:
-        """Send all requests off: the process ends, and the consumer with it if it is gone ``forever``."""
-        told = [Status(one.reply, 409, "Server Shutdown", one.remainder()) for one in self.waiting]
-        ended = self.close()
-        return [*told, *ended] if forever else [*told]
+    def send_off(self) -> list[Effect]:
+        """Send all requests off: the process ends."""
+        self.due_ns = 0
+        return [Status(one.reply, 409, "Server Shutdown", one.remainder()) for one in self.waiting.clear()]
 
     def _plain_rounds(self, requests: list[WaitingRequest], messages: int) -> int:
         """How many times each request may take one message in turn without a look at the messages."""

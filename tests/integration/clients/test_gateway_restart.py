@@ -64,11 +64,15 @@ def test_waiting_requests_are_sent_off_and_called_back(tmp_path: Path) -> None:
         expected = asyncio.run(_sent_off(reference.url, reference.child))
     assert [subject for subject, _ in expected] == sorted(_REPLIES)
     with silt_server(tmp_path / "silt") as silt:
+        pushed: list[int] = []
 
         async def restart(times: int) -> list[list[tuple[str, bytes]]]:
-            """What the receivers get while the gateway is down, and at each start."""
+            """What the receivers get while the gateway is down, and at each start; a consumer in memory goes on."""
             async with Wire.open(silt.hub.url) as wire:
                 came = await _wait_for_messages(wire)
+                wire.listen("m", lambda one: pushed.append(int(one.reply.split(".")[6])))
+                config = {"name": "M", "mem_storage": True, "ack_policy": "none", "deliver_subject": "m"}
+                await _ask(wire, "CONSUMER.CREATE.S.M", {"stream_name": "S", "config": config})
                 seen = []
                 for _ in range(times):
                     came.clear()
@@ -79,6 +83,8 @@ def test_waiting_requests_are_sent_off_and_called_back(tmp_path: Path) -> None:
                     await asyncio.to_thread(silt.start)
                     await asyncio.sleep(0.2)
                     seen.append(sorted(came))
+                    await wire.ask("s.1", b"y")
+                    await asyncio.sleep(0.2)
                 return seen
 
         told, called, *again = asyncio.run(restart(2))
@@ -88,6 +94,7 @@ def test_waiting_requests_are_sent_off_and_called_back(tmp_path: Path) -> None:
         (reply, one) for reply in _REPLIES for one in (b"NATS/1.0 409 Leadership Change\r\n\r\n", ended)
     )
     assert again == [[], []]
+    assert pushed == [1, 2, 3, 4]
 
 
 def test_what_was_delivered_survives_a_kill(tmp_path: Path) -> None:

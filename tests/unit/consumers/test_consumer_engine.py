@@ -236,31 +236,35 @@ def test_nobody_uses_a_consumer_while_the_hub_is_away() -> None:
 
 
 def test_who_waits_is_sent_off_and_called_back_once() -> None:
-    """Requests outlive their process as reply subjects in the journal; consumers without rows are gone with it."""
+    """Who waited outlives the process as a reply subject, and so do consumers in memory, unless it is killed."""
     shard = Shard()
     shard.create()
     shard.create("M", mem_storage=True)
     shard.commit()
     assert shard.pull(3) == shard.pull(3, "M") == []
-    shard.engine.send_off()
-    left = (("Nats-Pending-Messages", "3"), ("Nats-Pending-Bytes", "0"))
-    shutdown, deleted = Status(b"r", 409, "Server Shutdown", left), Status(b"r", 409, "Consumer Deleted")
-    assert shard.said() == [shutdown, shutdown, deleted]
+    shard.store("s.a")
+    assert shard.commit() == [("C", 1), ("M", 1)]
+    shard.engine.send_off(shard.now)
+    left = (("Nats-Pending-Messages", "2"), ("Nats-Pending-Bytes", "0"))
+    assert shard.said() == [Status(b"r", 409, "Server Shutdown", left)] * 2
     assert shard.engine.persist_dirty()
     shard.commit()
     again = shard.restarted()
+    memory = again.engine.get("S", "M")
+    assert memory is not None
+    assert (memory.delivered, memory.num_ack_pending) == ((1, 1), 1)
     again.engine.call_back()
     assert [(one.code, one.text) for one in again.said() if isinstance(one, Status)] == [
         (409, "Leadership Change"),
         (408, "Request Timeout"),
-    ]
+    ] * 2
     assert again.engine.persist_dirty()
     again.commit()
     for row in again.rows.rows():
         shard.rows.append(row)
     last = shard.restarted()
     last.engine.call_back()
-    assert last.said() == []
+    assert (last.said(), last.engine.names("S")) == ([], ["C"])
 
 
 def test_timers_reach_their_consumers() -> None:
