@@ -217,7 +217,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
             one.most_pending = max(one.config["max_ack_pending"], consumer.num_ack_pending)
             assert consumer.ack_floor[1] >= one.floor
             one.floor = consumer.ack_floor[1]
-            live = stream.index.live_sequences(consumer.next_seq, stream.durable_seq).tolist()
+            live = stream.index.live_sequences(consumer.next_seq, stream.index.last_seq).tolist()
             assert consumer.num_pending == sum(consumer.wants(seq) for seq in live)
 
     def teardown(self) -> None:
