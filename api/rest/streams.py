@@ -1,7 +1,7 @@
 """Routes about streams."""
 
 from bisect import bisect_right
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -19,6 +19,7 @@ from conf.settings import Settings
 from delta_store.stream_state import StreamState
 from delta_store.subjects import SubjectFilter, valid
 
+_STALE: dict[int | str, dict[str, Any]] = {503: {"model": HealthBody, "description": "It does not follow the tables"}}
 _BY_KEY = {"Vary": "Authorization"}
 _COUNTED = "Count live messages by subject, for this filter"
 _OF_FIRST = {"name": "$response.body#/streams/0/name"}
@@ -33,7 +34,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
     """The routes over a store."""
     router = APIRouter(dependencies=[Depends(serves(JSON))])
 
-    @router.get("/healthz", tags=["process"], responses=problems.responses(503))
+    @router.get("/healthz", tags=["process"], responses={**problems.responses(), **_STALE})
     async def health(response: Response) -> HealthBody:
         """Whether this process follows the tables; 503 when it has not looked at them for too long."""
         stale = store.opened and store.age_seconds > settings.reads.timeout_seconds
@@ -51,7 +52,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         "/v1/streams",
         response_model=StreamsBody,
         tags=["streams"],
-        responses={**problems.responses(), **UNCHANGED, **_STREAMS},
+        responses={**problems.responses(503), **UNCHANGED, **_STREAMS},
     )
     async def list_streams(
         request: Request,
@@ -78,7 +79,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         "/v1/streams/{name}",
         response_model=StreamBody,
         tags=["streams"],
-        responses={**problems.responses(404, 413), **UNCHANGED, **answer(headers=("ETag",))},
+        responses={**problems.responses(404, 413, 503), **UNCHANGED, **answer(headers=("ETag",))},
     )
     async def stream_info(
         request: Request,

@@ -36,7 +36,7 @@ from ingest.credentials import CredentialSource
 from ingest.hub_process import HubAddress
 from ingest.link import Failure
 from tests.hubs import AnyHub, Heard, client, keys_and_certificates, leaf, running, until
-from tests.servers import Child
+from tests.servers import Child, http_open, wait_until
 from tests.tables import History, Tables
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -209,6 +209,8 @@ def test_a_reader_listens_where_it_is_told_and_looks_as_often(tmp_path: Path) ->
     with process("api.serve_main", tmp_path, **http, **reads) as child:
         assert json.loads(child.wait_log(READY)[1])["url"] == f"http://127.0.0.2:{port}"
 
+        wait_until(lambda: http_open(f"http://127.0.0.2:{port}") or None, what="the store is open")
+
         def ask(path: str) -> tuple[int, Any]:
             try:
                 with urllib.request.urlopen(f"http://127.0.0.2:{port}{path}", timeout=20) as reply:
@@ -335,6 +337,7 @@ def test_a_reader_that_others_reach_asks_for_keys_over_tls(tmp_path: Path) -> No
             except HTTPError as error:
                 return error.code
 
+        wait_until(lambda: code(key, "127.0.0.1") != 503 or None, what="the store is open")
         shown = [code(key, "127.0.0.1"), code(token, "silt.example"), code("x", "silt.example"), code(key, "localhost")]
         assert shown == [200, 200, 401, 421]
     assert key not in child.log.read_text()

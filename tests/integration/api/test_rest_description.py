@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import APIOperation, BaseSchema
 
-from tests.servers import Child
+from tests.servers import Child, http_open, wait_until
 from tests.tables import History, Tables
 
 READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
@@ -48,6 +48,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSchema]:
     child.start()
     try:
         url = json.loads(child.wait_log(READY)[1])["url"]
+        wait_until(lambda: http_open(url) or None, what="the store is open")
         yield schemathesis.openapi.from_url(f"{url}/openapi.json", config=SchemathesisConfig.from_dict(CONFIG))
     finally:
         child.stop()
