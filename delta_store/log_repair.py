@@ -59,7 +59,7 @@ def repair_messages(data: Path, *, now_ns: int) -> Repaired:
         table.rename(aside)
         _fsync(data)
         return Repaired(-1, -1, [MESSAGES_FOLDER])
-    torn = _torn_of_log(table, end)
+    torn = torn_of_log(table, end)
     if torn:
         aside.mkdir(parents=True)
     for path in torn:
@@ -70,7 +70,7 @@ def repair_messages(data: Path, *, now_ns: int) -> Repaired:
     return Repaired(end, -1 if relied is None else end, [path.name for path in torn])
 
 
-def _torn_of_log(table: Path, end: int) -> list[Path]:
+def torn_of_log(table: Path, end: int) -> list[Path]:
     """What must leave the log, newest first, so that it is whole up to its end at any time."""
     log = table / LOG_FOLDER
     found = {entry.name: int(named[1]) for entry in log.iterdir() if (named := _VERSIONED.fullmatch(entry.name))}

@@ -11,9 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from fcntl import LOCK_EX, LOCK_NB, flock
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import rmtree
 from threading import Event
@@ -32,11 +30,11 @@ from delta_store.log_repair import repair_messages
 from delta_store.maintenance import Maintenance, Schedule
 from delta_store.messages_table import MessagesTable
 from delta_store.pipelines.settle import start_settling
-from delta_store.private_files import make_private_folder
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settle_batch import SettleBatch
 from delta_store.settle_state import SettleState, StateTeller
 from delta_store.spark_session import open_session
+from delta_store.store_lock import AlreadySettling, sole_settler
 
 POLL_SECONDS = 0.5
 FAILURES_MAX = 5
@@ -47,10 +45,6 @@ _log = structlog.get_logger()
 
 
 Tell = Callable[[SettleState, str], None]
-
-
-class AlreadySettling(Exception):
-    """Another process settles this folder: ``messages`` has one committer."""
 
 
 class SettleJob:
@@ -129,18 +123,6 @@ class SettleJob:
         """Stop the query between two batches."""
         with self._settle.pausing():
             query.stop()
-
-
-@contextmanager
-def sole_settler(data: Path) -> Iterator[None]:
-    """Hold the folder's settle lock; it falls with the process. Raises :class:`AlreadySettling`."""
-    make_private_folder(data)
-    with (data / "settle.lock").open("w") as file:
-        try:
-            flock(file, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            raise AlreadySettling(f"another settle job runs on {data}") from None
-        yield
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

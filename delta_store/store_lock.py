@@ -3,7 +3,8 @@
 import fcntl
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,6 +12,10 @@ from typing import Self
 from delta_store.private_files import make_private_folder
 
 LOCK_FILE = ".silt.lock"
+
+
+class AlreadySettling(Exception):
+    """Another process settles this folder: ``messages`` has one committer."""
 
 
 class StoreLocked(Exception):
@@ -64,6 +69,18 @@ class StoreLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+@contextmanager
+def sole_settler(data: Path) -> Iterator[None]:
+    """Hold the folder's settle lock; it falls with the process. Raises :class:`AlreadySettling`."""
+    make_private_folder(data)
+    with (data / "settle.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadySettling(f"another settle job runs on {data}") from None
+        yield
 
 
 def _owner(fd: int) -> int | None:

@@ -21,9 +21,11 @@ from delta_store.schemas import MESSAGES_FOLDER
 from delta_store.settled import SettledTable
 from delta_store.settled_claims import fault_of_append
 from delta_store.settled_log import NO_TABLE, DataFile, LogEntry, Snapshot, parse_entry
+from delta_store.torn_log import can_be_read, relied_version, whole_up_to
 from delta_store.watermark import Op
 
 _TABLE = MESSAGES_FOLDER
+_NO_END = 1 << 62
 _CHECKED = ("seq", "subject", "headers", "data", "crc")
 
 
@@ -36,6 +38,10 @@ class MessagesLook(NamedTuple):
     entries: int
     named: frozenset[str]
     """Every file that an entry names."""
+    end: int
+    """The version up to which the table is whole; what is torn behind it can be settled again."""
+    torn: frozenset[str]
+    """The files that versions behind ``end`` added."""
 
 
 def look_at_log(data: Path) -> MessagesLook:
@@ -53,11 +59,13 @@ def look_at_log(data: Path) -> MessagesLook:
             found.append(_damage(data, error))
     named = frozenset(file.path for entry in entries.values() for file in entry.added)
     named |= {path for entry in entries.values() for path in entry.removed}
-    once = {one.file: one for one in [*found, *torn][::-1]}
-    return MessagesLook(snapshot, list(once.values())[::-1], len(entries), named)
+    end = _whole_end(data)
+    once = {one.file: _mended(one, end) for one in [*found, *torn][::-1]}
+    behind = frozenset(file.path for version, entry in entries.items() if version > end for file in entry.added)
+    return MessagesLook(snapshot, list(once.values())[::-1], len(entries), named, end, behind)
 
 
-def look_at_file(data: Path, file: DataFile, mirrors: set[str]) -> Finding | None:
+def look_at_file(data: Path, file: DataFile, look: MessagesLook, mirrors: set[str]) -> Finding | None:
     """One file: its rows counted, its pages and every row's checksum verified. Adds the mirrors that it tells of."""
     path = data / MESSAGES_FOLDER / file.path
     what = None
@@ -76,7 +84,9 @@ def look_at_file(data: Path, file: DataFile, mirrors: set[str]) -> Finding | Non
     else:
         if what is None and rows != file.rows:
             what = f"it has {rows} rows, its log entry says {file.rows}"
-    return None if what is None or not _is_live(data, file) else finding(Severity.DAMAGE, _TABLE, file.path, what)
+    if what is None or not _is_live(data, file):
+        return None
+    return finding(Severity.REPAIRABLE if file.path in look.torn else Severity.DAMAGE, _TABLE, file.path, what)
 
 
 def left_over(data: Path, look: MessagesLook) -> Iterator[Finding]:
@@ -143,6 +153,23 @@ def _at(settled: SettledTable, version: int) -> Snapshot | None:
         return settled.log.at(version)
     except (FileGone, DamagedData):
         return None
+
+
+def _whole_end(data: Path) -> int:
+    """The version up to which the table is whole, where the journal makes up for what is behind it."""
+    relied = relied_version(data)
+    try:
+        return _NO_END if relied is None else whole_up_to(data / MESSAGES_FOLDER, relied, can_be_read)
+    except DamagedData:
+        return _NO_END
+
+
+def _mended(one: Finding, end: int) -> Finding:
+    """A finding in an entry behind the end is one that can be repaired."""
+    version = version_of(one.file.rpartition("/")[2])
+    if version is None or version <= end:
+        return one
+    return finding(Severity.REPAIRABLE, _TABLE, one.file, one.what)
 
 
 def _check_append(entry: LogEntry, file: str) -> None:

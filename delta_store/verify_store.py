@@ -34,7 +34,7 @@ def verify_store(data: Path, told: Told = lambda *_: None) -> Report:
     settled = [] if messages.snapshot is None else list(messages.snapshot.files.values())
     for number, one in enumerate(settled):
         told("messages", number, len(settled))
-        found += _some(verify_messages.look_at_file(data, one, mirrors))
+        found += _some(verify_messages.look_at_file(data, one, messages, mirrors))
     found += _between(journal, messages, mirrors)
     found += verify_journal.left_over(data, journal, names)
     found += verify_messages.left_over(data, messages)

@@ -26,6 +26,8 @@ class Both:
 
     data: Path
     claims: bool = True
+    relied: bool = False
+    """Whether the journal has forgotten what is settled."""
     journal: Journal = field(init=False)
     tables: Tables = field(init=False)
 
@@ -39,6 +41,8 @@ class Both:
             self.tables.rows.extend(group)
             if settled:
                 self.tables.settle()
+        if self.relied:
+            self.journal.truncate({"S": self.tables.marks["S"].position}, relies_on=1)
 
     @property
     def settled(self) -> SettledTable:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli import demo, doctor, gateway, key, kv, serve, settle, sql, stream, up, verify
+from api.cli import demo, doctor, gateway, key, kv, repair, serve, settle, sql, stream, up, verify
 from api.cli.exit_codes import EPILOG
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("serve")(serve.serve)
 app.command("sql")(sql.sql)
 app.command("doctor")(doctor.doctor)
 app.command("verify")(verify.verify)
+app.command("repair")(repair.repair)
 app.add_typer(stream.app, name="stream")
 app.add_typer(kv.app, name="kv")
 app.add_typer(key.app, name="key")

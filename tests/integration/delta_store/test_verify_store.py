@@ -4,10 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from api.cli.app import app
+from api.gateway_main import GatewayOptions, _open
+from conf.settings import load_settings
 from delta_store.findings import Severity
+from delta_store.store_lock import StoreLock, sole_settler
 from delta_store.verify_store import verify_store
 from tests.stores import ALL, Both, Harm, empty, flip_payload, halve, lose_adds, missing, nul
 
@@ -46,7 +50,7 @@ ENTRIES = [
 @pytest.mark.parametrize(("table", "version", "harm"), ENTRIES)
 def test_a_damaged_log_entry_is_found(tmp_path: Path, table: str, version: int, harm: Harm) -> None:
     """Empty, cut, NUL-filled, altered or missing, first or in the middle."""
-    here = Both(tmp_path)
+    here = Both(tmp_path, relied=table == "messages")
     here.tables.compact()
     path = here.entry(version, table)
     harm(path)
@@ -60,15 +64,16 @@ def test_a_damaged_newest_entry_is_found(tmp_path: Path) -> None:
     last = here.entry(here.journal.version, "journal")
     halve(last)
     assert found(tmp_path) == [("damage", name_in(tmp_path, last))]
+    here = Both(tmp_path / "relied", relied=True)
     halve(here.entry(1))
-    assert ("damage", name_in(tmp_path, here.entry(1))) in found(tmp_path)
+    assert ("damage", name_in(here.data, here.entry(1))) in found(here.data)
 
 
 @pytest.mark.parametrize("harm", [empty, halve, nul, flip_payload, missing])
 @pytest.mark.parametrize("table", ["journal", "messages"])
 def test_a_damaged_data_file_is_found(tmp_path: Path, table: str, harm: Harm) -> None:
     """Every byte is read and held against a checksum."""
-    path = Both(tmp_path).file(table)
+    path = Both(tmp_path, relied=table == "messages").file(table)
     harm(path)
     assert ("damage", name_in(tmp_path, path)) in found(tmp_path)
 
@@ -89,7 +94,7 @@ def test_a_damaged_checkpoint_can_be_repaired(tmp_path: Path, table: str, harm: 
 
 def test_tables_that_do_not_belong_together_are_found(tmp_path: Path) -> None:
     """Half of an entry's files, one table lost, or brought back from another day."""
-    here = Both(tmp_path / "adds")
+    here = Both(tmp_path / "adds", relied=True)
     lose_adds(here.entry(0))
     assert ("damage", "messages/_delta_log/00000000000000000000.json") in found(here.data)
     here = Both(tmp_path / "journal")
@@ -100,7 +105,7 @@ def test_tables_that_do_not_belong_together_are_found(tmp_path: Path) -> None:
         "bring it back from a backup, or go on without it: silt repair --accept-lost-journal",
     )
     here = Both(tmp_path / "old")
-    here.journal.truncate({"S": here.tables.marks["S"].position})
+    here.journal.truncate({"S": here.tables.marks["S"].position})  # by a version that did not say what it relies on
     here.entry(1).unlink()
     whats = [one.what for one in verify_store(here.data).findings if one.severity is Severity.DAMAGE]
     assert whats == [
@@ -110,7 +115,7 @@ def test_tables_that_do_not_belong_together_are_found(tmp_path: Path) -> None:
 
 def test_the_command_names_files_and_ends_with_a_status(tmp_path: Path) -> None:
     """Beside the store's lock: 0 when all is whole, 1 with a row for each damage, 1 where there is no store."""
-    here = Both(tmp_path / "store")
+    here = Both(tmp_path / "store", relied=True)
     whole = CliRunner().invoke(app, ["verify", "--data", str(here.data)])
     assert (whole.exit_code, "nothing is damaged" in whole.stderr) == (0, True)
     flip_payload(here.file())
@@ -121,3 +126,74 @@ def test_the_command_names_files_and_ends_with_a_status(tmp_path: Path) -> None:
     assert row["file"].startswith("messages/")
     none = CliRunner().invoke(app, ["verify", "--data", str(tmp_path / "none")])
     assert (none.exit_code, "holds no tables" in none.stderr) == (1, True)
+
+
+def last_seq(data: Path) -> int:
+    """What a gateway that opens the store begins behind."""
+    options = GatewayOptions("", "", str(data), "", api_over_leaf=False)
+    return _open(options, load_settings()).catalog.streams["S"].index.last_seq
+
+
+def mend(data: Path, *more: str) -> Result:
+    """Repair by the command."""
+    return CliRunner().invoke(app, ["repair", "--data", str(data), "--yes", *more])
+
+
+@pytest.mark.parametrize("harm", [empty, halve, lose_adds])
+def test_a_torn_end_of_messages_is_set_aside(tmp_path: Path, harm: Harm) -> None:
+    """The journal has its rows: verify says that it can be repaired, repair does it, and all messages are there."""
+    here = Both(tmp_path)
+    harm(here.entry(1))
+    assert ("repairable", "messages/_delta_log/00000000000000000001.json") in found(tmp_path)
+    asked = CliRunner().invoke(app, ["repair", "--data", str(tmp_path)], input="n\n")
+    assert asked.exit_code == 1
+    assert here.entry(1).exists()
+    done = mend(tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "set aside 00000000000000000001.json in set-aside (whole up to version 0" in done.stdout
+    assert [path.name for path in (tmp_path / "set-aside").rglob("*.json")] == [here.entry(1).name]
+    assert here.settled.refresh().watermarks["S"].seq == 400
+    assert last_seq(tmp_path) == 800
+
+
+def test_damaged_checkpoints_are_made_anew(tmp_path: Path) -> None:
+    """The journal's by writing one, that of ``messages`` by setting it aside."""
+    here = Both(tmp_path)
+    here.checkpoint()
+    for path in tmp_path.rglob("*.checkpoint.parquet"):
+        halve(path)
+    assert {severity for severity, _ in found(tmp_path)} == {"repairable"}
+    done = mend(tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "journal: write a new checkpoint" in done.stdout
+    assert verify_store(tmp_path).is_whole
+    assert last_seq(tmp_path) == 800
+
+
+def test_what_can_not_be_repaired_stays_as_it_is(tmp_path: Path) -> None:
+    """Damage that something rests on is named with what to do, nothing is touched, and the status says so."""
+    here = Both(tmp_path, relied=True)
+    halve(here.entry(1))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "lock" not in path.name}
+    refused = mend(tmp_path)
+    assert refused.exit_code == 1
+    assert "nothing that can be repaired safely" in refused.stdout
+    assert "backup" in refused.stdout
+    assert all(path.read_bytes() == body for path, body in before.items())
+
+
+def test_a_lost_journal_is_begun_anew_when_told_so(tmp_path: Path) -> None:
+    """And only then; what was settled is served again."""
+    Both(tmp_path)
+    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+    assert mend(tmp_path).exit_code == 1
+    assert mend(tmp_path, "--accept-lost-journal").exit_code == 0
+    assert last_seq(tmp_path) == 700
+
+
+def test_repair_takes_the_locks(tmp_path: Path) -> None:
+    """With a gateway or a settle job on the folder it does nothing and ends with status 3."""
+    Both(tmp_path)
+    for lock in (StoreLock(tmp_path), sole_settler(tmp_path)):
+        with lock:
+            assert mend(tmp_path).exit_code == 3
