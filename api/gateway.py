@@ -8,7 +8,7 @@ on the leaf link in order, and reads that were asked for meanwhile are answered.
 Invariant: nothing leaves before all state that it was computed from is durable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from api import stream_advisories
@@ -103,6 +103,8 @@ class Gateway:
         delivery.keep = self._keep
         self.committer: GroupCommitter
         """Set by whoever assembles the gateway, before the first message."""
+        self.too_much_unsettled: Callable[[], bool] = lambda: False
+        """Whether the journal holds as much as it may; set likewise."""
         self.copies: StreamCopies
         """Mirrors and sources; set likewise."""
         self._reads = reads
@@ -200,7 +202,11 @@ class Gateway:
         committer = self.committer
         if committer.blocked is not None:
             self._refuse(run, api_errors.INSUFFICIENT_STORAGE.error)
-        elif committer.pending_rows > INTAKE_MESSAGES_MAX or committer.pending_bytes > INTAKE_BYTES_MAX:
+        elif (
+            committer.pending_rows > INTAKE_MESSAGES_MAX
+            or committer.pending_bytes > INTAKE_BYTES_MAX
+            or self.too_much_unsettled()
+        ):
             self._refuse(run, None)
         else:
             decide(self.catalog, run, now_ns, committer.group)

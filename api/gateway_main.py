@@ -223,12 +223,15 @@ class _Process:
         self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         self.schedules = ScheduleFiring(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         table = Path(options.data, "messages") if stores.local else None
-        self.upkeep = GatewayUpkeep(stores.journal, stores.settled, table=table, executor=threads, report=_report)
-
+        self.upkeep = GatewayUpkeep(
+            stores.journal, stores.settled, table=table, executor=threads, report=_report, chosen=settings.journal
+        )
         self._connect()
 
     def _connect(self) -> None:
         """Tell the parts of each other."""
+        self.committer.brake_seconds = lambda: self.upkeep.brake_seconds
+        self.gateway.too_much_unsettled = lambda: self.upkeep.is_full
         self.committer.has_room = lambda: self._stores.journal.has_room
         self.committer.on_blocked = self.gateway.hold
         self.copies.group, self.copies.changed = lambda: self.committer.group, self.committer.changed

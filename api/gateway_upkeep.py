@@ -10,7 +10,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from conf.limits import SETTLED_POLL_SECONDS
+from conf.settings import Journal as JournalSettings
 from delta_store.journal import Journal
+from delta_store.settle_lag import Bounds, Lag, Pressure, brake_seconds, fill, lag_of, pressure_of
 from delta_store.settled import SettledTable
 from delta_store.settled_confirm import confirm_settled
 from delta_store.settled_durability import NotDurable, make_durable
@@ -22,9 +24,19 @@ class GatewayUpkeep:
     """Runs :meth:`once` again and again; ``report`` is told of what could not be done (event, reason)."""
 
     def __init__(
-        self, journal: Journal, settled: SettledTable, *, table: Path | None, executor: Executor, report: Report
+        self,
+        journal: Journal,
+        settled: SettledTable,
+        *,
+        table: Path | None,
+        executor: Executor,
+        report: Report,
+        chosen: JournalSettings,
     ) -> None:
-        """``table`` is the folder of ``messages`` on a local disk, None where the store itself is durable."""
+        """``table`` is the folder of ``messages`` on a local disk, None where the store itself is durable.
+
+        ``chosen`` bounds what may wait to be settled.
+        """
         self._journal = journal
         self._settled = settled
         self._table = table
@@ -33,6 +45,20 @@ class GatewayUpkeep:
         relied = journal.relies_on
         self._durable_version = -1 if relied is None else relied
         """Of ``messages``: up to it all has been fsynced and read back."""
+        self._bounds = Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
+        self.lag = Lag()
+        """What is not settled, as of the last round."""
+        self._pressure = Pressure.NONE
+
+    @property
+    def brake_seconds(self) -> float:
+        """How long acknowledgements are to be held back."""
+        return brake_seconds(fill(self.lag, self._bounds))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more is unsettled than may be."""
+        return fill(self.lag, self._bounds) >= 1
 
     async def run(self) -> None:
         """Until cancelled; an error of one round is reported and the next round tries again."""
@@ -45,12 +71,24 @@ class GatewayUpkeep:
         """One round; blocks."""
         try:
             self._truncate()
+            self._measure()
             if self._journal.checkpoint_is_due:
                 self._journal.checkpoint()
             self._journal.cleanup()
             self._journal.delete_removed()
         except Exception as error:  # noqa: BLE001  # a round that fails costs nothing but its own work
             self._report("upkeep failed", f"{type(error).__name__}: {error}")
+
+    def _measure(self) -> None:
+        """See how far settling is behind, and say so when that begins or ceases to matter."""
+        settled = {name: mark.position for name, mark in self._settled.watermarks.items()}
+        self.lag = lag_of(self._journal.live_files(), settled)
+        pressure = pressure_of(fill(self.lag, self._bounds))
+        if pressure is not self._pressure:
+            self._pressure = pressure
+            self._report(
+                pressure.value, f"{self.lag.rows} rows, {self.lag.bytes} bytes, {self.lag.files} files are not settled"
+            )
 
     def _truncate(self) -> None:
         snapshot = self._settled.refresh()

@@ -93,6 +93,12 @@ class Journal(_Section):
     commit_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
     """A group that has so many rows, or bytes, is committed though more keeps coming and the interval is not over."""
 
+    unsettled_rows_max: int = Field(default=20_000_000, gt=0)
+    unsettled_bytes_max: int = Field(default=8 * 1024**3, gt=0)
+    unsettled_files_max: int = Field(default=200_000, gt=0)
+    """What may wait to be settled: from half of any of them on acknowledgements are held back, more and more, and at it
+    publishes are refused (429). Opening a store takes 0.3 ms a file and 2 s a GiB of it."""
+
 
 class Settle(_Section):
     """The Spark job that carries the journal into ``messages``."""

@@ -20,9 +20,11 @@ from delta_store.read_errors import FileGone
 from delta_store.read_threads import ReadsBusy, ReadThreads
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.settle_watch import SettleReport, SettleWatch
 from delta_store.settled import CACHE_BYTES, SettledTable
 from delta_store.stores_open import Opened, open_stores
 from delta_store.tail_cache import TailCache
+from delta_store.watermark import Watermarks
 
 _BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 """Payload after which rows are applied before the next are read."""
@@ -69,6 +71,7 @@ class Replica:
         """Version of the journal that the catalog shows; -1 before there is one."""
         self.refreshed_at = clock.monotonic()
         self._opened = False
+        self._watch = SettleWatch(location, clock)
 
     @property
     def opened(self) -> bool:
@@ -84,6 +87,15 @@ class Replica:
     def settled_version(self) -> int:
         """Version of ``messages`` that payloads are read from."""
         return self._settled.version
+
+    async def settling(self) -> SettleReport:
+        """How settling is; raises as :meth:`ReadThreads.run`, and ``JournalError``."""
+        return await self.threads.run(partial(self._watch.look, self._settled.watermarks))
+
+    @property
+    def watermarks(self) -> Watermarks:
+        """The last settled row of each stream."""
+        return self._settled.watermarks
 
     async def open(self) -> None:
         """Build the catalog from the tables; a folder without tables is an empty store."""

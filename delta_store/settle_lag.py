@@ -5,6 +5,7 @@ the past, each message is held in the index, and a share of the payloads is held
 """
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Final, NamedTuple
 
 from delta_store.journal_state import settled_files
@@ -15,6 +16,14 @@ BRAKE_FROM: Final = 0.5
 """Share of a bound from which on acknowledgements are held back."""
 BRAKE_SECONDS_MAX: Final = 1.0
 """Longest time for which a group's acknowledgements are held back: right below the bound."""
+
+
+class Pressure(Enum):
+    """What the lag means to publishers; the values are the events of the log."""
+
+    NONE = "settling has caught up"
+    BRAKE = "settling lags: acknowledgements are held back"
+    FULL = "settling lags too far: publishes are refused"
 
 
 class Lag(NamedTuple):
@@ -57,6 +66,13 @@ def lag_of(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> Lag
 def fill(lag: Lag, bounds: Bounds) -> float:
     """The largest share of a bound that is used; publishes are refused from 1 on."""
     return max(lag.rows / bounds.rows, lag.bytes / bounds.bytes, lag.files / bounds.files)
+
+
+def pressure_of(share: float) -> Pressure:
+    """What is done at this share."""
+    if share >= 1:
+        return Pressure.FULL
+    return Pressure.BRAKE if share > BRAKE_FROM else Pressure.NONE
 
 
 def brake_seconds(share: float) -> float:

@@ -71,6 +71,8 @@ class GroupCommitter:
         """The group that gathers now; decision code appends to it."""
         self.blocked: JournalError | None = None
         """Why nothing new may be decided that needs a commit, None when all may be."""
+        self.brake_seconds: Callable[[], float] = lambda: 0.0
+        """How long to hold back a durable group's replies, and the next commit; set likewise."""
         self.has_room: Callable[[], bool] = lambda: True
         """Asks the journal whether more may be decided; set by whoever assembles the gateway."""
         self.on_blocked: Callable[[bool], None] = lambda _blocked: None
@@ -128,6 +130,8 @@ class GroupCommitter:
                 self._in_flight, self.group = self.group, Group()
                 if len(self._in_flight.rows):
                     await self._make_durable(self._in_flight, loop)
+                    if held := self.brake_seconds():
+                        await asyncio.sleep(held)
                 group, self._in_flight = self._in_flight, None
                 self._release(group)
                 await asyncio.sleep(0)

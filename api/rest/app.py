@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from starlette.middleware.gzip import GZipMiddleware
 
-from api.rest import messages, problems, streams
+from api.rest import messages, problems, process, streams
 from api.rest.access import OPEN_PATHS
 from api.rest.door import Door, allowed_hosts
 from api.rest.keys import open_keyring
@@ -33,6 +33,7 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=HTTP_COMPRESS_BYTES_MIN, compresslevel=HTTP_COMPRESS_LEVEL)
     keyring = open_keyring(settings.http)
     app.add_middleware(Door, keyring=keyring, hosts=allowed_hosts(settings.http))
+    app.include_router(process.routes(store))
     app.include_router(streams.routes(store, settings))
     app.include_router(messages.routes(store, settings))
     _describe(app, closed=keyring is not None)

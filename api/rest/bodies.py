@@ -73,6 +73,17 @@ class HealthBody(BaseModel):
     age_seconds: float
 
 
+class ReadyBody(BaseModel):
+    """Whether streams can be read here, and how settling is."""
+
+    status: str = Field(examples=["ready"])
+    settle_state: str = Field(examples=["settling", "starting", "failing", "not running"])
+    unsettled_rows: int | None = Field(description="Null when the journal's log can't be read")
+    unsettled_bytes: int | None
+    unsettled_files: int | None
+    unsettled_seconds: float = Field(description="Age of the oldest row that is not settled")
+
+
 def message_fields(stream: str, message: StoredMessage) -> dict[str, Any]:
     """The fields of a :class:`MessageBody`, without validating them again."""
     fields: dict[str, Any] = {

@@ -4,6 +4,8 @@ from typing import Protocol
 
 from api.direct_responder import Store
 from delta_store.read_threads import ReadThreads
+from delta_store.settle_watch import SettleReport
+from delta_store.watermark import Watermarks
 
 
 class RestStore(Store, Protocol):
@@ -28,6 +30,13 @@ class RestStore(Store, Protocol):
     @property
     def age_seconds(self) -> float:
         """Time since the store looked at the tables."""
+
+    @property
+    def watermarks(self) -> Watermarks:
+        """The last settled row of each stream."""
+
+    async def settling(self) -> SettleReport:
+        """How settling is."""
 
     async def refresh(self) -> None:
         """Catch up with all that was committed before this call."""

@@ -174,6 +174,33 @@ def test_the_gateway_serves_a_domain_and_commits_at_its_pace(tmp_path: Path) -> 
     on_hub(config, use)
 
 
+@shows("journal.unsettled_rows_max", "journal.unsettled_bytes_max", "journal.unsettled_files_max")
+@pytest.mark.parametrize("bound", ["rows", "bytes", "files"])
+def test_what_is_not_settled_is_bounded(bound: str, tmp_path: Path) -> None:
+    """Nobody settles here: publishes end as nats-server ends them under load, the log says why, reads go on."""
+
+    async def use(hub: HubAddress) -> None:
+        where = {"nats__url": hub.url, "nats__leaf_url": hub.leaf_url, "nats__api_over": "leaf"}
+        limit = {f"journal__unsettled_{bound}_max": 30_000 if bound == "bytes" else 12}
+        with process("api.gateway_main", tmp_path, **where, **limit) as child:
+            await asyncio.to_thread(child.wait_log, READY)
+            connection = await nats.connect(hub.url)
+            create = b'{"name":"S","subjects":["s"],"allow_direct":true}'
+            await connection.request("$JS.API.STREAM.CREATE.S", create, timeout=20)
+            for _ in range(500):
+                answer = await connection.request("s", b"x" * 100, timeout=20)
+                if (answer.headers or {}).get("Status") == "429":
+                    break
+            else:
+                raise AssertionError("never refused")
+            assert json.loads(answer.data)["error"]["err_code"] == 10167
+            assert (await connection.request("$JS.API.DIRECT.GET.S", b'{"seq":1}', timeout=20)).data == b"x" * 100
+            await connection.close()
+            assert "settling lags too far: publishes are refused" in child.log.read_text()
+
+    on_hub(AnyHub(tmp_path / "hub"), use)
+
+
 @shows("nats.connect_timeout_seconds", "nats.credentials_file", "nats.leaf_nkey_seed_file")
 @shows("nats.leaf_credentials_file", "reads.cache_bytes_max", "reads.concurrency_max", "reads.timeout_seconds")
 def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

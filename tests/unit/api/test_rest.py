@@ -358,7 +358,7 @@ def test_health_and_description(tmp_path: Path) -> None:
         replica.refreshed_at -= 1000
         assert (await client.get("/healthz")).status_code == 503
         described = (await client.get("/openapi.json")).json()
-        assert len(described["paths"]) == 7
+        assert len(described["paths"]) == 9
         for path in described["paths"].values():
             assert "400" in path["get"]["responses"]
         assert "Problem" in described["components"]["schemas"]
@@ -384,5 +384,47 @@ def test_a_lagging_replica_catches_up_or_rebuilds(tmp_path: Path, settled: bool)
         state = (await client.get("/v1/streams/S")).json()["state"]
         assert (state["last_seq"], state["messages"]) == (9, 5)
         assert (await client.get("/v1/streams/S/last/s.7")).json()["text"] == "S/9"
+
+    over(tmp_path, use)
+
+
+def test_until_the_store_is_open_all_is_answered_and_nothing_shown(tmp_path: Path) -> None:
+    """503 and Retry-After for streams; the process says that it is alive, not ready; and then that it is."""
+    stored(tmp_path)
+
+    async def run() -> None:
+        threads = ReadThreads(2, timeout_seconds=20)
+        replica = Replica(str(tmp_path), threads, clock=SystemClock())
+        transport = httpx.ASGITransport(create_app(replica, Settings()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            for path in ("/v1/streams", "/v1/streams/S/messages", "/readyz"):
+                answer = await client.get(path)
+                check_problem(answer, 503, 20008)
+                assert answer.headers["retry-after"] == "1"
+            health = await client.get("/healthz")
+            assert (health.status_code, health.json()["status"]) == (200, "opening")
+            assert "silt_opened 0.0" in (await client.get("/metrics")).text
+            await replica.open()
+            assert (await client.get("/v1/streams")).status_code == 200
+            ready = (await client.get("/readyz")).json()
+            assert (ready["status"], ready["settle_state"]) == ("ready", "not running")
+        threads.close()
+
+    asyncio.run(run())
+
+
+def test_metrics_tell_of_every_stream(tmp_path: Path) -> None:
+    """What is committed and what is settled, by stream, in the format of Prometheus."""
+    stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, replica: Replica) -> None:
+        answer = await client.get("/metrics")
+        assert answer.headers["content-type"].startswith("text/plain")
+        samples = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+        assert float(samples['silt_stream_last_sequence{stream="S"}']) == 6
+        assert float(samples['silt_stream_settled_sequence{stream="S"}']) == replica.watermarks["S"].seq == 5
+        assert float(samples['silt_stream_messages{stream="S"}']) == replica.catalog.streams["S"].index.msgs
+        assert float(samples['silt_settle_state{state="not running"}']) == 1
+        assert float(samples["silt_opened"]) == 1
 
     over(tmp_path, use)

@@ -131,6 +131,33 @@ def test_what_comes_during_a_commit_makes_the_next_group() -> None:
     ]
 
 
+def test_a_brake_holds_durable_replies_back_in_order() -> None:
+    """What comes meanwhile makes one group, however much it is; nothing is lost and nothing overtakes."""
+    disk = Disk()
+    committer = committer_of(disk)
+    committer.brake_seconds = lambda: 0.05
+
+    async def scene() -> float:
+        began = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(committer.run())
+            await asyncio.sleep(0)
+            for seq in range(1, 5):
+                decide(committer, seq, b"ack %d" % seq)
+                await asyncio.sleep(0.01)
+            assert ("commit", [1]) in disk.log
+            assert not [one for one in disk.log if one[0] == "release"]
+            await committer.drain(5)
+            task.cancel()
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(scene()) >= 0.1
+    assert [one for one in disk.log if one[0] == "release"] == [
+        ("release", [b"ack 1"]),
+        ("release", [b"ack 2", b"ack 3", b"ack 4"]),
+    ]
+
+
 def test_a_full_disk_holds_the_group_until_there_is_space() -> None:
     """Nothing is acknowledged meanwhile, the reason is told, and the same rows are committed later."""
     disk = Disk()
