@@ -9,13 +9,14 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import random
 import secrets
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from api.cli.exit_codes import Exit
 from api.consumer_delivery import ConsumerDelivery
 from api.error_leaves import leaves
 from api.gateway import EXPIRY_SECONDS, Gateway
+from api.gateway_log import report, report_link
 from api.gateway_reads import GatewayReads, ReadStore
 from api.gateway_subjects import LinkSubjects
 from api.gateway_upkeep import GatewayUpkeep
@@ -224,7 +226,7 @@ class _Process:
         self.schedules = ScheduleFiring(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
         table = Path(options.data, "messages") if stores.local else None
         self.upkeep = GatewayUpkeep(
-            stores.journal, stores.settled, table=table, executor=threads, report=_report, chosen=settings.journal
+            stores.journal, stores.settled, table=table, executor=threads, report=report, chosen=settings.journal
         )
         self._connect()
 
@@ -236,13 +238,13 @@ class _Process:
         self.committer.on_blocked = self.gateway.hold
         self.copies.group, self.copies.changed = lambda: self.committer.group, self.committer.changed
         self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
-        self.copies.warn = partial(_report, "copy waits")
+        self.copies.warn = partial(report, "copy waits")
 
     def _listened_to(self, subject: bytes, queue: bytes) -> bool:
         return self.leaf.interest.overflowed or self.leaf.interest.weight(subject, queue) > 0
 
     def _leaf_status(self, status: LinkStatus) -> None:
-        _report_link("leaf")(status)
+        report_link("leaf")(status)
         self.consumers.reachable = status.attached
         if status.attached:
             self.consumers.attached(SystemClock().now_ns())
@@ -251,7 +253,12 @@ class _Process:
         self.committer.changed()
 
     def _receive(self, run: list[Any]) -> None:
-        self.gateway.receive(run)
+        try:
+            self.gateway.receive(run)
+        except Exception:  # noqa: BLE001  # whatever it is
+            # Memory and rows may differ from here on: nothing more may leave, and only a new start finds the truth.
+            report("stopped amid a decision", traceback.format_exc())
+            os._exit(1)
 
     def _marks(self, rows: RowColumns) -> dict[str, dict[str, int]]:
         """Where the streams of a group stand behind it."""
@@ -330,7 +337,7 @@ class _Process:
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
         except (TimeoutError, OSError) as error:
-            _report("drain incomplete", str(error) or "timed out")
+            report("drain incomplete", str(error) or "timed out")
 
 
 def _leaf_link(
@@ -364,7 +371,7 @@ def _client_link(
         nats_access.tls(settings.nats),
         connect_timeout_seconds=settings.nats.connect_timeout_seconds,
     )
-    return ClientLink(client_options, receive, jitter=jitter, on_status=_report_link("client"))
+    return ClientLink(client_options, receive, jitter=jitter, on_status=report_link("client"))
 
 
 def _pace(settings: Settings) -> Pace:
@@ -377,21 +384,7 @@ def _new_id() -> str:
 
 
 def _report_oversize(one: Oversize) -> None:
-    _report("message too large for the hub", f"{one.size} bytes to {one.subject.decode(errors='replace')}")
-
-
-def _report_link(link: str) -> Any:
-    def report(status: LinkStatus) -> None:
-        reason = str(status.error) if status.error else ""
-        _report(f"{link} link {'attached' if status.attached else 'not attached'}", f"{status.address} {reason}")
-
-    return report
-
-
-def _report(event: str, reason: str) -> None:
-    with suppress(OSError):  # a log on a full disk loses text but stops nobody
-        sys.stderr.write(json.dumps({"event": event, "reason": reason.strip()}) + "\n")
-        sys.stderr.flush()
+    report("message too large for the hub", f"{one.size} bytes to {one.subject.decode(errors='replace')}")
 
 
 if __name__ == "__main__":

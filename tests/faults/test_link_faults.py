@@ -57,7 +57,7 @@ async def _publish_through(hub: NatsServer, data: Path, *, seed: int, rounds: in
     return proxy
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_link_that_is_cut_delayed_and_repeats_itself(tmp_path: Path, rounds: int) -> None:
     """Publishers that try again with their message id get each message stored once, through all of it."""
     with nats_server(tmp_path / "hub", leaf=True) as hub:

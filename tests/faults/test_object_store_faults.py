@@ -156,7 +156,8 @@ def _some_fate(head: bytes, rng: random.Random) -> Fate:
     return fate if is_put or "error in its body" not in fate else Fate.UNAVAILABLE
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_many_commits_on_a_bad_day(world: World, folder: str, seed: int) -> None:
     """A third of all requests go wrong in some way: what was acknowledged is there once and in order, and no more."""
     rng = random.Random(seed)
