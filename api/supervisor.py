@@ -25,7 +25,7 @@ from api.hub_child import HubPlan
 from api.process_log import ProcessLog
 from api.up_lock import up_lock
 from conf.clock import Clock
-from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS
+from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, SETTLE_START_SECONDS
 from conf.settings import Settings
 
 Said = Mapping[str, Any]
@@ -171,7 +171,7 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(child.run())
             try:
-                said = await child.wait_ready(CHILD_START_SECONDS)
+                said = await child.wait_ready(SETTLE_START_SECONDS if first is None else CHILD_START_SECONDS)
                 self._note("child ready", child=plan.name, pid=child.pid)
                 if first is not None and not first.done():
                     first.set_result(said)

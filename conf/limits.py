@@ -59,6 +59,8 @@ HTTP_COMPRESS_LEVEL = 2
 # --- processes: ours ---
 CHILD_START_SECONDS = 180.0
 """Longest wait for a child process to say that it is ready (the first Spark start fetches its jars)."""
+SETTLE_START_SECONDS = 1800.0
+"""The same for the settle job, which gives way to all else: ended too early on a busy machine, it would never start."""
 CHILD_STOP_SECONDS = 30.0
 """Longest wait for a child process to drain and end before it is killed."""
 HUB_START_SECONDS = 20.0
