@@ -39,13 +39,13 @@ from consumers.engine import ConsumerEngine
 from delta_store.arrow_start import without_pandas
 from delta_store.catalog import Catalog
 from delta_store.journal import Journal
-from delta_store.journal_errors import Fenced, JournalError, JournalPoisoned
+from delta_store.journal_errors import Fenced, JournalDamaged, JournalError, JournalPoisoned
 from delta_store.journal_reader import SHARD
 from delta_store.journal_tail import JournalTail
 from delta_store.own_journal import OwnJournal
 from delta_store.payloads import Payloads
 from delta_store.point_in_time import PointInTime
-from delta_store.read_errors import DamagedData
+from delta_store.read_errors import DamagedData, ReadError
 from delta_store.read_threads import ReadThreads
 from delta_store.records import RowColumns
 from delta_store.settled import SettledTable
@@ -91,10 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if lock is not None:
             lock.acquire()
         _run(_serve(options, settings))
-    except (StoreLocked, JournalError, DamagedData, ValueError) as error:
+    except (StoreLocked, JournalError, ReadError, ValueError) as error:
         return _ended_by(error)
     except ExceptionGroup as group:
-        known = group.subgroup((JournalError, DamagedData))
+        known = group.subgroup((JournalError, ReadError))
         if known is None:
             raise
         return _ended_by(next(leaves(known)))
@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _ended_by(error: Exception) -> int:
     """Say why the process ends; its exit status."""
-    sys.stderr.write(f"silt gateway: {error}\n")
+    hint = "; run: silt verify" if isinstance(error, DamagedData | JournalDamaged) else ""
+    sys.stderr.write(f"silt gateway: {error}{hint}\n")
     taken = isinstance(error, StoreLocked | Fenced) or (
         isinstance(error, JournalPoisoned) and isinstance(error.cause, Fenced)
     )

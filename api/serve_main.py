@@ -28,7 +28,7 @@ from api.rest.door import refuse_open_door
 from api.rest.keys import open_keyring
 from conf.clock import SystemClock
 from conf.settings import Settings, SettingsError
-from delta_store.read_errors import DamagedData
+from delta_store.read_errors import DamagedData, ReadError
 from delta_store.read_threads import ReadThreads
 from delta_store.replica import Replica
 
@@ -71,16 +71,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, settings = parse(arguments)
     try:
         uvloop.run(_serve(options, settings))
-    except (DamagedData, OSError, ValueError) as error:
-        sys.stderr.write(f"silt serve: {error}\n")
-        return 1
+    except (ReadError, OSError, ValueError) as error:
+        return _failed(error)
     except ExceptionGroup as group:
-        known = group.subgroup((DamagedData, OSError, TimeoutError))
+        known = group.subgroup((ReadError, OSError, TimeoutError))
         if known is None:
             raise
-        sys.stderr.write(f"silt serve: {next(leaves(known))}\n")
-        return 1
+        return _failed(next(leaves(known)))
     return 0
+
+
+def _failed(error: BaseException) -> int:
+    """Name what ended the process, and what to do where the store is damaged; returns the exit status."""
+    hint = "; run: silt verify" if isinstance(error, DamagedData) else ""
+    sys.stderr.write(f"silt serve: {error}{hint}\n")
+    return 1
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:

@@ -49,6 +49,11 @@ class Both:
         """The settled table as a process finds it that has just started."""
         return SettledTable(str(self.data / "messages"))
 
+    @property
+    def relied_on(self) -> SettledTable:
+        """The same with all of it fsynced and relied on, so that nothing of it may be passed over as torn."""
+        return SettledTable(str(self.data / "messages"), relied_on=lambda: 1)
+
     def entry(self, version: int = 1, table: str = "messages") -> Path:
         """A log entry."""
         return self.data / table / "_delta_log" / f"{version:020d}.json"
@@ -59,7 +64,7 @@ class Both:
 
     def confirm(self) -> int:
         """What the gateway does before it truncates."""
-        settled = self.settled
+        settled = self.relied_on
         return confirm_settled(settled, settled.refresh(), self.journal.live_files())
 
     def checkpoint(self) -> None:

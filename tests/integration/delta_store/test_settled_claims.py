@@ -58,13 +58,16 @@ def test_a_watermark_ahead_of_its_rows_is_refused(tmp_path: Path, *, claims: boo
     here = Both(tmp_path, claims=claims)
     edit_note(here.entry(), ahead)
     with pytest.raises(DamagedData, match=r"0001\.json.*checksum"):
-        here.settled.refresh()
+        here.relied_on.refresh()
     edit_note(here.entry(), ahead, reseal=True)
     with pytest.raises((DamagedData, NotDurable), match="is 900, the rows that it adds end at 700"):
         here.confirm()
     options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
-    with pytest.raises(DamagedData, match="900"):
-        _open(options, load_settings())
+    if claims:  # known to be wrong by itself, and the journal still has its rows: passed over, to be settled again
+        assert _open(options, load_settings()).catalog.streams["S"].index.msgs == 800
+    else:
+        with pytest.raises(DamagedData, match="900"):
+            _open(options, load_settings())
 
 
 def test_an_entry_that_lost_adds_is_refused(tmp_path: Path) -> None:
@@ -73,17 +76,17 @@ def test_an_entry_that_lost_adds_is_refused(tmp_path: Path) -> None:
     lose_adds(here.entry())
     lose_adds(older.entry(), keep='\\"seq\\":700')
     with pytest.raises(DamagedData, match=r"0001\.json.*where its note says 300"):
-        here.settled.refresh()
+        here.relied_on.refresh()
     with pytest.raises(NotDurable, match="settled 300 rows of the journal and its files have"):
         older.confirm()
 
 
 def test_lost_adds_of_older_entries_are_missed(tmp_path: Path) -> None:
-    """The newest note counts all rows: who opens the table sees that older ones are missing."""
+    """An older entry is named too, although the newest one is whole: its rows are counted all the same."""
     here = Both(tmp_path)
     lose_adds(here.entry(0))
-    with pytest.raises(DamagedData, match=r"its files have \d+ rows where its newest note says 701"):
-        here.settled.refresh()
+    with pytest.raises(DamagedData, match=r"0000\.json is damaged: it adds \d+ rows .* where its note says 401"):
+        here.relied_on.refresh()
 
 
 def test_a_follower_holds_each_commit_against_the_last(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from api.cli.app import app
 from api.gateway_main import GatewayOptions, _open
+from api.gateway_main import main as gateway_main
 from conf.settings import load_settings
 from delta_store.findings import Severity
 from delta_store.store_lock import StoreLock, sole_settler
@@ -170,11 +171,13 @@ def test_damaged_checkpoints_are_made_anew(tmp_path: Path) -> None:
     assert last_seq(tmp_path) == 800
 
 
-def test_what_can_not_be_repaired_stays_as_it_is(tmp_path: Path) -> None:
+def test_what_can_not_be_repaired_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Damage that something rests on is named with what to do, nothing is touched, and the status says so."""
     here = Both(tmp_path, relied=True)
     halve(here.entry(1))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "lock" not in path.name}
+    assert gateway_main(["--data", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith("; run: silt verify\n")
     refused = mend(tmp_path)
     assert refused.exit_code == 1
     assert "nothing that can be repaired safely" in refused.stdout
