@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from conf.error_text import error_text
 from conf.hub import HubBinaryMissing, find_nats_server
 from ingest.link import without_secrets
 
@@ -89,7 +90,7 @@ def fetch_jars() -> Check:
     try:
         open_session("silt doctor", master="local[1]").stop()
     except Exception as error:  # noqa: BLE001 - whatever Spark says is shown to the user
-        return Check("jars", ok=False, found=str(error).strip().splitlines()[0], advice=found.advice)
+        return Check("jars", ok=False, found=error_text(error).splitlines()[0], advice=found.advice)
     return check_jars()
 
 

@@ -33,6 +33,7 @@ from api.gateway_subjects import LinkSubjects
 from api.gateway_upkeep import GatewayUpkeep
 from api.process_arguments import add_data_argument, add_nats_arguments, settings_under
 from conf.clock import SystemClock
+from conf.error_text import error_text
 from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.settings import Settings
 from consumers.engine import ConsumerEngine
@@ -91,10 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if lock is not None:
             lock.acquire()
         _run(_serve(options, settings))
-    except (StoreLocked, JournalError, ReadError, ValueError) as error:
+    except (StoreLocked, JournalError, ReadError, OSError, ValueError) as error:
         return _ended_by(error)
     except ExceptionGroup as group:
-        known = group.subgroup((JournalError, ReadError))
+        known = group.subgroup((JournalError, ReadError, TimeoutError))
         if known is None:
             raise
         return _ended_by(next(leaves(known)))
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _ended_by(error: Exception) -> int:
     """Say why the process ends; its exit status."""
     hint = "; run: silt verify" if isinstance(error, DamagedData | JournalDamaged) else ""
-    sys.stderr.write(f"silt gateway: {error}{hint}\n")
+    sys.stderr.write(f"silt gateway: {error_text(error)}{hint}\n")
     taken = isinstance(error, StoreLocked | Fenced) or (
         isinstance(error, JournalPoisoned) and isinstance(error.cause, Fenced)
     )
@@ -122,7 +123,9 @@ def parse(arguments: Sequence[str] | None) -> tuple[GatewayOptions, Settings]:
     given = parser.parse_args(arguments)
     settings = settings_under(parser, given)
     nats = settings.nats
-    return GatewayOptions(nats.url, nats.leaf_url, given.data, nats.domain or "", nats.api_over == "leaf"), settings
+    return GatewayOptions(
+        nats.url, nats.leaf_url, str(given.data), nats.domain or "", nats.api_over == "leaf"
+    ), settings
 
 
 def _run(main_task: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from conf.data_folder import folder_argument
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 
 
@@ -19,9 +20,10 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DIR",
+        type=folder_argument,
         default=found,
         required=not found,
-        help=f"folder (or object store URL) of the tables; default from {DATA_VARIABLE}",
+        help=f"folder of the tables; default from {DATA_VARIABLE}",
     )
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import count
 
 import uvicorn
 import uvloop
@@ -27,6 +27,7 @@ from api.rest.app import create_app
 from api.rest.door import refuse_open_door
 from api.rest.keys import open_keyring
 from conf.clock import SystemClock
+from conf.error_text import error_text
 from conf.settings import Settings, SettingsError
 from delta_store.read_errors import DamagedData, ReadError
 from delta_store.read_threads import ReadThreads
@@ -35,6 +36,8 @@ from delta_store.replica import Replica
 BACKLOG = 2048
 OPENING_SECONDS = 0.5
 """How long it waits for its store before it says that it is ready; most are open by then."""
+OPENING_TOLD_SECONDS = 5
+"""How often it is told that opening goes on."""
 CLOSE_SECONDS = 5
 """How long open HTTP requests may take to end when the process is told to stop."""
 
@@ -84,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(error: BaseException) -> int:
     """Name what ended the process, and what to do where the store is damaged; returns the exit status."""
     hint = "; run: silt verify" if isinstance(error, DamagedData) else ""
-    sys.stderr.write(f"silt serve: {error}{hint}\n")
+    sys.stderr.write(f"silt serve: {error_text(error)}{hint}\n")
     return 1
 
 
@@ -102,7 +105,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:
         open_keyring(settings.http)
     except SettingsError as error:
         parser.error(str(error))
-    data = given.data if "://" in given.data else str(Path(given.data).resolve())
+    data = str(given.data)
     chosen = settings.nats.model_fields_set & {"url", "leaf_url"}
     responder = None
     if chosen and not given.http_only:
@@ -167,12 +170,24 @@ def _listen(host: str, port: int) -> socket.socket:
 
 async def _follow(replica: Replica, links: ResponderLinks | None, opened: asyncio.Event, interval: float) -> None:
     """Open the store, then keep up with it and answer over NATS; ends with what opening raises."""
-    await replica.open()
+    async with asyncio.TaskGroup() as tasks:
+        telling = tasks.create_task(_tell_opening())
+        await replica.open()
+        telling.cancel()
     opened.set()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(replica.run(interval))
         if links is not None:
             tasks.create_task(links.run())
+
+
+async def _tell_opening() -> None:
+    """Tell now and then that the store is still being opened."""
+    for number in count(1):
+        await asyncio.sleep(OPENING_TOLD_SECONDS)
+        said = {"event": "opening the store", "reason": f"for {number * OPENING_TOLD_SECONDS} s; all unsettled is read"}
+        sys.stderr.write(json.dumps(said) + "\n")
+        sys.stderr.flush()
 
 
 async def _say_ready(

@@ -39,6 +39,8 @@ SETTLED_POLL_SECONDS = 1.0
 """How often the gateway looks what has been settled, to let the journal forget it."""
 GATEWAY_DRAIN_SECONDS = 10.0
 """Longest wait for the last groups and replies when the gateway is told to stop."""
+REBUILD_SECONDS_MAX = 3_600.0
+"""Longest time for a reader to build its catalog from the tables: however much is not settled, it must come up."""
 READ_QUEUE_MAX = 1024
 """STREAM.MSG.GET requests that may wait for a file to be read."""
 

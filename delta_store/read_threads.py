@@ -1,8 +1,9 @@
 """The only way from the loop to blocking reads: a few threads, a bounded number of waiting calls, a time limit."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from conf.limits import READ_QUEUE_MAX
@@ -13,16 +14,32 @@ Result = TypeVar("Result")
 class ReadsBusy(Exception):
     """Too many reads are waiting already: ask again later."""
 
+    def __init__(self) -> None:
+        super().__init__("too many reads are waiting already")
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """A time limit for reads whose ``TimeoutError`` says what it was."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"a read of the tables took longer than {seconds:g} s") from error
+
 
 class ReadThreads:
     """Runs blocking reads in ``workers`` threads; close it when done."""
 
     def __init__(self, workers: int, *, timeout_seconds: float, waiting_max: int = READ_QUEUE_MAX) -> None:
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="read")
-        self._timeout = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         self._free = workers + waiting_max
 
-    async def run(self, read: Callable[[], Result]) -> Result:
+    async def run(self, read: Callable[[], Result], *, timeout_seconds: float | None = None) -> Result:
         """The result of ``read``, called in a thread. Raises what it raises, ``ReadsBusy`` or ``TimeoutError``.
 
         A read whose time is over goes on in its thread until it ends by itself; its result is dropped.
@@ -32,7 +49,7 @@ class ReadThreads:
         self._free -= 1
         future = asyncio.get_running_loop().run_in_executor(self._executor, read)
         future.add_done_callback(self._ended)
-        async with asyncio.timeout(self._timeout):
+        async with within(self.timeout_seconds if timeout_seconds is None else timeout_seconds):
             return await asyncio.shield(future)
 
     def close(self) -> None:

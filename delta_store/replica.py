@@ -11,13 +11,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from conf.clock import Clock
+from conf.limits import REBUILD_SECONDS_MAX
 from delta_store.catalog import Catalog
 from delta_store.journal_scan import rows_of
 from delta_store.journal_tail import JournalTail
 from delta_store.payloads import TAIL_BYTES, Payloads
 from delta_store.point_in_time import PointInTime
 from delta_store.read_errors import FileGone
-from delta_store.read_threads import ReadsBusy, ReadThreads
+from delta_store.read_threads import ReadsBusy, ReadThreads, within
 from delta_store.records import RowColumns
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settle_watch import SettleReport, SettleWatch
@@ -99,22 +100,30 @@ class Replica:
 
     async def open(self) -> None:
         """Build the catalog from the tables; a folder without tables is an empty store."""
-        await self.refresh()
+        await self._catch_up()
         self._opened = True
 
     async def refresh(self) -> None:
-        """Catch up with all that was committed before this call. Raises ``DamagedData``."""
+        """Catch up with all that was committed before this call. Raises ``DamagedData`` and ``TimeoutError``."""
+        async with within(self.threads.timeout_seconds):
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """:meth:`refresh`, as long as it takes: what must be built anew may be large."""
         async with self._refreshing:
-            self._apply(update := await self.threads.run(partial(self._look, self.journal_version)))
-            while self.journal_version < update.seen:
-                self._apply(await self.threads.run(partial(self._look, self.journal_version)))
+            seen = self.journal_version + 1
+            while self.journal_version < seen:
+                look = partial(self._look, self.journal_version)
+                update = await self.threads.run(look, timeout_seconds=REBUILD_SECONDS_MAX)
+                self._apply(update)
+                seen = update.seen
             self.refreshed_at = self._clock.monotonic()
 
     async def run(self, interval_seconds: float) -> None:
         """Refresh again and again until cancelled; damage ends it, slowness only makes :attr:`age_seconds` grow."""
         while True:
             with suppress(TimeoutError, ReadsBusy, FileGone):
-                await self.refresh()
+                await self._catch_up()
             await asyncio.sleep(interval_seconds)
 
     def _look(self, version: int) -> _Update:

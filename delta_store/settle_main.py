@@ -24,6 +24,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from conf.clock import SystemClock
+from conf.data_folder import folder_argument
+from conf.error_text import error_text
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 from delta_store.journal_source import JournalSource
 from delta_store.log_repair import repair_messages
@@ -89,8 +91,8 @@ class SettleJob:
                 self._run_query(stop, once=once)
             except Exception as error:
                 failures = 1 if self._settle.batches > settled else failures + 1
-                _log.error("settling failed", error=str(error).strip().splitlines()[:1], failures=failures)
-                self._tell(SettleState.FAILING, str(error).strip().partition("\n")[0])
+                _log.error("settling failed", error=error_text(error).splitlines()[0], failures=failures)
+                self._tell(SettleState.FAILING, error_text(error).partition("\n")[0])
                 self._settle.forget_position()
                 if failures >= FAILURES_MAX:
                     raise
@@ -131,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = os.environ.get(DATA_VARIABLE)
     parser.add_argument(
         "--data",
-        type=Path,
+        type=folder_argument,
         default=found,
         required=not found,
         help=f"folder with the journal; default from {DATA_VARIABLE}",

@@ -10,6 +10,7 @@ from threading import Event, Lock, Thread
 from typing import Final, NamedTuple, Self
 
 from conf.clock import Clock
+from conf.error_text import error_text
 from conf.limits import SETTLE_HEARTBEAT_SECONDS
 
 FILE: Final = "settle-state.json"
@@ -52,7 +53,7 @@ class StateTeller:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
-            self.tell(SettleState.FAILING, str(error).strip().partition("\n")[0])
+            self.tell(SettleState.FAILING, error_text(error).partition("\n")[0])
         self._ended.set()
         self._thread.join(SETTLE_HEARTBEAT_SECONDS)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from api.cli.exit_codes import Exit
+from api.cli.options import folder_option
 
 
 def demo(
@@ -14,7 +15,12 @@ def demo(
         int | None, typer.Option(min=1000, help="Publish only the first so many flights (default: all 336,776).")
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option(help="Keep the tables in this new folder (default: a temporary one, removed).")
+        Path | None,
+        typer.Option(
+            parser=folder_option,
+            metavar="DIR",
+            help="Keep the tables in this new folder (default: a temporary one).",
+        ),
     ] = None,
 ) -> None:
     """Publish 336,776 real flights through NATS, then ask for the past by NATS, REST and SQL, and compare.

@@ -6,12 +6,16 @@ from typing import Annotated
 import typer
 
 from api.cli.exit_codes import Exit
+from api.cli.options import folder_option
 from api.cli.output import Format, Output, OutputOption
 
 
 def doctor(
     *,
-    data: Annotated[Path, typer.Option(envvar="SILT_DATA", help="Folder to check the storage of.")] = Path("silt-data"),
+    data: Annotated[
+        Path,
+        typer.Option(envvar="SILT_DATA", parser=folder_option, metavar="DIR", help="Folder to check the storage of."),
+    ] = Path("silt-data"),
     nats: Annotated[str | None, typer.Option(envvar="NATS_URL", help="NATS server to look for.")] = None,
     leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
     fetch_jars: Annotated[

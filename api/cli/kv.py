@@ -18,6 +18,7 @@ from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from conf.clock import SystemClock
+from conf.error_text import error_text
 from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX
 from consumers.client import (
     DeliverPolicy,
@@ -213,9 +214,9 @@ def _run(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], server: str
     except TooManySubjects:
         code, text = Exit.FAILED, "too many keys match: give a filter"
     except (NoResponders, OSError) as error:
-        code, text = Exit.UNREACHABLE, str(error)
+        code, text = Exit.UNREACHABLE, error_text(error)
     except (JetStreamError, NotDirect) as error:
-        code, text = Exit.FAILED, str(error)
+        code, text = Exit.FAILED, error_text(error)
     typer.echo(f"silt kv: {text}", err=True)
     raise typer.Exit(code)
 

@@ -5,10 +5,28 @@ from typing import Annotated
 
 import typer
 
+from conf.data_folder import data_folder
+
+
+def folder_option(text: str) -> Path:
+    """A folder that the user names; ends with status 2 for a URL or a file."""
+    try:
+        folder = data_folder(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if folder.is_file():
+        raise typer.BadParameter(f"{folder} is a file, not a folder")
+    return folder
+
+
 DataOption = Annotated[
     Path,
     typer.Option(
-        "--data", envvar="SILT_DATA", file_okay=False, resolve_path=True, help="Folder that holds the tables and logs."
+        "--data",
+        envvar="SILT_DATA",
+        parser=folder_option,
+        metavar="DIR",
+        help="Folder that holds the tables and logs.",
     ),
 ]
 ServerOption = Annotated[str | None, typer.Option("--server", "-s", envvar="NATS_URL", help="URL of the NATS server.")]

@@ -10,6 +10,7 @@ import typer
 from api.cli.exit_codes import Exit
 from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
+from conf.error_text import error_text
 
 
 def sql(
@@ -30,7 +31,7 @@ def sql(
         with TemporaryDirectory(prefix="silt-sql-") as folder, chdir(folder):  # Spark leaves things where it stands
             answer = run_sql(data, query)
     except Exception as error:  # noqa: BLE001 - whatever Spark says of the statement is shown to the user
-        typer.echo(f"silt sql: {_without_plan(str(error))}", err=True)
+        typer.echo(f"silt sql: {_without_plan(error_text(error))}", err=True)
         raise typer.Exit(Exit.FAILED) from None
     Output(output).table(answer.columns, answer.rows)
 

@@ -14,6 +14,7 @@ from api.cli.exit_codes import EPILOG, Exit
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
+from conf.error_text import error_text
 
 REQUEST_SECONDS = 5.0
 STREAM_NOT_FOUND = 10059
@@ -125,7 +126,7 @@ def _run(work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, cont
     except ApiRefused as error:
         code, text = (Exit.NOT_FOUND if error.err_code == STREAM_NOT_FOUND else Exit.FAILED), str(error)
     except OSError as error:
-        code, text = Exit.UNREACHABLE, str(error)
+        code, text = Exit.UNREACHABLE, error_text(error)
     typer.echo(f"silt stream: {text}", err=True)
     raise typer.Exit(code)
 

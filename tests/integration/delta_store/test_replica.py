@@ -1,8 +1,13 @@
 """A reader that follows the tables, a little at a time however much has come."""
 
 import asyncio
+import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+import delta_store.replica as replica_module
 from conf.clock import SystemClock
 from delta_store.read_threads import ReadThreads
 from delta_store.replica import Replica
@@ -28,6 +33,30 @@ def test_much_at_once_is_followed_to_the_commit_that_was_last(tmp_path: Path) ->
         assert kept[0] is None
         assert kept[1] is not None
         assert kept[1].data == bytes([11]) * 8_000_000
+        threads.close()
+
+    asyncio.run(run())
+
+
+def test_opening_may_take_longer_than_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is not settled: only requests are bound by the time limit of reads, and say so when it is over."""
+    tables, history = Tables(tmp_path), History()
+    tables.commit([history.create(), history.publish("s.1")])
+    open_stores = replica_module.open_stores
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        time.sleep(0.6)
+        return open_stores(*arguments, **options)
+
+    monkeypatch.setattr(replica_module, "open_stores", slowly)
+
+    async def run() -> None:
+        threads = ReadThreads(2, timeout_seconds=0.2)
+        replica = Replica(str(tmp_path), threads, clock=SystemClock())
+        await replica.open()
+        assert replica.catalog.streams["S"].index.msgs == 1
+        with pytest.raises(TimeoutError, match=r"longer than 0\.2 s"):
+            await threads.run(lambda: time.sleep(0.6))
         threads.close()
 
     asyncio.run(run())
