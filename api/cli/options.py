@@ -8,10 +8,10 @@ import typer
 from conf.data_folder import data_folder
 
 
-def folder_option(text: str) -> Path:
+def folder_option(text: str | Path) -> Path:
     """A folder that the user names; ends with status 2 for a URL or a file."""
     try:
-        folder = data_folder(text)
+        folder = data_folder(str(text))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if folder.is_file():
