@@ -86,11 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
     options, settings = parse(arguments)
     without_pandas()
-    remote = "://" in options.data
-    lock = None if remote else StoreLock(Path(options.data))
+    lock = StoreLock(Path(options.data))
     try:
-        if lock is not None:
-            lock.acquire()
+        lock.acquire()
         _run(_serve(options, settings))
     except (StoreLocked, JournalError, ReadError, OSError, ValueError) as error:
         return _ended_by(error)
@@ -100,8 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _ended_by(next(leaves(known)))
     finally:
-        if lock is not None:
-            lock.release()
+        lock.release()
     return 0
 
 
