@@ -79,10 +79,13 @@ async def _run(
         async with asyncio.TaskGroup() as group:
             running = group.create_task(load.run())
             sampling = group.create_task(_measure(installation, measures))
-            await _harm(installation, disk, outcome, spared=spared, rng=rng)
-            load.publishing.set()
-            stored = await _finish(load, outcome)
-            load.consuming.set()
+            try:
+                await _harm(installation, disk, outcome, spared=spared, rng=rng)
+                load.publishing.set()
+                stored = await _finish(load, outcome)
+            finally:
+                load.publishing.set()
+                load.consuming.set()
             await running
             sampling.cancel()
         outcome.problems += load.problems + _reckon(load, stored) + await _reckon_buckets(load)

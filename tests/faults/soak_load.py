@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64decode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -39,6 +39,16 @@ _ON_ITS_WAY_SECONDS = 4.0
 """A message that its consumer wrongly takes for unacknowledged comes later, after the wait for its ack."""
 
 
+async def within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """What ``work`` gives; ``TimeoutError`` also where nats-py swallows a cancellation."""
+    task = asyncio.ensure_future(work)
+    done, _ = await asyncio.wait({task}, timeout=seconds)
+    if not done:
+        task.cancel()
+        raise TimeoutError
+    return task.result()
+
+
 Job = Callable[[JetStreamContext], Awaitable[None]]
 
 
@@ -57,8 +67,7 @@ async def connected(url: str) -> AsyncIterator[Client]:
         yield client
     finally:
         with suppress(*TROUBLE):
-            async with asyncio.timeout(5):
-                await client.close()
+            await within(5, client.close())
 
 
 @asynccontextmanager
@@ -295,11 +304,10 @@ class Load:
             name, data = f"file-{self._rng.randrange(_FILES)}", self._rng.randbytes(self._rng.randrange(1, 400_000))
             self.files[name] = None
             with suppress(*TROUBLE):
-                async with asyncio.timeout(20):
-                    await store.put(name, data)
-                    self.files[name] = digest(data)
-                    if digest((await store.get(name)).data or b"") != self.files[name]:
-                        self.problems.append(f"{name} is not what was put")
+                await within(20, store.put(name, data))
+                self.files[name] = digest(data)
+                if digest((await within(20, store.get(name))).data or b"") != self.files[name]:
+                    self.problems.append(f"{name} is not what was put")
             await asyncio.sleep(40 * self._pause)
 
     # --- readers ---
