@@ -25,7 +25,7 @@ def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
 def settle_plan(data: Path) -> ChildPlan:
     """The settle job; it works in a folder of its own, because Spark leaves things where it stands.
 
-    It gives way (``settle.nice``) from its start: nobody waits for it.
+    It gives way (``settle.nice``) to all else: nobody waits for it.
     """
     folder = data / "spark"
     folder.mkdir(parents=True, exist_ok=True)

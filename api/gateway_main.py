@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from api import nats_access
 from api.cli.exit_codes import Exit
@@ -54,7 +54,6 @@ from delta_store.storage import open_storage
 from delta_store.store_lock import StoreLock, StoreLocked
 from delta_store.stores_open import open_stores, refuse_apart, refuse_lost_journal
 from ingest.behind_interest import BehindInterest
-from ingest.client_link import ClientLink, ClientOptions
 from ingest.group_commit import GroupCommitter, Pace
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
@@ -63,6 +62,9 @@ from ingest.link import LinkStatus, OnStatus, parse_endpoints
 from ingest.payload_limit import Oversize
 from ingest.schedule_firing import ScheduleFiring
 from ingest.stream_copies import StreamCopies
+
+if TYPE_CHECKING:
+    from ingest.client_link import ClientLink
 
 GC_YOUNG_OBJECTS = 100_000
 """Allocations between two passes of the cyclic garbage collector over young objects."""
@@ -360,10 +362,12 @@ def _leaf_link(
 
 def _client_link(
     options: GatewayOptions, settings: Settings, name: str, receive: Callable[[list[Any]], None], jitter: random.Random
-) -> ClientLink | None:
+) -> "ClientLink | None":
     """None where the leaf link takes everything."""
     if options.api_over_leaf or options.domain:
         return None
+    from ingest.client_link import ClientLink, ClientOptions
+
     endpoints = parse_endpoints(options.nats, default_port=4222)
     client_options = ClientOptions(
         endpoints,

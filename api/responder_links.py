@@ -9,18 +9,21 @@ import random
 import secrets
 import sys
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from api.direct_responder import QUEUE_GROUP, DirectResponder, Store
 from api.nats_access import credentials, leaf_credentials, tls
 from conf.settings import Settings
 from delta_store.read_threads import ReadThreads
-from ingest.client_link import ClientLink, ClientOptions
 from ingest.leaf_connect import LeafIdentity
 from ingest.leaf_link import LeafLink, LeafOptions
 from ingest.leaf_protocol import Message
+from ingest.leaf_session import OnMessages
 from ingest.link import LinkStatus, parse_endpoints
 from ingest.payload_limit import Oversize
+
+if TYPE_CHECKING:
+    from ingest.client_link import ClientLink
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
 """Shares requests over client links: nats-server refuses a client that asks for its own group, ``_sys_``."""
@@ -62,16 +65,11 @@ class ResponderLinks:
             on_status=_report,
         )
         self._leaf.on_oversize = _report_oversize
-        self._client: ClientLink | None = None
         subject = options.subject.encode()
-        if options.api_over_leaf or options.domain:
+        self._client = _client_link(options, settings, name, self._receive, jitter)
+        if self._client is None:
             self._leaf.subscribe(subject, QUEUE_GROUP)
         else:
-            endpoints = parse_endpoints(options.nats, default_port=4222)
-            client = ClientOptions(
-                endpoints, name, credentials(settings.nats), trust, connect_timeout_seconds=timeout_seconds
-            )
-            self._client = ClientLink(client, self._receive, jitter=jitter, on_status=_report)
             self._client.subscribe(subject, CLIENT_QUEUE_GROUP)
         self._responder = DirectResponder(
             store,
@@ -97,6 +95,24 @@ class ResponderLinks:
 
     def _receive(self, messages: list[Message]) -> None:
         self._responder.respond(messages)
+
+
+def _client_link(
+    options: ResponderOptions, settings: Settings, name: str, receive: OnMessages, jitter: random.Random
+) -> "ClientLink | None":
+    """None where the leaf link takes everything."""
+    if options.api_over_leaf or options.domain:
+        return None
+    from ingest.client_link import ClientLink, ClientOptions
+
+    client = ClientOptions(
+        parse_endpoints(options.nats, default_port=4222),
+        name,
+        credentials(settings.nats),
+        tls(settings.nats),
+        connect_timeout_seconds=settings.nats.connect_timeout_seconds,
+    )
+    return ClientLink(client, receive, jitter=jitter, on_status=_report)
 
 
 def _report_oversize(one: Oversize) -> None:

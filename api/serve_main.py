@@ -16,22 +16,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
 import uvicorn
 import uvloop
 
 from api.error_leaves import leaves
 from api.process_arguments import add_data_argument, add_nats_arguments, settings_under
-from api.responder_links import ResponderLinks, ResponderOptions
 from api.rest.app import create_app
-from api.rest.door import refuse_open_door
 from api.rest.keys import open_keyring
+from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.settings import Settings, SettingsError
 from delta_store.read_errors import DamagedData, ReadError
 from delta_store.read_threads import ReadThreads
 from delta_store.replica import Replica
+
+if TYPE_CHECKING:
+    from api.responder_links import ResponderLinks, ResponderOptions
 
 BACKLOG = 2048
 OPENING_SECONDS = 0.5
@@ -48,7 +51,7 @@ class ServeOptions:
 
     data: str
     http_port: int
-    responder: ResponderOptions | None
+    responder: "ResponderOptions | None"
 
 
 class HttpServer(uvicorn.Server):
@@ -111,6 +114,8 @@ def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:
     if chosen and not given.http_only:
         if len(chosen) == 1:
             parser.error("--nats and --leaf (the settings nats.url and nats.leaf_url) go together")
+        from api.responder_links import ResponderOptions
+
         nats = settings.nats
         responder = ResponderOptions(nats.url, nats.leaf_url, nats.domain or "", nats.api_over == "leaf")
     return ServeOptions(data, settings.http.port, responder), settings
@@ -138,7 +143,7 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
                 ssl_keyfile=settings.http.tls_key_file,
             )
         )
-        links = None if options.responder is None else ResponderLinks(options.responder, settings, replica, threads)
+        links = _links(options, settings, replica, threads)
         async with asyncio.TaskGroup() as tasks:
             opened = asyncio.Event()
             running = [tasks.create_task(_follow(replica, links, opened, reads.refresh_interval_ms / 1000))]
@@ -152,6 +157,17 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
     finally:
         listener.close()
         threads.close()
+
+
+def _links(
+    options: ServeOptions, settings: Settings, replica: Replica, threads: ReadThreads
+) -> "ResponderLinks | None":
+    """Imported only where they are asked for."""
+    if options.responder is None:
+        return None
+    from api.responder_links import ResponderLinks
+
+    return ResponderLinks(options.responder, settings, replica, threads)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -168,7 +184,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _follow(replica: Replica, links: ResponderLinks | None, opened: asyncio.Event, interval: float) -> None:
+async def _follow(replica: Replica, links: "ResponderLinks | None", opened: asyncio.Event, interval: float) -> None:
     """Open the store, then keep up with it and answer over NATS; ends with what opening raises."""
     async with asyncio.TaskGroup() as tasks:
         telling = tasks.create_task(_tell_opening())
@@ -191,7 +207,7 @@ async def _tell_opening() -> None:
 
 
 async def _say_ready(
-    server: HttpServer, opened: asyncio.Event, links: ResponderLinks | None, listener: socket.socket
+    server: HttpServer, opened: asyncio.Event, links: "ResponderLinks | None", listener: socket.socket
 ) -> None:
     await server.ready.wait()
     with suppress(TimeoutError):

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from api.rest.door import refuse_open_door
+from api.rest.open_door import refuse_open_door
 from conf.settings import CONFIG_VARIABLE, Settings, SettingsError
 
 OF_ANOTHER_SERVER = frozenset({

@@ -111,7 +111,7 @@ class Settle(_Section):
     compact_interval_seconds: float = Field(default=300.0, gt=0)
     vacuum_interval_seconds: float = Field(default=3600.0, gt=0)
     nice: int = Field(default=10, ge=0, le=19)
-    """Settling gives way to acknowledging when both want the processor."""
+    """Settling gives way to acknowledging when both want the processor; less so until it runs."""
 
 
 class Reads(_Section):

@@ -26,7 +26,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from conf.clock import SystemClock
 from conf.data_folder import folder_argument
 from conf.error_text import error_text
+from conf.limits import SETTLE_START_NICE
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
+from delta_store.give_way import give_way
 from delta_store.journal_source import JournalSource
 from delta_store.log_repair import repair_messages
 from delta_store.maintenance import Maintenance, Schedule
@@ -112,6 +114,7 @@ class SettleJob:
             sys.stdout.write(json.dumps(said) + "\n")
             sys.stdout.flush()
         self._tell(SettleState.SETTLING, "")
+        give_way(self._settings.settle.nice)
         try:
             while query.isActive and not stop.wait(POLL_SECONDS):
                 self._maintenance.run_due()
@@ -145,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = load_settings()
     except SettingsError as error:
         parser.error(str(error))
-    os.nice(max(0, settings.settle.nice - os.getpriority(os.PRIO_PROCESS, 0)))
+    give_way(min(settings.settle.nice, SETTLE_START_NICE))
     stop, settling = Event(), Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet

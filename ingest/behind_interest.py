@@ -9,13 +9,16 @@ the listeners of pulls are known, within limits.
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from conf.limits import INTAKE_MESSAGES_MAX, INTEREST_WAIT_SECONDS
-from ingest.client_link import ClientLink
 from ingest.leaf_link import LeafLink
 from ingest.leaf_protocol import Message
 from ingest.leaf_session import OnMessages
 from ingest.link import LinkError
+
+if TYPE_CHECKING:
+    from ingest.client_link import ClientLink
 
 _LOOK_SECONDS = 0.002
 _PULL = b".CONSUMER.MSG.NEXT."

@@ -283,11 +283,20 @@ def test_gateway_and_servers_import_without_extras() -> None:
 
 
 @pytest.mark.timeout(60)
-def test_the_gateway_starts_without_what_it_does_not_need() -> None:
-    """The way to ``silt gateway`` imports neither typer nor rich nor Spark: each would cost its start."""
-    code = (
-        "import sys, api.cli.main, api.gateway_main\n"
-        "print(sorted({'typer', 'rich', 'click', 'pyspark', 'pandas', 'fastapi', 'uvicorn'} & set(sys.modules)))"
-    )
+@pytest.mark.parametrize(
+    ("start", "unneeded"),
+    [
+        ("import api.gateway_main", "typer fastapi uvicorn"),
+        ("import api.serve_main", "typer api.responder_links"),
+        (
+            "from api.cli import verbs\nverbs.command_line('up')\nimport api.supervisor, api.up_settings",
+            "pyarrow numpy fastapi starlette uvicorn",
+        ),
+    ],
+)
+def test_a_process_starts_without_what_it_does_not_need(start: str, unneeded: str) -> None:
+    """The parts of ``silt up`` import nothing that another part, or only some settings or requests, need."""
+    never = {"pyspark", "pandas", "rich", "nats", "jwt", "cryptography", "prometheus_client", "deltalake", "obstore"}
+    code = f"import sys, api.cli.main\n{start}\nprint(sorted({never | set(unneeded.split())} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.stdout == "[]\n", ran.stdout + ran.stderr

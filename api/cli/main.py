@@ -1,7 +1,7 @@
 """Where the ``silt`` command begins.
 
 ``silt gateway`` must answer within a second of its start, so it goes to its process at once: neither typer nor
-rich is imported on that way.
+rich is imported on that way. Of the other verbs only the one that is asked for is imported.
 """
 
 import runpy
@@ -26,9 +26,9 @@ def _run() -> None:
         sys.argv = ["silt gateway", *sys.argv[2:]]
         runpy.run_module("api.gateway_main", run_name="__main__", alter_sys=True)
         return
-    from api.cli.app import app
+    from api.cli.verbs import command_line
 
-    app(prog_name="silt")
+    command_line(*sys.argv[1:2])(prog_name="silt")
 
 
 if __name__ == "__main__":

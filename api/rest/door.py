@@ -5,7 +5,6 @@ was led here by another site's name (DNS rebinding) shows that name as Host and 
 """
 
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -15,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.rest import problems
 from api.rest.access import EVERYBODY, Need, Principal, need_of
 from api.rest.keys import Keyring, NotRecognised
-from conf.settings import Http, SettingsError
+from conf.settings import Http
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _PRINCIPAL: Final = "silt.principal"
@@ -73,14 +72,6 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a listener on the host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def allowed_hosts(settings: Http) -> Sequence[str] | None:
     """The names a request may be for: those of the settings, or this machine's own and the one listened on.
 
@@ -91,17 +82,6 @@ def allowed_hosts(settings: Http) -> Sequence[str] | None:
     if settings.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return None
     return (*_LOOPBACK_NAMES, f"[{settings.host}]" if ":" in settings.host else settings.host)
-
-
-def refuse_open_door(settings: Http) -> None:
-    """Raise ``SettingsError`` for a listener that others could reach while anybody may enter."""
-    if (settings.tls_certificate_file is None) != (settings.tls_key_file is None):
-        raise SettingsError("http.tls_certificate_file and http.tls_key_file go together")
-    if not is_loopback(settings.host) and settings.api_keys_file is None and settings.jwt_keys_file is None:
-        raise SettingsError(
-            f"http.host is {settings.host}, which other machines can reach, and nobody would be asked for a key: set "
-            "http.api_keys_file (make a key with: silt key new) or http.jwt_keys_file, or listen on 127.0.0.1"
-        )
 
 
 def _host_of(text: str) -> str:

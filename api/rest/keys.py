@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import jwt
-
 from api.rest.access import Principal, parse_scope
 from conf.limits import JWT_LEEWAY_SECONDS
 from conf.settings import Http, SettingsError
@@ -64,6 +62,8 @@ def read_signing_keys(text: str) -> dict[str, Any]:
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
         return {"": load_pem_public_key(text.encode())}
+    import jwt
+
     try:
         found = jwt.PyJWKSet.from_dict(json.loads(text)).keys
     except (jwt.PyJWTError, AttributeError, TypeError, KeyError) as error:
@@ -119,6 +119,8 @@ class Keyring:
     def _signed(self, token: str) -> Principal:
         if self.signing is None:
             raise NotRecognised
+        import jwt
+
         keys = self.signing.now()
         key_id = jwt.get_unverified_header(token).get("kid", "")
         key = keys.get(key_id) or (next(iter(keys.values())) if len(keys) == 1 and not key_id else keys.get(""))

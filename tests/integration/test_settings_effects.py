@@ -30,6 +30,7 @@ from api.hub_child import HubChild, HubPlan
 from api.rest.keys import hash_of, new_key
 from api.supervisor import Supervisor
 from conf.hub import HubConfig
+from conf.limits import SETTLE_START_NICE
 from conf.settings import Settings, load_settings
 from delta_store import settle_main
 from ingest.credentials import CredentialSource
@@ -254,7 +255,7 @@ def test_a_reader_listens_where_it_is_told_and_looks_as_often(tmp_path: Path) ->
 
 @shows("settle.spark_master", "settle.driver_memory_mib", "settle.nice")
 def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
-    """Memory and master are on Java's command line, and it gives way."""
+    """Memory and master are on Java's command line, and it gives way: a little while it starts, then as told."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\nnice >> {tmp_path}/said\nexit 1\n')
@@ -266,7 +267,7 @@ def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
     said = (tmp_path / "said").read_text()
     assert "spark.master=local[7]" in said
     assert "spark.driver.memory=777m" in said
-    assert said.split()[-1] == "13"
+    assert said.split()[-1] == str(SETTLE_START_NICE)
 
 
 @shows("settle.compact_interval_seconds", "settle.vacuum_interval_seconds", "history.horizon_seconds")

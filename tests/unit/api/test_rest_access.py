@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from api.cli.app import app as silt
 from api.rest.access import OPEN_PATHS, Action, Principal, parse_scope
 from api.rest.app import create_app
-from api.rest.door import refuse_open_door
 from api.rest.keys import NotRecognised, hash_of, new_key, open_keyring
+from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
 from conf.settings import Http, Settings, SettingsError
 from delta_store.read_threads import ReadThreads

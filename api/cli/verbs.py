@@ -1,0 +1,42 @@
+"""The command line, put together of its verbs; only the one that is asked for is imported, as the others cost time."""
+
+from importlib import import_module
+from typing import Annotated, Final
+
+import typer
+
+from api.cli.exit_codes import EPILOG
+
+COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "doctor", "verify", "repair")
+GROUPS: Final = ("stream", "kv", "key")
+ALL: Final = (*COMMANDS, *GROUPS, "demo")
+"""As help lists them; each stands in the module of ``api.cli`` that has its name."""
+HELP: Final = "Silt: a stream store with the NATS JetStream API in front and open Delta Lake tables behind."
+
+
+def command_line(first: str = "") -> typer.Typer:
+    """The whole command line, or what of it an argument list needs that begins with ``first``."""
+    app = typer.Typer(
+        help=HELP,
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback(invoke_without_command=True, help=HELP)(_silt)
+    for name in (first,) if first in ALL else ALL:
+        verb = import_module(f"api.cli.{name}")
+        if name in GROUPS:
+            app.add_typer(verb.app, name=name)
+        else:
+            app.command(name, context_settings=getattr(verb, "CONTEXT", None))(getattr(verb, name))
+    return app
+
+
+def _silt(*, version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"silt {version_of('silt')}")
+        raise typer.Exit

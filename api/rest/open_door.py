@@ -1,0 +1,24 @@
+"""Which listeners would let anybody in from other machines; read at start, so it imports no web framework."""
+
+from ipaddress import ip_address
+
+from conf.settings import Http, SettingsError
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a listener on the host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def refuse_open_door(settings: Http) -> None:
+    """Raise ``SettingsError`` for a listener that others could reach while anybody may enter."""
+    if (settings.tls_certificate_file is None) != (settings.tls_key_file is None):
+        raise SettingsError("http.tls_certificate_file and http.tls_key_file go together")
+    if not is_loopback(settings.host) and settings.api_keys_file is None and settings.jwt_keys_file is None:
+        raise SettingsError(
+            f"http.host is {settings.host}, which other machines can reach, and nobody would be asked for a key: set "
+            "http.api_keys_file (make a key with: silt key new) or http.jwt_keys_file, or listen on 127.0.0.1"
+        )

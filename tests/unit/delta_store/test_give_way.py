@@ -1,0 +1,24 @@
+"""Giving way: every thread, and what was started before."""
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import os, subprocess, threading
+from delta_store.give_way import give_way
+ended = threading.Event()
+thread = threading.Thread(target=ended.wait)
+thread.start()
+with subprocess.Popen(["sleep", "60"]) as child:
+    for wanted in (7, 3):
+        give_way(wanted)
+        print(*(os.getpriority(os.PRIO_PROCESS, one) for one in (0, thread.native_id, child.pid)))
+    child.kill()
+ended.set()
+"""
+
+
+def test_threads_and_children_that_run_already_give_way_too() -> None:
+    """A niceness given to the process alone would leave a JVM and its threads as they are; none is ever raised."""
+    ran = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=30, check=True)
+    assert ran.stdout.split() == ["7"] * 6
