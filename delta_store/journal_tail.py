@@ -8,6 +8,7 @@ Invariant: every version that is shown here has passed :mod:`delta_store.journal
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -78,6 +79,21 @@ class JournalTail:
                 shown = {file.name: known.get(file.name) or _as_data_file(file) for file in files}
                 self._snapshot = Snapshot(version, shown, {})
             return self._snapshot
+
+    def follow(self, owner: JournalReader) -> None:
+        """Ask the journal's owner, who knows all that was committed, instead of the log from now on."""
+        with self._lock:
+            self._owner, self._reader = owner, None
+
+    def relies_on(self) -> int | None:
+        """The version of ``messages`` that the journal relies on by now; None when it does not say, or can't be read.
+
+        Reads no more than the entries that came since, so that it may be asked at every look at ``messages``.
+        """
+        with self._lock, suppress(DamagedData, OSError):
+            reader = self._owner or self._followed()
+            return reader.relies_on if reader.version >= 0 else None
+        return None
 
     def since(self, version: int, pinned: Snapshot) -> list[tuple[int, DataFile]]:
         """The files that commits behind ``version`` added, up to ``pinned``, each with its commit's version.

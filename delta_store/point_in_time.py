@@ -327,8 +327,9 @@ def _no_rows() -> Any:
 
 @lru_cache(maxsize=8)
 def _opened(data_dir: str) -> PointInTime:
-    settled = SettledTable(f"{data_dir}/{MESSAGES_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES)
-    return PointInTime(settled, JournalTail(f"{data_dir}/{JOURNAL_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES))
+    tail = JournalTail(f"{data_dir}/{JOURNAL_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES)
+    place = f"{data_dir}/{MESSAGES_FOLDER}"
+    return PointInTime(SettledTable(place, cache_bytes=_WORKER_CACHE_BYTES, relied_on=tail.relies_on), tail)
 
 
 def multi_last(

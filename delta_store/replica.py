@@ -59,10 +59,13 @@ class Replica:
         """``location`` is the data folder (or URL) that holds both tables."""
         self.threads = threads
         self._clock = clock
-        self._settled = SettledTable(
-            f"{location}/{MESSAGES_FOLDER}", storage_options=storage_options, cache_bytes=cache_bytes
-        )
         self._journal = JournalTail(f"{location}/{JOURNAL_FOLDER}", storage_options=storage_options)
+        self._settled = SettledTable(
+            f"{location}/{MESSAGES_FOLDER}",
+            storage_options=storage_options,
+            cache_bytes=cache_bytes,
+            relied_on=self._journal.relies_on,
+        )
         self._refreshing = asyncio.Lock()
         self._tail_bytes = tail_bytes
         self.catalog = Catalog()

@@ -37,7 +37,8 @@ class SettledTable:
     ) -> None:
         """``location`` is the table's folder or URL; the table need not exist yet.
 
-        ``relied_on`` tells which version the journal relies on; by default the journal beside a local table is asked.
+        ``relied_on`` tells which version the journal relies on; it is asked at every refresh while there is no table
+        or its end is torn. By default the log of the journal beside a local table is read, all of it: for one look.
         """
         whole = None if "://" in location else _whole_end(Path(location), relied_on)
         self.log = LogFollower(location, storage_options=storage_options, whole_up_to=whole)

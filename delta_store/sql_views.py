@@ -118,7 +118,8 @@ def _register_buckets(rows: DataFrame, heads: list[Row], asked: str | None) -> N
 def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
     """Settled rows and the journal's rows above them, as of now. Raises ``DamagedData``; shows nothing past damage."""
     places = f"{data_dir}/{JOURNAL_FOLDER}", f"{data_dir}/{MESSAGES_FOLDER}"
-    pinned, base = JournalTail(places[0]).refresh(), SettledTable(places[1]).refresh()
+    log = JournalTail(places[0])
+    pinned, base = log.refresh(), SettledTable(places[1], relied_on=log.relies_on).refresh()
     if fault := fault_of_lost_journal(pinned.version, base.watermarks):
         raise DamagedData(places[0], fault)
     journal, settled = _at(spark, places[0], pinned), _at(spark, places[1], base)
