@@ -1,4 +1,4 @@
-"""``$JS.API.INFO``: what the account uses and may use."""
+"""``$JS.API.INFO``: what the account uses and may use; ``$JS.API.SETTLING``: how settling is."""
 
 from api.api_call import ApiCall, Result
 from api.responses import account_stats
@@ -9,3 +9,8 @@ def info(call: ApiCall) -> Result:
     call.catalog.expire(now_ns=call.now_ns, rows=call.rows)
     consumers = sum(map(call.consumer_count, call.catalog.streams))
     return account_stats(call.catalog, call.account, consumers=consumers)
+
+
+def settling(call: ApiCall) -> Result:
+    """State of the settle job and how far it is behind; an endpoint of ours that nats-server does not have."""
+    return dict(call.account.settling())

@@ -45,6 +45,7 @@ def _cluster(kind: str) -> Endpoint:
 
 ENDPOINTS: dict[str, Endpoint] = {
     "INFO": Endpoint("account_info_response", account_api.info),
+    "SETTLING": Endpoint("settling_response", account_api.settling, level_first=False, counted=False),
     "STREAM.CREATE.*": Endpoint("stream_create_response", stream_api.create),
     "STREAM.UPDATE.*": Endpoint("stream_update_response", stream_api.update),
     "STREAM.DELETE.*": Endpoint("stream_delete_response", stream_api.delete),

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.hub import HubBinaryMissing, find_nats_server
+from conf.settings import Journal
+from delta_store.schemas import MESSAGES_FOLDER
+from delta_store.settle_lag import Bounds, Pressure, fill, pressure_of
+from delta_store.settle_state import SettleState
+from delta_store.settle_watch import SettleWatch
 from ingest.link import without_secrets
 
 PYTHON_MIN = (3, 11)
@@ -142,6 +148,25 @@ def check_storage(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free
     found = f"{folder}: writable, fsync works, {free / 1024**3:.1f} GiB free"
     return Check("storage", free >= FREE_BYTES_MIN, found, "make room: less than 1 GiB is free")
+
+
+def check_settling(folder: Path, chosen: Journal) -> Check:
+    """How far settling is behind, of what may wait; read from the tables, beside whatever runs on them."""
+    from delta_store.read_errors import ReadError
+    from delta_store.settled import SettledTable
+
+    try:
+        watermarks = SettledTable(f"{folder}/{MESSAGES_FOLDER}").refresh().watermarks
+    except ReadError as error:
+        return Check("settling", ok=False, found=error_text(error), advice="run: silt verify")
+    news, lag, seconds = SettleWatch(str(folder), SystemClock()).look(watermarks)
+    state = news.state.value + (f" ({news.error})" if news.error else "")
+    if lag is None:
+        return Check("settling", ok=True, found=f"{state}; there is no journal")
+    share = fill(lag, Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max))
+    found = f"{state}; {lag.rows} rows, {seconds:.0f} s behind; {share:.0%} of what may wait"
+    ok = news.state is not SettleState.FAILING and pressure_of(share) is Pressure.NONE
+    return Check("settling", ok, found, "see logs/settle.log in the data folder; publishers wait for the settle job")
 
 
 def installed_checks() -> list[Callable[[], Check]]:

@@ -111,7 +111,8 @@ class Gateway:
         self._link = link
         self._subjects = subjects
         self._clock = clock
-        self._account = ApiAccount()
+        self.account = ApiAccount()
+        """What the API says of itself."""
         self._followed = -1
         self._domain_api = f"$JS.{catalog.domain}.API.".encode() if catalog.domain else b"$JS.API."
 
@@ -254,7 +255,7 @@ class Gateway:
 
     def _dispatch(self, group: Group, message: Message, path: bytes, *, now_ns: int) -> None:
         """Have a request of the API proper answered, and tell who listens what came of it."""
-        account = self._account
+        account = self.account
         account.reply_bytes_max = self._link.payload_max
         events, total, errors = len(group.rows), account.api_total, account.api_errors
         answer = dispatch(

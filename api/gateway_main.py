@@ -237,6 +237,7 @@ class _Process:
     def _connect(self) -> None:
         """Tell the parts of each other."""
         self.committer.brake_seconds = lambda: self.upkeep.brake_seconds
+        self.gateway.account.settling = lambda: self.upkeep.told
         self.gateway.too_much_unsettled = lambda: self.upkeep.is_full
         self.committer.has_room = lambda: self._stores.journal.has_room
         self.committer.on_blocked = self.gateway.hold

@@ -8,11 +8,14 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
-from conf.limits import SETTLED_POLL_SECONDS
+from conf.clock import SystemClock
+from conf.limits import SETTLE_LAG_TOLD_SECONDS, SETTLED_POLL_SECONDS
 from conf.settings import Journal as JournalSettings
 from delta_store.journal import Journal
 from delta_store.settle_lag import Bounds, Lag, Pressure, brake_seconds, fill, lag_of, pressure_of
+from delta_store.settle_state import settle_news
 from delta_store.settled import SettledTable
 from delta_store.settled_confirm import confirm_settled
 from delta_store.settled_durability import NotDurable, make_durable
@@ -48,7 +51,11 @@ class GatewayUpkeep:
         self._bounds = Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
         self.lag = Lag()
         """What is not settled, as of the last round."""
+        self.told: dict[str, Any] = {}
+        """The same with the state of the settle job, for those who ask."""
         self._pressure = Pressure.NONE
+        self._clock = SystemClock()
+        self._reported_at = 0.0
 
     @property
     def brake_seconds(self) -> float:
@@ -80,15 +87,28 @@ class GatewayUpkeep:
             self._report("upkeep failed", f"{type(error).__name__}: {error}")
 
     def _measure(self) -> None:
-        """See how far settling is behind, and say so when that begins or ceases to matter."""
+        """See how far settling is behind; say so when that begins or ceases to matter, and now and then meanwhile."""
         settled = {name: mark.position for name, mark in self._settled.watermarks.items()}
         self.lag = lag_of(self._journal.live_files(), settled)
         pressure = pressure_of(fill(self.lag, self._bounds))
-        if pressure is not self._pressure:
-            self._pressure = pressure
+        self.told = self._tell()
+        now = self._clock.monotonic()
+        lasts = pressure is not Pressure.NONE and now - self._reported_at >= SETTLE_LAG_TOLD_SECONDS
+        if pressure is not self._pressure or lasts:
+            self._pressure, self._reported_at = pressure, now
             self._report(
                 pressure.value, f"{self.lag.rows} rows, {self.lag.bytes} bytes, {self.lag.files} files are not settled"
             )
+
+    def _tell(self) -> dict[str, Any]:
+        lag, now_ns = self.lag, self._clock.now_ns()
+        told: dict[str, Any] = {"rows": lag.rows, "bytes": lag.bytes, "files": lag.files}
+        told["seconds"] = round(lag.seconds(now_ns), 1)
+        told["used"] = round(fill(lag, self._bounds), 4)
+        if self._table is not None:
+            news = settle_news(self._table.parent, now_ns)
+            told |= {"state": news.state.value, "error": news.error}
+        return told
 
     def _truncate(self) -> None:
         snapshot = self._settled.refresh()

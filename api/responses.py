@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ class ApiAccount:
     api_errors: int = 0
     reply_bytes_max: int = LEAF_PAYLOAD_BYTES_MAX
     """What a reply may weigh: the hub takes no more in one message."""
+    settling: Callable[[], Mapping[str, Any]] = dict
+    """How settling is, for ``silt stream report``."""
 
 
 def encode(reply: Mapping[str, Any]) -> bytes:

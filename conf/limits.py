@@ -135,6 +135,8 @@ SETTLE_BATCH_BYTES = 64 * MIB
 SETTLE_ROWS_PER_TASK = 100_000
 """Rows that one task sorts and writes; fewer rows than that make no use of a second core."""
 
+SETTLE_LAG_TOLD_SECONDS = 60.0
+"""How often the gateway's log says how far settling is behind, while that slows publishers down."""
 SETTLE_START_NICE = 4
 """Niceness of the settle job until its query runs: a JVM that gives way to all while it starts takes minutes."""
 SETTLE_HEARTBEAT_SECONDS = 5.0

@@ -23,7 +23,7 @@ def doctor(
     ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Check Python, Java, Spark, its jars, nats-server, NATS, the leafnode listener and the storage.
+    """Check Python, Java, Spark, its jars, nats-server, NATS, the leafnode listener, the storage and settling.
 
     Each failure comes with what to do about it. Exit codes: 0 all is well; 1 something is missing.
     """
@@ -40,6 +40,7 @@ def doctor(
         found.append(checks.check_nats(nats or settings.nats.url))
         found.append(checks.check_leaf(leaf or settings.nats.leaf_url))
         found.append(checks.check_storage(data.resolve()))
+        found.append(checks.check_settling(data.resolve(), settings.journal))
     rows = [
         (check.name, "ok" if check.ok else "FAILED", check.found, "" if check.ok else check.advice) for check in found
     ]

@@ -17,6 +17,8 @@ from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
 
 REQUEST_SECONDS = 5.0
+SETTLING_SECONDS = 1.0
+"""nats-server gives no answer when it is asked how settling is."""
 STREAM_NOT_FOUND = 10059
 REPORT = ("stream", "messages", "bytes", "first_seq", "last_seq", "last_time", "subjects", "deleted", "consumers")
 
@@ -84,8 +86,8 @@ def info(
 
 @app.command("report")
 def report(*, server: ServerOption = None, context: ContextOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Show the size of every stream."""
-    streams = _run(lambda ask: _list(ask, None), server, context)
+    """Show the size of every stream, and on standard error how settling is."""
+    streams, settling = _run(_reported, server, context)
     rows = [
         (
             info["config"]["name"],
@@ -102,6 +104,27 @@ def report(*, server: ServerOption = None, context: ContextOption = None, output
         for state in [info["state"]]
     ]
     Output(output).table(REPORT, rows)
+    if settling is not None:
+        typer.echo(_settling_line(settling), err=True)
+
+
+def _settling_line(told: dict[str, Any]) -> str:
+    """How settling is, in words; a gateway that just started has nothing to tell yet."""
+    if "rows" not in told:
+        return "settling: not looked at yet"
+    why = f" ({told['error']})" if told.get("error") else ""
+    behind = f"{told['rows']} rows, {told['seconds']:.0f} s behind" if told["rows"] else "nothing is behind"
+    return f"settling: {told.get('state', 'state unknown')}{why}; {behind}; {told['used']:.0%} of what may wait"
+
+
+async def _reported(ask: Ask) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """All streams, and what the server tells of settling; None where it is another server, which knows of none."""
+    streams = await _list(ask, None)
+    try:
+        async with asyncio.timeout(SETTLING_SECONDS):
+            return streams, await ask("SETTLING", {})
+    except (TimeoutError, OSError, ApiRefused):
+        return streams, None
 
 
 async def _list(ask: Ask, subject: str | None) -> list[dict[str, Any]]:

@@ -218,7 +218,7 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     assert (of_leaf.credentials.nkey_seed_file, of_leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
     assert of_client.credentials.credentials_file == tmp_path / "own.creds"
     reads = built.reads._threads
-    assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads._timeout) == (12345, 3, 8.5)
+    assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads.timeout_seconds) == (12345, 3, 8.5)
     monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")
     monkeypatch.setenv("SILT_NATS__LEAF_CREDENTIALS_FILE", str(tmp_path / "leaf.creds"))
     assert gateway_main.nats_access.leaf_credentials(load_settings().nats).credentials_file == tmp_path / "leaf.creds"

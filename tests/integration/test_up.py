@@ -143,7 +143,7 @@ def test_the_gateway_runs_no_jvm(up: SiltUp) -> None:
 
 @pytest.mark.parametrize("verb", ["ls", "report"])
 def test_streams_are_listed_in_every_format(verb: str, up: SiltUp) -> None:
-    """JSON carries what the table carries."""
+    """JSON carries what the table carries; a report says beside it how settling is."""
     ran = subprocess.run(
         [*SILT, "stream", verb, "--server", up.url, "--output", "json"],
         cwd=ROOT,
@@ -155,6 +155,7 @@ def test_streams_are_listed_in_every_format(verb: str, up: SiltUp) -> None:
     (row,) = json.loads(ran.stdout)
     assert "ORDERS" in row.values()
     assert row["messages"] == 3
+    assert ran.stderr.startswith("settling: ") == (verb == "report"), ran.stderr
 
 
 def test_a_streams_info_is_the_apis_own(up: SiltUp) -> None:
