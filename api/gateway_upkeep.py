@@ -107,7 +107,7 @@ class GatewayUpkeep:
         told["used"] = round(fill(lag, self._bounds), 4)
         if self._table is not None:
             news = settle_news(self._table.parent, now_ns)
-            told |= {"state": news.state.value, "error": news.error}
+            told |= {"state": news.state.value, "why": news.error}
         return told
 
     def _truncate(self) -> None:

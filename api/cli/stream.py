@@ -112,7 +112,7 @@ def _settling_line(told: dict[str, Any]) -> str:
     """How settling is, in words; a gateway that just started has nothing to tell yet."""
     if "rows" not in told:
         return "settling: not looked at yet"
-    why = f" ({told['error']})" if told.get("error") else ""
+    why = f" ({told['why']})" if told.get("why") else ""
     behind = f"{told['rows']} rows, {told['seconds']:.0f} s behind" if told["rows"] else "nothing is behind"
     return f"settling: {told.get('state', 'state unknown')}{why}; {behind}; {told['used']:.0%} of what may wait"
 

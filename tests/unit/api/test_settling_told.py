@@ -35,7 +35,7 @@ def test_the_log_says_once_a_minute_that_settling_lags(tmp_path: Path) -> None:
     assert [event for event, _ in said] == ["settling lags: acknowledgements are held back"] * 2
     assert upkeep.told["rows"] == 10
     assert upkeep.told["state"] == "failing"
-    assert upkeep.told["error"] == "no Java"
+    assert upkeep.told["why"] == "no Java"
 
 
 def test_doctor_says_how_far_settling_is_behind(tmp_path: Path) -> None:
