@@ -20,6 +20,7 @@ if __package__ in (None, ""):  # spark-submit runs this file by its path
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import structlog
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,11 +30,13 @@ from conf.error_text import error_text
 from conf.limits import SETTLE_START_NICE
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 from delta_store.give_way import give_way
+from delta_store.journal_errors import JournalError
 from delta_store.journal_source import JournalSource
 from delta_store.log_repair import repair_messages
 from delta_store.maintenance import Maintenance, Schedule
 from delta_store.messages_table import MessagesTable
 from delta_store.pipelines.settle import start_settling
+from delta_store.read_errors import ReadError
 from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.settle_batch import SettleBatch
 from delta_store.settle_state import SettleState, StateTeller
@@ -132,7 +135,7 @@ class SettleJob:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the settle process; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="settle", description="Carry the journal into the messages table.")
+    parser = argparse.ArgumentParser(prog="silt settle", description="Carry the journal into the messages table.")
     found = os.environ.get(DATA_VARIABLE)
     parser.add_argument(
         "--data",
@@ -173,6 +176,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AlreadySettling as error:
         _log.error("not started", error=str(error))
         return EXIT_TAKEN
+    except (JournalError, ReadError, OSError, StreamingQueryException) as error:
+        _log.error("settling ended", error=error_text(error).partition("\n")[0], advice="run: silt verify")
+        return EXIT_FAILED
     except Exception:  # noqa: BLE001 - logged whole, and told by the exit code
         _log.exception("settling ended")
         return EXIT_FAILED

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from api.cli.nats_context import NatsContext
+from conf.error_text import error_text
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -29,7 +30,7 @@ async def connected(context: NatsContext) -> "AsyncIterator[Client]":
             error_cb=quiet,
         )
     except (Error, OSError) as error:
-        raise ConnectionError(f"no NATS server answers at {context.shown_url}: {error}") from error
+        raise ConnectionError(f"no NATS server answers at {context.shown_url}: {error_text(error)}") from error
     try:
         yield client
     finally:

@@ -23,13 +23,13 @@ def new(
     """Make a key and print it; it is not kept, only its hash is.
 
     PATTERN is a stream's name, in which * stands for any characters. Without --file the entry for http.api_keys_file
-    goes to standard error. Exit codes: 0 done; 2 wrong usage.
+    goes to standard error. Exit codes: 0 done; 1 the file can't be read or written; 2 wrong usage.
     """
     from api.rest.access import parse_scope
     from api.rest.keys import hash_of, new_key, read_keys
     from delta_store.private_files import write_private
 
-    key = new_key()
+    key, before = new_key(), ""
     try:
         for one in scope:
             parse_scope(one)
@@ -37,13 +37,13 @@ def new(
         entry = _entry(name, hash_of(key), scope)
         text = f"{before.rstrip()}\n\n{entry}" if before.strip() else entry
         read_keys(text)
-    except ValueError as error:
-        typer.echo(f"silt key: {error}", err=True)
-        raise typer.Exit(Exit.USAGE) from None
+        if file is not None:
+            write_private(file, text)
+    except (ValueError, OSError) as error:
+        typer.echo(f"silt key: {f'{file}: ' if before or isinstance(error, OSError) else ''}{error}", err=True)
+        raise typer.Exit(Exit.FAILED if isinstance(error, OSError) else Exit.USAGE) from None
     if file is None:
         typer.echo(entry, err=True, nl=False)
-    else:
-        write_private(file, text)
     typer.echo(key)
 
 

@@ -19,6 +19,11 @@ def run() -> None:
     except SettingsError as error:
         sys.stderr.write(f"silt: {error}\n")
         sys.exit(Exit.USAGE)
+    except OSError as error:
+        from conf.error_text import error_text
+
+        sys.stderr.write(f"silt {sys.argv[1]}: {error_text(error)}\n")
+        sys.exit(Exit.FAILED)
 
 
 def _run() -> None:

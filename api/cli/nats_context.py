@@ -69,11 +69,19 @@ class NatsContext:
         }
         options |= {name: value for name, value in named.items() if value}
         if self.ca or self.cert:
+            options["tls"] = self._tls()
+        return options
+
+    def _tls(self) -> ssl.SSLContext:
+        """Raises :class:`UnknownContext`, which names the files: the error of reading them does not."""
+        try:
             tls = ssl.create_default_context(cafile=_path(self.ca) or None)
             if self.cert:
                 tls.load_cert_chain(_path(self.cert), _path(self.key) or None)
-            options["tls"] = tls
-        return options
+        except OSError as error:
+            files = ", ".join(filter(None, (self.ca, self.cert, self.key)))
+            raise UnknownContext(f"the context's certificates ({files}) can't be read: {error}") from error
+        return tls
 
 
 def find_context(server: str | None, context: str | None, *, environment: Mapping[str, str], home: Path) -> NatsContext:

@@ -10,6 +10,7 @@ from api.cli.options import DataOption
 from api.cli.output import Format, Output
 from api.cli.verify import COLUMNS, look, tell
 from conf.clock import SystemClock
+from conf.error_text import error_text
 from delta_store.journal_errors import JournalError
 from delta_store.read_errors import ReadError
 from delta_store.repair_store import plan_repair
@@ -46,7 +47,7 @@ def repair(
         try:
             steps = plan_repair(data, SystemClock(), accept_lost_journal=accept_lost_journal)
         except (JournalError, ReadError, OSError) as error:
-            typer.echo(f"silt repair: {error}; run: silt verify", err=True)
+            typer.echo(f"silt repair: {error_text(error)}; run: silt verify", err=True)
             raise typer.Exit(Exit.FAILED) from None
         for step in steps:
             typer.echo(f"{step.table}: {step.what} ({step.why})")
@@ -56,7 +57,7 @@ def repair(
             for step in steps:
                 step.do()
         except (JournalError, ReadError, OSError) as error:
-            typer.echo(f"silt repair: {error}; run: silt verify", err=True)
+            typer.echo(f"silt repair: {error_text(error)}; run: silt verify", err=True)
             raise typer.Exit(Exit.FAILED) from None
         typer.echo("done" if steps else "there is nothing that can be repaired safely")
         report = look(data, "repair")

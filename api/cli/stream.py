@@ -168,7 +168,9 @@ async def _work(work: Callable[[Ask], Coroutine[Any, Any, T]], context: NatsCont
                     f"nobody serves {context.api_prefix} at {context.shown_url}: start silt up"
                 ) from error
             except Error as error:
-                raise ConnectionError(f"no answer from {context.shown_url} to {subject}: {error}") from error
+                raise ConnectionError(
+                    f"no answer from {context.shown_url} to {subject}: {error_text(error)}"
+                ) from error
             answer: dict[str, Any] = json.loads(reply.data)
             if "error" in answer:
                 raise ApiRefused(answer["error"])

@@ -10,7 +10,10 @@ import typer
 from api.cli.exit_codes import Exit
 from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
+from conf.error_text import error_text
 from delta_store.findings import Report
+from delta_store.journal_errors import JournalError
+from delta_store.read_errors import ReadError
 from delta_store.verify_store import Told, verify_store
 
 COLUMNS = ("severity", "table", "file", "found", "what to do")
@@ -35,8 +38,8 @@ def look(data: Path, verb: str) -> Report:
     try:
         with _progress() as told:
             report = verify_store(data, told)
-    except OSError as error:
-        typer.echo(f"silt {verb}: {error}", err=True)
+    except (JournalError, ReadError, OSError) as error:
+        typer.echo(f"silt {verb}: {data}: {error_text(error)}", err=True)
         raise typer.Exit(Exit.FAILED) from None
     if all(one.version < 0 for one in report.seen) and not report.findings:
         typer.echo(f"silt {verb}: {data} holds no tables: give the folder of a store with --data", err=True)
