@@ -20,7 +20,6 @@ if __package__ in (None, ""):  # spark-submit runs this file by its path
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import structlog
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -176,8 +175,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AlreadySettling as error:
         _log.error("not started", error=str(error))
         return EXIT_TAKEN
-    except (JournalError, ReadError, OSError, StreamingQueryException) as error:
-        _log.error("settling ended", error=error_text(error).partition("\n")[0], advice="run: silt verify")
+    except (JournalError, ReadError, OSError) as error:
+        advice = {} if isinstance(error, OSError) else {"advice": "run: silt verify"}
+        _log.error("settling ended", error=error_text(error), **advice)
         return EXIT_FAILED
     except Exception:  # noqa: BLE001 - logged whole, and told by the exit code
         _log.exception("settling ended")
