@@ -81,7 +81,17 @@ def test_the_command_lists_every_check_and_fails_when_one_does(tmp_path: Path) -
     """Exit code 1, and each failure carries its advice."""
     ran = _silt("doctor", "--data", str(tmp_path), "--nats", "nats://127.0.0.1:1", "--output", "json")
     checks = {check["check"]: check for check in json.loads(ran.stdout)}
-    assert set(checks) == {"python", "java", "spark", "nats-server", "jars", "nats", "leaf listener", "storage"}
+    assert set(checks) == {
+        "python",
+        "java",
+        "spark",
+        "nats-server",
+        "jars",
+        "nats",
+        "leaf listener",
+        "settling",
+        "storage",
+    }
     assert ran.returncode == 1
     assert checks["nats"]["result"] == "FAILED"
     assert all(bool(check["what to do"]) == (check["result"] == "FAILED") for check in checks.values())
