@@ -16,7 +16,7 @@ from delta_store.log_entry import LOG_FOLDER, entry_name
 from delta_store.log_replay import checkpoints
 from delta_store.read_errors import DamagedData
 from delta_store.schemas import MESSAGES_FOLDER
-from delta_store.settled_durability import make_durable
+from delta_store.settled_durability import fsync_path, make_durable
 from delta_store.torn_log import can_be_read, listed, relied_version, whole_up_to
 
 ASIDE: Final = "set-aside"
@@ -57,14 +57,14 @@ def repair_messages(data: Path, *, now_ns: int) -> Repaired:
     if end < 0:
         aside.parent.mkdir(exist_ok=True)
         table.rename(aside)
-        _fsync(data)
+        fsync_path(data)
         return Repaired(-1, -1, [MESSAGES_FOLDER])
     torn = torn_of_log(table, end)
     if torn:
         aside.mkdir(parents=True)
     for path in torn:
         path.rename(aside / path.name)
-    _fsync(table / LOG_FOLDER)
+    fsync_path(table / LOG_FOLDER)
     if relied is not None:
         make_durable(table, relied, end)
     return Repaired(end, -1 if relied is None else end, [path.name for path in torn])
@@ -95,11 +95,3 @@ def _is_text(path: Path) -> bool:
 def _checksum_files(table: Path) -> Iterator[Path]:
     for folder, _, names in os.walk(table):
         yield from (Path(folder, name) for name in names if name.startswith(".") and name.endswith(".crc"))
-
-
-def _fsync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

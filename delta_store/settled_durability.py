@@ -42,9 +42,9 @@ def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
         folders.update(parent for parent in path.parents if parent.is_relative_to(table))
     for checkpoint in log.glob("*.checkpoint*.parquet"):
         if int(checkpoint.name[:20]) > after_version:
-            _fsync(checkpoint)
+            fsync_path(checkpoint)
     for folder in (*folders, log, table.parent):
-        _fsync(folder)
+        fsync_path(folder)
     return len(added)
 
 
@@ -56,12 +56,12 @@ def _fsync_all(table: Path) -> None:
     """For versions whose entries log cleanup has taken: fsync all there is, as no list of files is left."""
     for folder, _, names in os.walk(table):
         for name in (*names, "."):
-            _fsync(Path(folder, name))
+            fsync_path(Path(folder, name))
 
 
 def _entry(path: Path) -> list[dict[str, Any]]:
     try:
-        _fsync(path)
+        fsync_path(path)
         text = path.read_bytes()
     except FileNotFoundError as error:
         raise NotDurable(f"log entry {path} is missing") from error
@@ -88,7 +88,8 @@ def _check(path: Path, size: int) -> None:
         raise NotDurable(f"settled file {path} is damaged: {found} bytes where its log entry says {size}")
 
 
-def _fsync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
+    """Fsync a file or folder by its path; raises ``OSError``."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
