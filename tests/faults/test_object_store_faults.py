@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 
 from delta_store.journal import Journal
@@ -16,10 +14,9 @@ from delta_store.journal_reader import JournalReader
 from delta_store.object_storage import ObjectStorage
 from tests.faults.s3_proxy import Fate, S3Proxy, is_entry_put, s3_proxy
 from tests.groups import SHARD, SteppedClock, group, sequences
+from tests.s3 import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, s3_server, storage_options
 
-BUCKET = "silt"
 COMMITS = 60
-_KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 _BAD = tuple(fate for fate in Fate if fate is not Fate.WORKS)
 _folders = iter(range(1 << 30))
 
@@ -37,9 +34,9 @@ class World(NamedTuple):
             BUCKET,
             prefix=folder,
             endpoint=url,
-            region="us-east-1",
-            access_key_id="test",
-            secret_access_key="test",
+            region=REGION,
+            access_key_id=ACCESS_KEY,
+            secret_access_key=SECRET_KEY,
             client_options={"allow_http": True, "timeout": "1500ms" if proxied else "20s"},
             retry_config={
                 "max_retries": 1,
@@ -47,14 +44,7 @@ class World(NamedTuple):
                 "backoff": {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(milliseconds=10)},
             },
         )
-        options = {
-            "AWS_ENDPOINT_URL": url,
-            "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_ALLOW_HTTP": "true",
-        }
-        return ObjectStorage(store, uri=f"s3://{BUCKET}/{folder}", options=options)
+        return ObjectStorage(store, uri=f"s3://{BUCKET}/{folder}", options=storage_options(url))
 
     def stored(self, folder: str) -> list[int]:
         """The sequences that a reader finds."""
@@ -64,15 +54,8 @@ class World(NamedTuple):
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
     """An S3 server with one bucket, and a proxy."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", **_KEYS).create_bucket(
-        Bucket=BUCKET
-    )
-    with s3_proxy(host, port) as proxy:
-        yield World(f"http://{host}:{port}", proxy)
-    server.stop()
+    with s3_server() as server, s3_proxy(server.host, server.port) as proxy:
+        yield World(server.url, proxy)
 
 
 @pytest.fixture

@@ -5,12 +5,10 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 
 from delta_store.journal import Journal
 from delta_store.journal_errors import (
@@ -30,54 +28,22 @@ from delta_store.object_storage import ObjectStorage
 from delta_store.read_errors import DamagedData
 from delta_store.storage import Blob, open_storage
 from tests.groups import SHARD, SteppedClock, group, sequences, settled_to
+from tests.s3 import BUCKET, s3_server, storage_options
 
-BUCKET = "silt"
 _folder_numbers = iter(range(1 << 30))
-
-
-def one_at_a_time(app: Any) -> Any:
-    """The application without threads inside it: this one looks and then puts, so on a busy machine two racers win."""
-    lock = Lock()
-
-    def locked(environ: Any, start_response: Any) -> list[bytes]:
-        with lock:
-            return list(app(environ, start_response))
-
-    return locked
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """An S3 server with one bucket."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    assert server._server is not None
-    server._server.app = one_at_a_time(server._server.app)
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    boto3.client("s3", endpoint_url=url, region_name="us-east-1", **_keys()).create_bucket(Bucket=BUCKET)
-    yield url
-    server.stop()
-
-
-def _keys() -> dict[str, str]:
-    return {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-
-
-def _options(endpoint: str) -> dict[str, str]:
-    return {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_ALLOW_HTTP": "true",
-    }
+    with s3_server() as server:
+        yield server.url
 
 
 @pytest.fixture
 def storage(endpoint: str) -> ObjectStorage:
     """An empty folder of the bucket."""
-    opened = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", _options(endpoint))
+    opened = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", storage_options(endpoint))
     assert isinstance(opened, ObjectStorage)
     return opened
 
@@ -182,7 +148,7 @@ FATES = st.sampled_from(["works", "request lost", "reply lost", "sent twice"])
 @given(plan=st.lists(FATES, min_size=1, max_size=12))
 def test_a_lost_reply_is_read_back(endpoint: str, plan: list[str]) -> None:
     """Whatever is lost: a commit that returns is there once, one that is unknown stops the journal, none is doubled."""
-    plain = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", _options(endpoint))
+    plain = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", storage_options(endpoint))
     assert isinstance(plain, ObjectStorage)
     _journal(plain)
     flaky = _Flaky(plain, [])
@@ -224,7 +190,7 @@ def test_a_store_that_is_away_before_the_entry_leaves_the_journal_usable(
 
 def test_a_real_error_does_not_show_credentials(endpoint: str) -> None:
     """A bucket that is not there: one line, without the keys."""
-    options = _options(endpoint) | {"AWS_SECRET_ACCESS_KEY": "very-secret"}
+    options = storage_options(endpoint) | {"AWS_SECRET_ACCESS_KEY": "very-secret"}
     storage = open_storage("s3://no-such-bucket/journal", options)
     with pytest.raises(StorageFailed) as caught:
         Journal.open(storage, shard=SHARD, clock=SteppedClock())
@@ -247,7 +213,7 @@ def test_many_small_files_are_read_in_their_order(storage: ObjectStorage, endpoi
     journal = _journal(storage)
     for seq in range(1, 151):
         journal.commit(group(seq))
-    tail = JournalTail(storage.uri, storage_options=_options(endpoint))
+    tail = JournalTail(storage.uri, storage_options=storage_options(endpoint))
     found = [seq for rows in rows_above(tail, tail.refresh(), {}) for seq in rows.seq]
     assert found == list(range(1, 151))
     harmed = journal.live_files()[140]
