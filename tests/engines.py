@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from consumers.engine import ConsumerEngine
-from delta_store.catalog import Catalog
-from delta_store.records import RowColumns
+from consumers.engine.engine import ConsumerEngine
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import RowColumns
 
 
 def engine_of(catalog: Catalog, rows: RowColumns, *, listened: Collection[bytes] = ()) -> ConsumerEngine:

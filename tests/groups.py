@@ -8,10 +8,10 @@ from deltalake import DeltaTable
 from hypothesis import strategies as st
 
 from conf.clock import SystemClock
-from delta_store.journal import Journal
-from delta_store.journal_reader import JournalReader
-from delta_store.local_storage import LocalStorage
-from delta_store.records import Kind, Position, Row, RowColumns, checksum
+from delta_store.journal.journal import Journal
+from delta_store.log.journal_reader import JournalReader
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.values.records import Kind, Position, Row, RowColumns, checksum
 
 STREAM_ID = 1_750_000_000_000_000_000
 SHARD = "0"

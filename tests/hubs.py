@@ -12,14 +12,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conf.hub import HubConfig, find_nats_server
-from ingest.client_link import ClientLink, ClientOptions
-from ingest.credentials import CredentialSource, TlsOptions
-from ingest.hub_process import HubAddress, HubProcess
-from ingest.leaf_connect import LeafIdentity
-from ingest.leaf_link import LeafLink, LeafOptions
-from ingest.leaf_protocol import Message
-from ingest.link import LinkStatus, parse_endpoints
+from api.hub.hub_config import HubConfig, find_nats_server
+from api.hub.hub_process import HubAddress, HubProcess
+from ingest.links.client_link import ClientLink, ClientOptions
+from ingest.links.leaf_link import LeafLink, LeafOptions
+from ingest.protocol.credentials import CredentialSource, TlsOptions
+from ingest.protocol.leaf_connect import LeafIdentity
+from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.link import LinkStatus, parse_endpoints
 from tests.servers import Child
 
 WAIT = 10.0

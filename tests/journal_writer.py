@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from conf.clock import SystemClock
-from delta_store.journal import Journal
-from delta_store.journal_errors import JournalError
-from delta_store.local_storage import LocalStorage
+from delta_store.journal.journal import Journal
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.values.journal_errors import JournalError
 from tests.groups import SHARD, group
 
 

@@ -6,8 +6,8 @@ One message at a time, one limit after the other, no index. Property tests drive
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from delta_store.stream_config import StreamConfig
-from delta_store.subjects import matches
+from delta_store.config.stream_config import StreamConfig
+from delta_store.values.subjects import matches
 
 
 class Stored(NamedTuple):

@@ -196,7 +196,7 @@ def gateway_command(hub: NatsServer, data: Path, *, api_over: str = "leaf") -> l
     """The command line of a gateway that joins ``hub``."""
     assert hub.leaf_url is not None
     options = ["--nats", hub.url, "--leaf", hub.leaf_url, "--data", str(data), "--api-over", api_over]
-    return [sys.executable, "-m", "api.gateway_main", *options]
+    return [sys.executable, "-m", "api.gateway.gateway_main", *options]
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from delta_store.journal import Journal
-from delta_store.settled import SettledTable
-from delta_store.settled_confirm import confirm_settled
+from delta_store.journal.journal import Journal
+from delta_store.reading.settled import SettledTable
+from delta_store.reading.settled_confirm import confirm_settled
 from tests.groups import columns, open_journal
 from tests.tables import History, Tables
 

@@ -14,13 +14,13 @@ from zlib import crc32
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from delta_store.event_rows import event_row, removal_data, stream_data
-from delta_store.journal import Journal
-from delta_store.records import Kind, Position, Removal, Row, checksum, stored_size
-from delta_store.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
-from delta_store.state_at import EventRow, cut_at
-from delta_store.stream_config import StreamConfig
-from delta_store.watermark import Claim, CommitNote, Op, Watermark
+from delta_store.config.stream_config import StreamConfig
+from delta_store.journal.journal import Journal
+from delta_store.reading.state_at import EventRow, cut_at
+from delta_store.streams.event_rows import event_row, removal_data, stream_data
+from delta_store.values.records import Kind, Position, Removal, Row, checksum, stored_size
+from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
 from tests.groups import columns, open_journal
 
 START_NS = 1_750_000_000_000_000_000

@@ -275,7 +275,13 @@ def _modules_without_spark() -> list[str]:
 def test_gateway_and_servers_import_without_extras() -> None:
     """Without Spark, pandas and the bundled server all but the Spark modules can be imported."""
     modules = _modules_without_spark()
-    for name in ("api.gateway_main", "api.serve_main", "api.cli.app", "ingest.publish", "delta_store.journal"):
+    for name in (
+        "api.gateway.gateway_main",
+        "api.rest.serve_main",
+        "api.cli.app",
+        "ingest.publishing.publish",
+        "delta_store.journal.journal",
+    ):
         assert name in modules, f"{name} must not need Spark"
     code = WITHOUT_EXTRAS.format(extras=EXTRAS, modules=modules)
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -286,10 +292,10 @@ def test_gateway_and_servers_import_without_extras() -> None:
 @pytest.mark.parametrize(
     ("start", "unneeded"),
     [
-        ("import api.gateway_main", "typer fastapi uvicorn"),
-        ("import api.serve_main", "typer api.responder_links"),
+        ("import api.gateway.gateway_main", "typer fastapi uvicorn"),
+        ("import api.rest.serve_main", "typer api.responder.responder_links"),
         (
-            "from api.cli import verbs\nverbs.command_line('up')\nimport api.supervisor, api.up_settings",
+            "from api.cli import verbs\nverbs.command_line('up')\nimport api.up.supervisor, api.up.up_settings",
             "pyarrow numpy fastapi starlette uvicorn",
         ),
     ],

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from api.cli.exit_codes import Exit
 from api.cli.options import folder_option
+from conf.exit_codes import Exit
 
 
 def demo(

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from api.cli.exit_codes import Exit
 from api.cli.options import folder_option
 from api.cli.output import Format, Output, OutputOption
+from conf.exit_codes import Exit
 
 
 def doctor(
@@ -27,7 +27,7 @@ def doctor(
 
     Each failure comes with what to do about it. Exit codes: 0 all is well; 1 something is missing.
     """
-    from api import doctor as checks
+    from api.up import doctor as checks
     from conf.settings import load_settings
 
     found = [check() for check in checks.installed_checks()]

@@ -15,4 +15,4 @@ def gateway(context: typer.Context) -> None:
     Java. Exit codes: 0 drained and stopped; 1 it failed; 3 another gateway took over.
     """
     sys.argv = ["silt gateway", *context.args]
-    runpy.run_module("api.gateway_main", run_name="__main__", alter_sys=True)
+    runpy.run_module("api.gateway.gateway_main", run_name="__main__", alter_sys=True)

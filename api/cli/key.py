@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli.exit_codes import Exit
+from conf.exit_codes import Exit
 
 app = typer.Typer(help="Keys that open the HTTP API.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,7 +27,7 @@ def new(
     """
     from api.rest.access import parse_scope
     from api.rest.keys import hash_of, new_key, read_keys
-    from delta_store.private_files import write_private
+    from delta_store.storage.private_files import write_private
 
     key, before = new_key(), ""
     try:

@@ -13,12 +13,12 @@ import typer
 
 from api.cli.as_of import AsOf, NotAPoint, parse_as_of
 from api.cli.connection import connected
-from api.cli.exit_codes import EPILOG, Exit
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from conf.clock import SystemClock
 from conf.error_text import error_text
+from conf.exit_codes import EPILOG, Exit
 from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX
 from consumers.client import (
     DeliverPolicy,

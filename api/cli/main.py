@@ -7,7 +7,7 @@ rich is imported on that way. Of the other verbs only the one that is asked for 
 import runpy
 import sys
 
-from api.cli.exit_codes import Exit
+from conf.exit_codes import Exit
 
 
 def run() -> None:
@@ -29,7 +29,7 @@ def run() -> None:
 def _run() -> None:
     if sys.argv[1:2] == ["gateway"] and not {"--help", "-h"} & set(sys.argv[2:]):
         sys.argv = ["silt gateway", *sys.argv[2:]]
-        runpy.run_module("api.gateway_main", run_name="__main__", alter_sys=True)
+        runpy.run_module("api.gateway.gateway_main", run_name="__main__", alter_sys=True)
         return
     from api.cli.verbs import command_line
 

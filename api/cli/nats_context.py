@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ingest.link import without_secrets
+from ingest.protocol.link import without_secrets
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from api.cli.exit_codes import Exit
 from api.cli.options import DataOption
 from api.cli.output import Format, Output
 from api.cli.verify import COLUMNS, look, tell
 from conf.clock import SystemClock
 from conf.error_text import error_text
-from delta_store.journal_errors import JournalError
-from delta_store.read_errors import ReadError
-from delta_store.repair_store import plan_repair
-from delta_store.store_lock import AlreadySettling, StoreLock, StoreLocked, sole_settler
+from conf.exit_codes import Exit
+from delta_store.checking.repair_store import plan_repair
+from delta_store.storage.store_lock import AlreadySettling, StoreLock, StoreLocked, sole_settler
+from delta_store.values.journal_errors import JournalError
+from delta_store.values.read_errors import ReadError
 
 
 def repair(

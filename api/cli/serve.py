@@ -30,4 +30,4 @@ def serve(
     options = [text for name, value in given.items() if value is not None for text in (name, str(value))]
     options += ["--http-only"] if http_only else []
     sys.argv = ["silt serve", "--data", str(data), *options]
-    runpy.run_module("api.serve_main", run_name="__main__", alter_sys=True)
+    runpy.run_module("api.rest.serve_main", run_name="__main__", alter_sys=True)

@@ -19,4 +19,4 @@ def settle(
     Exit codes: 0 stopped as asked; 1 it failed; 3 another settle job runs on the folder.
     """
     sys.argv = ["silt settle", "--data", str(data), *(["--once"] if once else [])]
-    runpy.run_module("delta_store.settle_main", run_name="__main__", alter_sys=True)
+    runpy.run_module("delta_store.settling.settle_main", run_name="__main__", alter_sys=True)

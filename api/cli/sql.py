@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from api.cli.exit_codes import Exit
 from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
+from conf.exit_codes import Exit
 
 
 def sql(
@@ -24,7 +24,7 @@ def sql(
     silt_streams lists the streams. multi_last(stream, filter, up_to_seq) is a table function: the last message of
     each subject at that point. Exit codes: 0 done; 1 the statement failed.
     """
-    from delta_store.sql_views import run_sql
+    from delta_store.settling.sql_views import run_sql
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark tells each error twice
     try:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from api.cli.connection import connected
-from api.cli.exit_codes import EPILOG, Exit
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
+from conf.exit_codes import EPILOG, Exit
 
 REQUEST_SECONDS = 5.0
 SETTLING_SECONDS = 1.0

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from api.cli.exit_codes import Exit
 from api.cli.options import DataOption
+from conf.exit_codes import Exit
 
 
 def up(
@@ -27,13 +27,13 @@ def up(
     in order; a second one stops them at once. Settings that say where another nats-server is are refused. Exit codes:
     0 stopped as asked; 1 a part could not be started; 2 wrong usage; 3 another silt up runs on the folder.
     """
-    from api.child_process import ChildFailed
-    from api.supervisor import Supervisor, UpOptions
-    from api.up_lock import FolderInUse
-    from api.up_settings import refuse_foreign_server, share_config
+    from api.process.child_process import ChildFailed
+    from api.up.supervisor import Supervisor, UpOptions
+    from api.up.up_settings import refuse_foreign_server, share_config
     from conf.clock import SystemClock
     from conf.settings import load_settings
-    from delta_store.private_files import make_private_folder
+    from delta_store.storage.private_files import make_private_folder
+    from delta_store.storage.up_lock import FolderInUse
 
     settings = load_settings(hub={"port": port}, http={"port": http_port})
     refuse_foreign_server(settings)

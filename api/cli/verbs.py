@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from api.cli.exit_codes import EPILOG
+from conf.exit_codes import EPILOG
 
 COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "doctor", "verify", "repair")
 GROUPS: Final = ("stream", "kv", "key")

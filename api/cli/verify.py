@@ -7,14 +7,14 @@ from pathlib import Path
 
 import typer
 
-from api.cli.exit_codes import Exit
 from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
-from delta_store.findings import Report
-from delta_store.journal_errors import JournalError
-from delta_store.read_errors import ReadError
-from delta_store.verify_store import Told, verify_store
+from conf.exit_codes import Exit
+from delta_store.checking.verify_store import Told, verify_store
+from delta_store.entries.findings import Report
+from delta_store.values.journal_errors import JournalError
+from delta_store.values.read_errors import ReadError
 
 COLUMNS = ("severity", "table", "file", "found", "what to do")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conf.clock import Clock
-from delta_store.log_follower import LogFollower
+from delta_store.log.log_follower import LogFollower
 
 LOOK_SECONDS = 0.2
 

@@ -20,9 +20,9 @@ from api.demo.load import IN_FLIGHT, Published, publish
 from api.demo.progress import progress
 from api.demo.silt_process import Addresses, SiltNotUp, silt_up
 from conf.clock import Clock, SystemClock
-from delta_store.journal_tail import JournalTail
-from delta_store.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
-from delta_store.settled import SettledTable
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.settled import SettledTable
+from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from api.go_time import format_time
-from delta_store.stored_message import StoredMessage
-from delta_store.stream_state import StreamState
+from api.jetstream.go_time import format_time
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.stored_message import StoredMessage
 
 
 class MessageBody(BaseModel):

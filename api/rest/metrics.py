@@ -9,8 +9,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from api.rest.store import RestStore
-from delta_store.settle_state import SettleState
-from delta_store.settle_watch import SettleReport
+from delta_store.reading.settle_state import SettleState
+from delta_store.reading.settle_watch import SettleReport
 
 MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
 

@@ -14,8 +14,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from delta_store.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, ReadError, TooMany
-from delta_store.read_threads import ReadsBusy
+from delta_store.reading.read_threads import ReadsBusy
+from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, ReadError, TooMany
 
 MEDIA_TYPE = "application/problem+json"
 BAD_REQUEST = 10003

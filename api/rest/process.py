@@ -5,7 +5,7 @@ from fastapi import APIRouter, Response
 from api.rest import problems
 from api.rest.bodies import ReadyBody
 from api.rest.store import RestStore
-from delta_store.settle_watch import NO_REPORT
+from delta_store.reading.settle_watch import NO_REPORT
 
 
 def routes(store: RestStore) -> APIRouter:

@@ -1,11 +1,11 @@
-"""What the REST API needs of a store; :class:`delta_store.replica.Replica` is one."""
+"""What the REST API needs of a store; :class:`delta_store.stores.replica.Replica` is one."""
 
 from typing import Protocol
 
-from api.direct_responder import Store
-from delta_store.read_threads import ReadThreads
-from delta_store.settle_watch import SettleReport
-from delta_store.watermark import Watermarks
+from api.responder.direct_responder import Store
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.settle_watch import SettleReport
+from delta_store.values.watermark import Watermarks
 
 
 class RestStore(Store, Protocol):

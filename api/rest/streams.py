@@ -16,8 +16,8 @@ from api.rest.negotiation import JSON, serves
 from api.rest.store import RestStore
 from conf.limits import LIST_PAGE, SUBJECT_DETAILS_PAGE
 from conf.settings import Settings
-from delta_store.stream_state import StreamState
-from delta_store.subjects import SubjectFilter, valid
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.subjects import SubjectFilter, valid
 
 _STALE: dict[int | str, dict[str, Any]] = {503: {"model": HealthBody, "description": "It does not follow the tables"}}
 _BY_KEY = {"Vary": "Authorization"}

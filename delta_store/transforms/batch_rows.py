@@ -6,10 +6,10 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from delta_store.folder_layout import SUBJECT_HASHES
-from delta_store.records import Kind
 from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
-from delta_store.watermark import Watermarks
+from delta_store.values.folder_layout import SUBJECT_HASHES
+from delta_store.values.records import Kind
+from delta_store.values.watermark import Watermarks
 
 _MARKS = "map<string, struct<id: bigint, seq: bigint, event: bigint>>"
 
@@ -68,7 +68,7 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
 
 
 def is_whole() -> Column:
-    """Whether the row is as it was published: :func:`delta_store.records.checksum` as a column."""
+    """Whether the row is as it was published: :func:`delta_store.values.records.checksum` as a column."""
     headers = sf.coalesce("headers", sf.lit(b""))
     return sf.crc32(sf.concat(sf.col("subject").cast("binary"), headers, "data")) == sf.col("crc")
 

@@ -9,9 +9,9 @@ likewise, as the state of a consumer without a name.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from delta_store.records import Kind
 from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
 from delta_store.transforms.stream_heads import ended_incarnations
+from delta_store.values.records import Kind
 
 CONSUMER_KEY = (*INCARNATION, "subject")
 

@@ -7,8 +7,8 @@ count when they came before it, erasures always. Invariant: only what rows recor
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from delta_store.records import Kind
 from delta_store.transforms.row_order import INCARNATION, MESSAGE_KEY, ROW_KEY, Transform, is_kind
+from delta_store.values.records import Kind
 
 REMOVAL = "ranges array<array<bigint>>, reason string, erase boolean"
 BLOCK = 1024

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from delta_store.records import CONSUMER_KINDS, Kind
+from delta_store.values.records import CONSUMER_KINDS, Kind
 
 Transform = Callable[[DataFrame], DataFrame]
 

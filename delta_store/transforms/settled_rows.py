@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from conf.limits import SUBJECT_BUCKETS
-from delta_store.records import Kind
-from delta_store.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS
 from delta_store.transforms.row_order import Transform, is_consumers, is_kind
+from delta_store.values.records import Kind
+from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS
 
 FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
 """Subjects that may name a folder as they are; others share the buckets."""
@@ -16,7 +16,7 @@ LAYOUT = ("stream", "subject_partition", "subject", "seq")
 
 
 def stored_size() -> Column:
-    """Bytes that the row's message counts for: :func:`delta_store.records.stored_size` as a column."""
+    """Bytes that the row's message counts for: :func:`delta_store.values.records.stored_size` as a column."""
     headers = sf.octet_length("headers")
     header_bytes = sf.when(headers > 0, headers + sf.lit(4)).otherwise(sf.lit(0))
     return (sf.lit(30) + sf.octet_length("subject") + sf.octet_length("data") + header_bytes).cast("bigint")

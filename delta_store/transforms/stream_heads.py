@@ -3,9 +3,9 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from delta_store.records import Kind
 from delta_store.transforms.live_rows import END
 from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
+from delta_store.values.records import Kind
 
 CONFIG = (
     "config struct<subjects: array<string>, max_age: bigint, max_msgs: bigint, max_bytes: bigint,"

@@ -6,7 +6,7 @@ The session is the settle job's own, so both pay the same for starting up.
 import sys
 from pathlib import Path
 
-from delta_store.spark_session import open_session
+from delta_store.settling.spark_session import open_session
 
 
 def main(journal: Path, target: Path) -> None:

@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from delta_store.catalog import Catalog
-from delta_store.stream_config import StreamConfig
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 
 Make = Callable[[int], Message]
 SECOND = 1_000_000_000

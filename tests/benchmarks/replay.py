@@ -69,7 +69,7 @@ def _fill(url: str, upto: int, folder: Path) -> None:
 
 
 def _settle(data: Path) -> None:
-    command = [sys.executable, "-m", "delta_store.settle_main", "--data", str(data), "--once"]
+    command = [sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(data), "--once"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_PROCESS_SECONDS_MAX, check=False)
     if done.returncode != 0:
         raise RuntimeError(json.dumps({"settle": done.returncode, "output": done.stderr[-2000:]}))

@@ -43,7 +43,7 @@ def make_journal(folder: Path, rows: int) -> Path:
 def settle_once(data: Path, scratch: Path) -> float:
     """Settle a copy of ``data`` to its end; gives the seconds of the whole process."""
     copy = _copy(data, scratch / "settle")
-    seconds = _timed([sys.executable, "-m", "delta_store.settle_main", "--data", str(copy), "--once"], scratch)
+    seconds = _timed([sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(copy), "--once"], scratch)
     found = _messages(copy / "messages")
     assert found == _messages(data / "journal"), f"settled {found} messages"
     return seconds

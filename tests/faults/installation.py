@@ -16,10 +16,10 @@ from tests.hubs import free_port
 from tests.servers import Child, NotStarted, answers_api, wait_until
 
 _NAMES = (
-    ("gateway", "api.gateway_main"),
-    ("serve", "api.serve_main"),
+    ("gateway", "api.gateway.gateway_main"),
+    ("serve", "api.rest.serve_main"),
     ("spark", "org.apache.spark"),
-    ("settle", "delta_store.settle_main"),
+    ("settle", "delta_store.settling.settle_main"),
     ("hub", "nats-server"),
 )
 """Processes by what their command lines hold; the first match counts."""

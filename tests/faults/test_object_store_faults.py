@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pytest
 from obstore.store import S3Store
 
-from delta_store.journal import Journal
-from delta_store.journal_errors import CommitUnknown, JournalPoisoned, StorageFailed
-from delta_store.journal_reader import JournalReader
-from delta_store.object_storage import ObjectStorage
+from delta_store.journal.journal import Journal
+from delta_store.log.journal_reader import JournalReader
+from delta_store.storage.object_storage import ObjectStorage
+from delta_store.values.journal_errors import CommitUnknown, JournalPoisoned, StorageFailed
 from tests.faults.s3_proxy import Fate, S3Proxy, is_entry_put, s3_proxy
 from tests.groups import SHARD, SteppedClock, group, sequences
 from tests.s3 import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, s3_server, storage_options

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from delta_store.local_storage import LocalStorage
-from delta_store.log_entry import LOG_FOLDER
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.values.schemas import LOG_FOLDER
 from tests.faults.disk import Disk, NoDisk, mounted_disk
 from tests.groups import group, open_journal, reader, sequences, through_delta_rs
 

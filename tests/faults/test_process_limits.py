@@ -116,7 +116,7 @@ def test_no_memory_left(tmp_path: Path) -> None:
 
 _BREAKS = """
 import sys
-from api import gateway, gateway_main
+from api.gateway import gateway, gateway_main
 
 whole = gateway.Gateway.receive
 

@@ -16,7 +16,7 @@ except ImportError:
     raise SystemExit(0) from None
 
 with atheris.instrument_imports(include=["ingest"]):
-    from ingest.leaf_protocol import LeafParser, LeafProtocolError, Message, encode_message
+    from ingest.protocol.leaf_protocol import LeafParser, LeafProtocolError, Message, encode_message
 
 LINE_MAX, PAYLOAD_MAX = 256, 1024
 FRAMES = [

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from api.child_process import ChildFailed, ChildPlan, ChildProcess
-from api.process_log import ProcessLog
-from api.up_lock import FolderInUse, up_lock
+from api.process.child_process import ChildFailed, ChildPlan, ChildProcess
+from api.process.process_log import ProcessLog
+from delta_store.storage.up_lock import FolderInUse, up_lock
 
 READY = "import json; print('noise', flush=True); print(json.dumps({'ready': True, 'port': 7}), flush=True)\n"
 FOREVER = "import time\nwhile True: time.sleep(1)\n"
@@ -136,8 +136,8 @@ def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     parent_script = f"""
 import asyncio, sys
 from pathlib import Path
-from api.child_process import ChildPlan, ChildProcess
-from api.process_log import ProcessLog
+from api.process.child_process import ChildPlan, ChildProcess
+from api.process.process_log import ProcessLog
 
 async def main():
     plan = ChildPlan("test", lambda said: [sys.executable, "-c", {READY + FOREVER!r}])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api import doctor
+from api.up import doctor
 from tests.servers import nats_server
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from api import gateway_main, serve_main
 from api.cli import main
-from api.cli.exit_codes import Exit
-from delta_store import settle_main
+from api.gateway import gateway_main
+from api.rest import serve_main
+from conf.exit_codes import Exit
+from delta_store.settling import settle_main
 
 NOBODY = "nats://127.0.0.1:1"
 MAINS: dict[str, Callable[[list[str]], int]] = {
@@ -117,6 +118,6 @@ def test_the_settle_job_names_what_ended_it(tmp_path: Path) -> None:
     """Before Spark is started, by a line instead of a traceback."""
     file = tmp_path / "file"
     file.write_text("x")
-    command = [sys.executable, "-m", "delta_store.settle_main", "--once", "--data", str(file / "below")]
+    command = [sys.executable, "-m", "delta_store.settling.settle_main", "--once", "--data", str(file / "below")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     check((ran.returncode, ran.stderr), Exit.FAILED, str(file))

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
-from delta_store.store_lock import LOCK_FILE
+from delta_store.storage.store_lock import LOCK_FILE
 from tests.servers import Child, NatsServer, gateway, gateway_command, nats_server, nats_server_binary, silt_server
 
 Script = Callable[[Client], Awaitable[None]]

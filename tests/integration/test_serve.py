@@ -23,7 +23,7 @@ _READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
 @contextmanager
 def _serve(data: Path, *options: str) -> Iterator[tuple[Child, str]]:
     """The process, and the address of its HTTP server."""
-    command = [sys.executable, "-m", "api.serve_main", "--data", str(data), "--http-port", "0", *options]
+    command = [sys.executable, "-m", "api.rest.serve_main", "--data", str(data), "--http-port", "0", *options]
     child = Child(command, data.parent / "serve.log")
     child.start()
     try:

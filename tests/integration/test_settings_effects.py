@@ -24,18 +24,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import BaseModel
 
-from api import gateway_main
 from api.cli import up as up_command
-from api.hub_child import HubChild, HubPlan
+from api.gateway import gateway_main
+from api.hub.hub_child import HubChild, HubPlan
+from api.hub.hub_config import HubConfig
+from api.hub.hub_process import HubAddress
 from api.rest.keys import hash_of, new_key
-from api.supervisor import Supervisor
-from conf.hub import HubConfig
+from api.up.supervisor import Supervisor
 from conf.limits import SETTLE_START_NICE
 from conf.settings import Settings, load_settings
-from delta_store import settle_main
-from ingest.credentials import CredentialSource
-from ingest.hub_process import HubAddress
-from ingest.link import Failure
+from delta_store.settling import settle_main
+from ingest.protocol.credentials import CredentialSource
+from ingest.protocol.link import Failure
 from tests.hubs import AnyHub, Heard, client, keys_and_certificates, leaf, running, until
 from tests.servers import Child, http_open, wait_until
 from tests.tables import History, Tables
@@ -100,7 +100,7 @@ def gateway_enters(folder: Path, config: HubConfig, **settings: object) -> None:
 
     async def use(hub: HubAddress) -> None:
         where = {"nats__url": hub.url, "nats__leaf_url": hub.leaf_url}
-        with process("api.gateway_main", folder, **(where | settings)) as child:
+        with process("api.gateway.gateway_main", folder, **(where | settings)) as child:
             await asyncio.to_thread(child.wait_log, READY)
 
     on_hub(config, use)
@@ -154,7 +154,7 @@ def test_the_gateway_serves_a_domain_and_commits_at_its_pace(tmp_path: Path) -> 
         pace = {"journal__commit_interval_ms": 2500, "journal__commit_rows": 3, "journal__commit_bytes": 5000}
         login = {"nats__user": "u", "nats__password": "p", "nats__domain": "silt", "nats__api_over": "leaf"}
         where = {"nats__url": DEAD, "nats__leaf_url": hub.leaf_url}
-        with process("api.gateway_main", tmp_path, **where, **login, **pace) as child:
+        with process("api.gateway.gateway_main", tmp_path, **where, **login, **pace) as child:
             await asyncio.to_thread(child.wait_log, READY)
             connection = await nats.connect(hub.url, user="u", password="p")
             created = await connection.request(
@@ -183,7 +183,7 @@ def test_what_is_not_settled_is_bounded(bound: str, tmp_path: Path) -> None:
     async def use(hub: HubAddress) -> None:
         where = {"nats__url": hub.url, "nats__leaf_url": hub.leaf_url, "nats__api_over": "leaf"}
         limit = {f"journal__unsettled_{bound}_max": 30_000 if bound == "bytes" else 12}
-        with process("api.gateway_main", tmp_path, **where, **limit) as child:
+        with process("api.gateway.gateway_main", tmp_path, **where, **limit) as child:
             await asyncio.to_thread(child.wait_log, READY)
             connection = await nats.connect(hub.url)
             create = b'{"name":"S","subjects":["s"],"allow_direct":true}'
@@ -234,7 +234,7 @@ def test_a_reader_listens_where_it_is_told_and_looks_as_often(tmp_path: Path) ->
     tables.commit([history.create(), history.publish("s.1")])
     http = {"http__host": "127.0.0.2", "http__port": port, "http__rows_max": 2}
     reads = {"reads__refresh_interval_ms": 600_000}
-    with process("api.serve_main", tmp_path, **http, **reads) as child:
+    with process("api.rest.serve_main", tmp_path, **http, **reads) as child:
         assert json.loads(child.wait_log(READY)[1])["url"] == f"http://127.0.0.2:{port}"
 
         wait_until(lambda: http_open(f"http://127.0.0.2:{port}") or None, what="the store is open")
@@ -262,7 +262,7 @@ def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
     java.chmod(0o755)
     settings = variables(settle__spark_master="local[7]", settle__driver_memory_mib=777, settle__nice=13)
     env = {**os.environ, **settings, "JAVA_HOME": str(tmp_path / "jdk"), "SILT_DATA": str(tmp_path)}
-    command = [sys.executable, "-m", "delta_store.settle_main", "--once"]
+    command = [sys.executable, "-m", "delta_store.settling.settle_main", "--once"]
     subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
     said = (tmp_path / "said").read_text()
     assert "spark.master=local[7]" in said
@@ -351,7 +351,7 @@ def test_a_reader_that_others_reach_asks_for_keys_over_tls(tmp_path: Path) -> No
     signed = {"http__jwt_issuer": "us", "http__jwt_audience": "silt", "http__jwt_algorithms": "ES384,EdDSA"}
     files_of_keys = {"http__api_keys_file": keys, "http__jwt_keys_file": pem}
     where = {"http__host": "0.0.0.0", "http__port": 0, "http__allowed_hosts": "silt.example, 127.0.0.1"}
-    with process("api.serve_main", tmp_path, **where, **tls, **signed, **files_of_keys) as child:
+    with process("api.rest.serve_main", tmp_path, **where, **tls, **signed, **files_of_keys) as child:
         url = json.loads(child.wait_log(READY)[1])["url"]
         assert url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(files["ca"]))

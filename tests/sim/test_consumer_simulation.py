@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from consumers.consumer_state import ConsumerState
-from consumers.effects import Ack, Deliver, Effect, PullRequest, Reply
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.effects import Ack, Deliver, Effect, PullRequest, Reply
 from tests.unit.consumers.consumer_world import SECOND, Stream, World
 
 ACK_WAIT = 10 * SECOND

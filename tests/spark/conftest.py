@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_store.spark_session import open_session
+from delta_store.settling.spark_session import open_session
 from tests.spark.store import Store
 
 HERE = Path(__file__).parent

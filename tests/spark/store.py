@@ -7,17 +7,17 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 from conf.clock import SystemClock
-from delta_store import retention
-from delta_store.catalog import Catalog
-from delta_store.journal import Journal
-from delta_store.journal_source import JournalSource
-from delta_store.maintenance import Maintenance, Schedule
-from delta_store.messages_table import MessagesTable
-from delta_store.pipelines.settle import start_settling
-from delta_store.records import Kind, Position, Row, RowColumns, stored_size
-from delta_store.settle_batch import SettleBatch
-from delta_store.storage import open_storage
-from delta_store.stream_config import StreamConfig
+from delta_store.config.stream_config import StreamConfig
+from delta_store.journal.journal import Journal
+from delta_store.settling.journal_source import JournalSource
+from delta_store.settling.maintenance import Maintenance, Schedule
+from delta_store.settling.messages_table import MessagesTable
+from delta_store.settling.settle_batch import SettleBatch
+from delta_store.settling.settle_query import start_settling
+from delta_store.storage.open_storage import open_storage
+from delta_store.streams import retention
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Kind, Position, Row, RowColumns, stored_size
 
 SECOND = 1_000_000_000
 START_NS = 1_760_000_000 * SECOND

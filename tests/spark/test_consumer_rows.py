@@ -7,19 +7,19 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from delta_store import settle_debt
-from delta_store.journal_tail import JournalTail
-from delta_store.point_in_time import PointInTime
-from delta_store.records import Kind
-from delta_store.settled import SettledTable
-from delta_store.sql_views import query
-from delta_store.stores_open import open_stores
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.point_in_time import PointInTime
+from delta_store.reading.settled import SettledTable
+from delta_store.settling import settle_debt
+from delta_store.settling.sql_views import query
+from delta_store.stores.stores_open import open_stores
 from delta_store.transforms.consumer_rows import (
     dead_consumer_rows,
     existing_consumers,
     newest_of_consumers,
     superseded_consumer_rows,
 )
+from delta_store.values.records import Kind
 from tests.spark.store import Store
 from tests.spark.test_transforms import journal_rows
 

@@ -15,8 +15,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as sf
 
-from delta_store import journal_file, log_entry
-from delta_store.schemas import JOURNAL_SCHEMA, MESSAGES_SCHEMA
+from delta_store.entries import journal_file, log_entry
+from delta_store.values.schemas import JOURNAL_SCHEMA, MESSAGES_SCHEMA
 from tests.groups import columns, event, group, message, open_journal, reader
 from tests.spark.store import Store
 

@@ -8,10 +8,10 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from delta_store.journal import Journal
-from delta_store.log_entry import LOG_FOLDER, entry_name
-from delta_store.records import checksum
-from delta_store.schemas import JOURNAL_COLUMNS, JOURNAL_DDL
+from delta_store.entries.log_entry import entry_name
+from delta_store.journal.journal import Journal
+from delta_store.values.records import checksum
+from delta_store.values.schemas import JOURNAL_COLUMNS, JOURNAL_DDL, LOG_FOLDER
 from tests.groups import SteppedClock, event, group, message, open_journal, reader, settled_to, through_delta_rs
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from delta_store.sql_views import query, register
+from delta_store.settling.sql_views import query, register
 from tests.spark.store import Store
 
 MakeStore = Callable[..., Store]

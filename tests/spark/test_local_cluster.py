@@ -44,7 +44,7 @@ def filled(store: Callable[..., Store]) -> Store:
 
 def test_settles_on_a_cluster(filled: Store) -> None:
     """Two executors in processes of their own settle what a local session reads back."""
-    command = [sys.executable, "-m", "delta_store.settle_main", "--data", str(filled.data), "--once"]
+    command = [sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(filled.data), "--once"]
     process = subprocess.run(
         [*command, "--master", "local-cluster[2,1,1024]"],
         cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=280, check=False,

@@ -10,12 +10,12 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 
-from delta_store.journal_start import starting_version
-from delta_store.log_repair import repair_messages
-from delta_store.messages_table import MessagesTable, PositionLost
-from delta_store.records import RowColumns, checksum, stored_size
-from delta_store.settle_batch import DamagedRows
-from delta_store.watermark import CommitNote, JournalGap, Op
+from delta_store.log.log_repair import repair_messages
+from delta_store.settling.journal_start import starting_version
+from delta_store.settling.messages_table import MessagesTable, PositionLost
+from delta_store.settling.settle_batch import DamagedRows
+from delta_store.values.records import RowColumns, checksum, stored_size
+from delta_store.values.watermark import CommitNote, JournalGap, Op
 from tests.spark.store import Store
 
 MakeStore = Callable[..., Store]

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_store.journal_tail import JournalTail
-from delta_store.point_in_time import PointInTime
-from delta_store.records import Kind
-from delta_store.settled import SettledTable
-from delta_store.sql_views import query
-from delta_store.stored_message import MessageRun, StoredMessage
-from delta_store.stores_open import open_stores
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_parts import StreamSource
-from delta_store.stream_sources import SourcePosition, positions_data
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import StreamSource
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.point_in_time import PointInTime
+from delta_store.reading.settled import SettledTable
+from delta_store.settling.sql_views import query
+from delta_store.stores.stores_open import open_stores
+from delta_store.streams.stream_sources import SourcePosition, positions_data
 from delta_store.transforms.batch_rows import gaps_behind
-from delta_store.watermark import JournalGap
-from ingest.copied_messages import CopyStore
-from ingest.group import Group
+from delta_store.values.records import Kind
+from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.watermark import JournalGap
+from ingest.publishing.copied_messages import CopyStore
+from ingest.publishing.group import Group
 from tests.spark.store import SECOND, START_NS, Store
 from tests.spark.test_transforms import journal_rows
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from delta_store import maintenance
-from delta_store.catalog import Catalog
-from delta_store.records import Row
-from delta_store.settled import SettledTable
-from delta_store.watermark import Op
+from delta_store.reading.settled import SettledTable
+from delta_store.settling import maintenance
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Row
+from delta_store.values.watermark import Op
 from tests.spark.store import SECOND, Store
 
 MakeStore = Callable[..., Store]

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from delta_store.journal_tail import JournalTail
-from delta_store.payloads import Payloads
-from delta_store.point_in_time import PointInTime
-from delta_store.records import Kind, Row
-from delta_store.settled import SettledTable
-from delta_store.stores_open import open_stores
-from delta_store.subjects import SubjectFilter
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.point_in_time import PointInTime
+from delta_store.reading.settled import SettledTable
+from delta_store.stores.stores_open import open_stores
+from delta_store.values.records import Kind, Row
+from delta_store.values.subjects import SubjectFilter
 from tests.spark.store import Store
 from tests.tables import live_sequences
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from delta_store import sql_views
-from delta_store.log_entry import LOG_FOLDER, entry_name
-from delta_store.read_errors import DamagedData
-from delta_store.sql_views import nanoseconds, query, register
+from delta_store.entries.log_entry import entry_name
+from delta_store.settling import sql_views
+from delta_store.settling.sql_views import nanoseconds, query, register
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.schemas import LOG_FOLDER
 from tests.spark.store import SECOND, Store
 
 MakeStore = Callable[..., Store]

@@ -4,9 +4,6 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
 from conf.limits import SUBJECT_BUCKETS
-from delta_store.folder_layout import FolderLayout, subject_hash
-from delta_store.records import Kind, checksum, stored_size
-from delta_store.schemas import JOURNAL_DDL
 from delta_store.transforms import batch_rows
 from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
 from delta_store.transforms.live_rows import removed_ranges
@@ -14,7 +11,10 @@ from delta_store.transforms.msg_id_window import dedup_window
 from delta_store.transforms.settled_rows import laid_out, settled_columns
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, superseded_events
 from delta_store.transforms.stream_view import as_messages
-from delta_store.watermark import Watermark
+from delta_store.values.folder_layout import FolderLayout, subject_hash
+from delta_store.values.records import Kind, checksum, stored_size
+from delta_store.values.schemas import JOURNAL_DDL
+from delta_store.values.watermark import Watermark
 
 CONFIG = b'{"config":{"name":"%s","subjects":["a.>"],"max_age":%d,"duplicate_window":5},"created_ns":7}'
 

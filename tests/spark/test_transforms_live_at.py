@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from delta_store.catalog import Catalog, NewMessage
-from delta_store.records import Kind, Row
-from delta_store.schemas import JOURNAL_DDL
+from delta_store.streams.catalog import Catalog, NewMessage
 from delta_store.transforms.live_rows import END, dead_at, live_at
 from delta_store.transforms.settled_rows import settled_columns
 from delta_store.transforms.stream_heads import ended_incarnations
+from delta_store.values.records import Kind, Row
+from delta_store.values.schemas import JOURNAL_DDL
 from tests.spark.store import SECOND, Publisher
 
 BOUNDS = "stream STRING, stream_id BIGINT, up_to_seq BIGINT, oldest_ts_ns BIGINT"

@@ -19,13 +19,13 @@ from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
-from api.api_call import ApiRequest, NeedMessage
-from api.dispatch import dispatch
-from api.go_time import parse_time
-from api.responses import ApiAccount, msg_get_reply
-from delta_store.catalog import Catalog
-from delta_store.records import Kind, Row, RowColumns, checksum
-from delta_store.stored_message import StoredMessage
+from api.jetstream.api_call import ApiRequest, NeedMessage
+from api.jetstream.dispatch import dispatch
+from api.jetstream.go_time import parse_time
+from api.jetstream.responses import ApiAccount, msg_get_reply
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Kind, Row, RowColumns, checksum
+from delta_store.values.stored_message import StoredMessage
 from tests.engines import engine_of
 from tests.integration.api.api_steps import EMPTY_NAMES_AS_NULL, SESSION, UNANSWERED, Ask, Publish
 from tests.servers import nats_server

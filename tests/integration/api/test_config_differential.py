@@ -13,11 +13,11 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from api.api_call import ApiRequest
-from api.dispatch import dispatch
-from api.responses import ApiAccount
-from delta_store.catalog import Catalog
-from delta_store.records import RowColumns
+from api.jetstream.api_call import ApiRequest
+from api.jetstream.dispatch import dispatch
+from api.jetstream.responses import ApiAccount
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import RowColumns
 from tests.integration.api.config_cases import CASES, Step
 from tests.servers import nats_server
 from tests.wire import STORE_FAILED, STORE_TRIES

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from api.api_call import ApiRequest
-from api.dispatch import dispatch
-from api.responses import ApiAccount
-from delta_store.catalog import Catalog
-from delta_store.records import RowColumns
+from api.jetstream.api_call import ApiRequest
+from api.jetstream.dispatch import dispatch
+from api.jetstream.responses import ApiAccount
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import RowColumns
 from tests.engines import engine_of
 from tests.integration.api.consumer_cases import CASES, STREAMS, Step
 from tests.servers import nats_server

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from api.direct_responder import DirectResponder
+from api.responder.direct_responder import DirectResponder
 from conf.clock import SystemClock
-from delta_store.event_rows import stream_data
-from delta_store.read_threads import ReadsBusy, ReadThreads
-from delta_store.records import Kind
-from delta_store.replica import Replica
-from delta_store.stream_config import StreamConfig
-from ingest.leaf_protocol import Message
+from delta_store.config.stream_config import StreamConfig
+from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.stores.replica import Replica
+from delta_store.streams.event_rows import stream_data
+from delta_store.values.records import Kind
+from ingest.protocol.leaf_protocol import Message
 from tests.tables import History, Tables
 
 BODIES: list[Any] = [

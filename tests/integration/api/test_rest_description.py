@@ -43,7 +43,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSchema]:
         history = History(stream=name, per_subject=2)
         tables.commit([history.create(), *(history.publish(f"s.{number % 5}") for number in range(40))])
         tables.settle()
-    command = [sys.executable, "-m", "api.serve_main", "--data", str(folder / "data"), "--http-port", "0"]
+    command = [sys.executable, "-m", "api.rest.serve_main", "--data", str(folder / "data"), "--http-port", "0"]
     child = Child(command, folder / "serve.log")
     child.start()
     try:

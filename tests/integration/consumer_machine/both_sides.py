@@ -11,8 +11,8 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from consumers.consumer import InvalidReset
-from consumers.effects import Ack, Advisory, Deliver, Effect, Reply, Status
+from consumers.machine.consumer import InvalidReset
+from consumers.machine.effects import Ack, Advisory, Deliver, Effect, Reply, Status
 from tests.unit.consumers.consumer_world import SECOND, START, Stream, World
 
 Step = tuple[Any, ...]

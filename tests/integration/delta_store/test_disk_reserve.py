@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_store.disk_reserve import DiskReserve
+from delta_store.storage.disk_reserve import DiskReserve
 
 
 @pytest.fixture

@@ -8,14 +8,15 @@ from threading import Thread
 import pyarrow.parquet as pq
 import pytest
 
-from delta_store import log_entry
-from delta_store.checkpoint_file import checkpoint_name
-from delta_store.journal import Journal
-from delta_store.journal_errors import Fenced, JournalPoisoned, NotOwner, ReadOvertaken
-from delta_store.local_storage import LocalStorage
-from delta_store.log_entry import LOG_FOLDER, entry_name
-from delta_store.object_storage import race
-from delta_store.records import RowColumns
+from delta_store.entries import log_entry
+from delta_store.entries.checkpoint_file import checkpoint_name
+from delta_store.entries.log_entry import entry_name
+from delta_store.journal.journal import Journal
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.object_storage import race
+from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotOwner, ReadOvertaken
+from delta_store.values.records import RowColumns
+from delta_store.values.schemas import LOG_FOLDER
 from tests.groups import (
     SHARD,
     STREAM_ID,
@@ -218,7 +219,7 @@ def _tombstones(folder: Path, journal: Journal) -> list[str]:
 
 def test_truncation_makes_bounded_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many settled files leave in several commits, so that none holds up an acknowledgement for long."""
-    monkeypatch.setattr("delta_store.journal.JOURNAL_REMOVES_PER_COMMIT_MAX", 4)
+    monkeypatch.setattr("delta_store.journal.journal.JOURNAL_REMOVES_PER_COMMIT_MAX", 4)
     journal = _filled(tmp_path)
     before = journal.version
     assert journal.truncate(settled_to(20)) == 10
@@ -338,7 +339,7 @@ def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_due_after_so_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted from the last one."""
-    monkeypatch.setattr("delta_store.journal_upkeep.JOURNAL_CHECKPOINT_COMMITS", 5)
+    monkeypatch.setattr("delta_store.journal.journal_upkeep.JOURNAL_CHECKPOINT_COMMITS", 5)
     journal = _filled(tmp_path, 3)
     assert not journal.checkpoint_is_due
     journal.commit(group(7))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from delta_store.journal_errors import JournalPoisoned, StorageFailed, StorageFull
-from delta_store.local_storage import LocalStorage
-from delta_store.log_entry import LOG_FOLDER
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.values.journal_errors import JournalPoisoned, StorageFailed, StorageFull
+from delta_store.values.schemas import LOG_FOLDER
 from tests.groups import group, open_journal, reader, sequences, through_delta_rs
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from delta_store.checkpoint_file import LAST_CHECKPOINT, checkpoint_name
-from delta_store.journal_errors import JournalDamaged, JournalError, ReadOvertaken
-from delta_store.journal_reader import JournalReader
-from delta_store.log_entry import LOG_FOLDER, entry_name
+from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.log_entry import entry_name
+from delta_store.log.journal_reader import JournalReader
+from delta_store.values.journal_errors import JournalDamaged, JournalError, ReadOvertaken
+from delta_store.values.schemas import LOG_FOLDER
 from tests.groups import STREAM_ID, SteppedClock, group, open_journal, reader, sequences, settled_to, through_delta_rs
 
 Harm = Callable[[Path], None]

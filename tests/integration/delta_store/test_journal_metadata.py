@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from delta_store.journal_metadata import JournalMetadata, Metadata
-from delta_store.journal_tail import JournalTail
-from delta_store.settled_log import DataFile
+from delta_store.entries.settled_log import DataFile
+from delta_store.reading.journal_metadata import JournalMetadata, Metadata
+from delta_store.reading.journal_tail import JournalTail
 from tests.groups import columns, event, message, open_journal
 
 FILES = 140
@@ -49,8 +49,8 @@ def test_any_files_give_what_they_give_alone(
     tail: JournalTail, monkeypatch: pytest.MonkeyPatch, small_rows: int, rows_max: int
 ) -> None:
     """Again and again, with files gone and others come, and more of them than are kept."""
-    monkeypatch.setattr("delta_store.journal_metadata._SMALL_ROWS", small_rows)
-    monkeypatch.setattr("delta_store.journal_metadata._ROWS_MAX", rows_max)
+    monkeypatch.setattr("delta_store.reading.journal_metadata._SMALL_ROWS", small_rows)
+    monkeypatch.setattr("delta_store.reading.journal_metadata._ROWS_MAX", rows_max)
     dice = random.Random(small_rows)
     files = list(tail.snapshot.files.values())
     kept = JournalMetadata(tail.files, tail.path_of)

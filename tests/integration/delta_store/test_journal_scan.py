@@ -11,24 +11,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from delta_store.catalog import Catalog
-from delta_store.journal import Journal
-from delta_store.journal_errors import JournalDamaged
-from delta_store.journal_reader import JournalReader
-from delta_store.journal_scan import rows_above, rows_of
-from delta_store.journal_tail import JournalTail
-from delta_store.log_entry import LOG_FOLDER, entry_name
-from delta_store.read_errors import DamagedData, FileGone
-from delta_store.records import Kind, Row, RowColumns
-from delta_store.settled import SettledTable
-from delta_store.settled_log import Snapshot
-from delta_store.stores_open import open_stores
-from delta_store.stream_config import StreamConfig
-from delta_store.tail_cache import TailCache
-from delta_store.watermark import Watermark
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.entries.log_entry import entry_name
+from delta_store.entries.settled_log import Snapshot
+from delta_store.journal.journal import Journal
+from delta_store.log.journal_reader import JournalReader
+from delta_store.reading.journal_scan import rows_above, rows_of
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.settled import SettledTable
+from delta_store.reading.tail_cache import TailCache
+from delta_store.stores.stores_open import open_stores
+from delta_store.streams.catalog import Catalog
+from delta_store.values.journal_errors import JournalDamaged
+from delta_store.values.read_errors import DamagedData, FileGone
+from delta_store.values.records import Kind, Row, RowColumns
+from delta_store.values.schemas import LOG_FOLDER
+from delta_store.values.watermark import Watermark
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 from tests.groups import STREAM_ID, columns, event, group, message, open_journal, reader, settled_to
 from tests.tables import START_NS
 
@@ -111,8 +112,8 @@ def test_many_small_commits_are_the_state_that_made_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
     """Index, consumers, remembered ids and rows: as decided, told by the owner or found by an independent reader."""
-    monkeypatch.setattr("delta_store.journal_scan._CHUNK_ROWS", rows_at_once)
-    monkeypatch.setattr("delta_store.journal_scan._FILES_AT_ONCE", min(rows_at_once, 64))
+    monkeypatch.setattr("delta_store.reading.journal_scan._CHUNK_ROWS", rows_at_once)
+    monkeypatch.setattr("delta_store.reading.journal_scan._FILES_AT_ONCE", min(rows_at_once, 64))
     _, catalog = _written(tmp_path)
     settled = SettledTable(str(tmp_path / "messages"))
     successor = open_journal(tmp_path / "journal")

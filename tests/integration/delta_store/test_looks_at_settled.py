@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from api.gateway_main import _open, parse
+from api.gateway.gateway_main import _open, parse
 from conf.clock import SystemClock
-from delta_store.local_storage import LocalStorage
-from delta_store.read_threads import ReadThreads
-from delta_store.replica import Replica
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.stores.replica import Replica
 from tests.tables import History, Tables
 
 COMMITS = 40

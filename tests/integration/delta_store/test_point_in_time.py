@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from delta_store.event_rows import read_removal
-from delta_store.journal_tail import JournalTail
-from delta_store.point_in_time import PointInTime, multi_last
-from delta_store.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
-from delta_store.records import Kind, Row
-from delta_store.settled import SettledTable
-from delta_store.subjects import SubjectFilter
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.point_in_time import PointInTime, multi_last
+from delta_store.reading.settled import SettledTable
+from delta_store.streams.event_rows import read_removal
+from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
+from delta_store.values.records import Kind, Row
+from delta_store.values.subjects import SubjectFilter
 from tests.tables import History, Tables, live_sequences
 
 FILTERS = [["s.>"], ["s.1"], ["s.0", "s.3"], ["s.*", "s.2"], ["none"]]

@@ -8,14 +8,15 @@ import pytest
 from deltalake import DeltaTable
 
 from conf.clock import SystemClock
-from delta_store.journal_errors import JournalError
-from delta_store.journal_tail import JournalTail
-from delta_store.log_entry import LOG_FOLDER, entry_name
-from delta_store.log_follower import LogFollower
-from delta_store.point_in_time import multi_last
-from delta_store.read_errors import DamagedData
-from delta_store.read_threads import ReadThreads
-from delta_store.replica import Replica
+from delta_store.entries.log_entry import entry_name
+from delta_store.log.log_follower import LogFollower
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.point_in_time import multi_last
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.stores.replica import Replica
+from delta_store.values.journal_errors import JournalError
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.schemas import LOG_FOLDER
 from tests.groups import open_journal
 from tests.tables import History, Tables
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import delta_store.replica as replica_module
+import delta_store.stores.replica as replica_module
 from conf.clock import SystemClock
-from delta_store.read_threads import ReadThreads
-from delta_store.replica import Replica
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.stores.replica import Replica
 from tests.tables import History, Tables
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from api.gateway_main import GatewayOptions, _open
+from api.gateway.gateway_main import GatewayOptions, _open
 from conf.settings import load_settings
-from delta_store.journal_tail import JournalTail
-from delta_store.local_storage import LocalStorage
-from delta_store.read_errors import DamagedData
-from delta_store.settled_durability import NotDurable
-from delta_store.stores_open import open_stores
-from delta_store.watermark import CommitNote, Watermark
+from delta_store.log.settled_durability import NotDurable
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.stores.stores_open import open_stores
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.watermark import CommitNote, Watermark
 from tests.groups import open_journal
 from tests.stores import Both, lose_adds
 

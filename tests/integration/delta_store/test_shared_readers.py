@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from conf.clock import SystemClock
-from delta_store.journal_tail import JournalTail
-from delta_store.own_journal import OwnJournal
-from delta_store.payloads import Payloads
-from delta_store.point_in_time import PointInTime
-from delta_store.read_threads import ReadThreads
-from delta_store.replica import Replica
-from delta_store.settled import SettledTable
-from delta_store.settled_log import Snapshot
+from delta_store.entries.settled_log import Snapshot
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.point_in_time import PointInTime
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.settled import SettledTable
+from delta_store.stores.own_journal import OwnJournal
+from delta_store.stores.replica import Replica
 from tests.groups import reader
 from tests.tables import History, Tables
 

@@ -10,8 +10,15 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_store.journal import Journal
-from delta_store.journal_errors import (
+from delta_store.entries.log_entry import entry_name
+from delta_store.journal.journal import Journal
+from delta_store.log.journal_reader import JournalReader
+from delta_store.reading.journal_scan import rows_above
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.storage.object_storage import ObjectStorage
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Blob
+from delta_store.values.journal_errors import (
     CommitUnknown,
     EntryExists,
     Fenced,
@@ -20,13 +27,8 @@ from delta_store.journal_errors import (
     StorageFailed,
     UnsafeStore,
 )
-from delta_store.journal_reader import JournalReader
-from delta_store.journal_scan import rows_above
-from delta_store.journal_tail import JournalTail
-from delta_store.log_entry import LOG_FOLDER, entry_name
-from delta_store.object_storage import ObjectStorage
-from delta_store.read_errors import DamagedData
-from delta_store.storage import Blob, open_storage
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.schemas import LOG_FOLDER
 from tests.groups import SHARD, SteppedClock, group, sequences, settled_to
 from tests.s3 import BUCKET, s3_server, storage_options
 

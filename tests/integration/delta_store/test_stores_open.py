@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delta_store import journal_file
-from delta_store.catalog import Catalog
-from delta_store.journal_tail import JournalTail
-from delta_store.payloads import Payloads
-from delta_store.read_errors import DamagedData
-from delta_store.settled import SettledTable
-from delta_store.stores_open import open_stores
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_state import StreamState
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.entries import journal_file
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.settled import SettledTable
+from delta_store.stores.stores_open import open_stores
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.read_errors import DamagedData
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 from tests.tables import START_NS, Tables
 
 

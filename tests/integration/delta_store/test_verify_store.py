@@ -8,12 +8,12 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from api.cli.app import app
-from api.gateway_main import GatewayOptions, _open
-from api.gateway_main import main as gateway_main
+from api.gateway.gateway_main import GatewayOptions, _open
+from api.gateway.gateway_main import main as gateway_main
 from conf.settings import load_settings
-from delta_store.findings import Severity
-from delta_store.store_lock import StoreLock, sole_settler
-from delta_store.verify_store import verify_store
+from delta_store.checking.verify_store import verify_store
+from delta_store.entries.findings import Severity
+from delta_store.storage.store_lock import StoreLock, sole_settler
 from tests.stores import ALL, Both, Harm, empty, flip_payload, halve, lose_adds, missing, nul
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import nats
 import pytest
 
-from conf.hub import HubConfig, find_nats_server
+from api.hub.hub_config import HubConfig, find_nats_server
+from api.hub.hub_process import HubProcess
 from conf.limits import MIB
-from ingest.client_link import ClientLink
-from ingest.hub_process import HubProcess
-from ingest.leaf_protocol import Message, encode_message
-from ingest.link import Failure
+from ingest.links.client_link import ClientLink
+from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.link import Failure
 from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running, until
 
 ODD_HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\nkey:no-space\r\nkey:  two \r\nKey: \xff\xfe\r\n\r\n"

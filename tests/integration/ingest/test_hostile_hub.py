@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from conf.limits import LEAF_CONTROL_LINE_BYTES_MAX
-from ingest.leaf_link import LeafLink
-from ingest.leaf_protocol import Message
-from ingest.link import Failure, LinkError
+from ingest.links.leaf_link import LeafLink
+from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.link import Failure, LinkError
 from tests.hubs import WAIT, Heard, leaf, until
 
 INFO = b'INFO {"server_id":"N","nonce":"x","headers":true,"max_payload":1024} \r\n'

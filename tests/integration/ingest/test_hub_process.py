@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conf.hub import HubConfig, find_nats_server
-from ingest.hub_process import HubNotStarted, HubProcess
+from api.hub.hub_config import HubConfig, find_nats_server
+from api.hub.hub_process import HubNotStarted, HubProcess
 from tests.hubs import WAIT, free_port, running
 
 
@@ -108,8 +108,8 @@ def test_a_server_that_ignores_sigterm_is_killed_after_its_time(tmp_path: Path) 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from conf.hub import HubConfig, find_nats_server
-from ingest.hub_process import HubProcess
+from api.hub.hub_config import HubConfig, find_nats_server
+from api.hub.hub_process import HubProcess
 
 async def main() -> None:
     hub = HubProcess(find_nats_server(), HubConfig(Path(sys.argv[1])))

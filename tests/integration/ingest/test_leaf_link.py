@@ -9,12 +9,12 @@ from pathlib import Path
 import nats
 import pytest
 
-from conf.hub import HubConfig, find_nats_server
+from api.hub.hub_config import HubConfig, find_nats_server
+from api.hub.hub_process import HubProcess
 from conf.limits import LINK_OUTBOUND_BYTES_MAX, MIB
-from ingest.hub_process import HubProcess
-from ingest.leaf_link import LeafLink
-from ingest.leaf_protocol import Message, encode_message
-from ingest.link import Failure, LinkError
+from ingest.links.leaf_link import LeafLink
+from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.link import Failure, LinkError
 from tests.hubs import WAIT, AnyHub, Heard, free_port, leaf, opened, running, until
 
 HEADER = b"NATS/1.0\r\nA: b\r\na:  B \r\nA: c\r\n\r\n"

@@ -11,12 +11,12 @@ from pathlib import Path
 import nkeys
 import pytest
 
-from conf.hub import HubConfig
-from ingest.client_link import ClientLink
-from ingest.credentials import CredentialSource, TlsOptions
-from ingest.hub_process import HubAddress
-from ingest.leaf_link import LeafLink
-from ingest.link import Failure
+from api.hub.hub_config import HubConfig
+from api.hub.hub_process import HubAddress
+from ingest.links.client_link import ClientLink
+from ingest.links.leaf_link import LeafLink
+from ingest.protocol.credentials import CredentialSource, TlsOptions
+from ingest.protocol.link import Failure
 from tests.hubs import WAIT, AnyHub, Heard, client, keys_and_certificates, leaf, running, running_tls_first, until
 
 LINKS = ["leaf", "client"]

@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from conf.clock import SystemClock
-from consumers.engine import ConsumerEngine
-from delta_store.catalog import Catalog
-from delta_store.journal_tail import JournalTail
-from delta_store.own_journal import OwnJournal
-from delta_store.payloads import Payloads
-from delta_store.read_threads import ReadThreads
-from delta_store.records import Kind
-from delta_store.settled import SettledTable
-from delta_store.stored_message import StoredMessage
-from delta_store.stores_open import open_stores
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_parts import StreamSource, SubjectMapping
-from ingest import stream_copies
-from ingest.group import Group
-from ingest.group_commit import GroupCommitter
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
-from ingest.stream_copies import StreamCopies
+from consumers.engine.engine import ConsumerEngine
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import StreamSource, SubjectMapping
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.settled import SettledTable
+from delta_store.stores.own_journal import OwnJournal
+from delta_store.stores.stores_open import open_stores
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Kind
+from delta_store.values.stored_message import StoredMessage
+from ingest.flow import stream_copies
+from ingest.flow.group_commit import GroupCommitter
+from ingest.flow.stream_copies import StreamCopies
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 from tests.groups import open_journal
 
 WAIT = 20.0

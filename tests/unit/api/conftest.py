@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from api.api_call import ApiRequest, NeedMessage
-from api.dispatch import dispatch
-from api.responses import ApiAccount, msg_get_reply
-from delta_store.catalog import Catalog
-from delta_store.records import Kind, Row, RowColumns, checksum
-from delta_store.stored_message import StoredMessage
+from api.jetstream.api_call import ApiRequest, NeedMessage
+from api.jetstream.dispatch import dispatch
+from api.jetstream.responses import ApiAccount, msg_get_reply
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Kind, Row, RowColumns, checksum
+from delta_store.values.stored_message import StoredMessage
 from tests.engines import engine_of
 
 NOW_NS = 1_764_000_000_000_000_000

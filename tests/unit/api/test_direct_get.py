@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.direct_get import (
+from api.direct.direct_get import (
     CLIENT,
     NO_RESULTS,
     NOT_FOUND,
@@ -21,10 +21,10 @@ from api.direct_get import (
     plan,
     status_frame,
 )
-from api.direct_request import BAD_REQUEST, DirectRequest, parse_body, parse_subject
-from delta_store.stored_message import StoredMessage
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_state import StreamState
+from api.direct.direct_request import BAD_REQUEST, DirectRequest, parse_body, parse_subject
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.stored_message import StoredMessage
 
 SECOND = 1_000_000_000
 

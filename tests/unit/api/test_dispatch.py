@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from api.api_call import ApiRequest, NeedMessage, level_refused
-from api.dispatch import ENDPOINTS, dispatch
-from api.responses import TYPE_PREFIX
+from api.jetstream.api_call import ApiRequest, NeedMessage, level_refused
+from api.jetstream.dispatch import ENDPOINTS, dispatch
+from api.jetstream.responses import TYPE_PREFIX
 
 
 @pytest.mark.parametrize("pattern", [one for one in ENDPOINTS if not one.startswith("CONSUMER.RESET.")])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.go_time import ZERO_TIME, format_time, parse_time
+from api.jetstream.go_time import ZERO_TIME, format_time, parse_time
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from api.go_time import format_time
-from api.responses import msg_get_reply
-from delta_store.event_rows import read_removal
-from delta_store.records import Kind
-from delta_store.stored_message import StoredMessage
+from api.jetstream.go_time import format_time
+from api.jetstream.responses import msg_get_reply
+from delta_store.streams.event_rows import read_removal
+from delta_store.values.records import Kind
+from delta_store.values.stored_message import StoredMessage
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.responses import msg_get_reply
+from api.jetstream.responses import msg_get_reply
 
 MOST = 4096
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.json_syntax import JsonError, quote, syntax_error
-from api.request_json import decode, is_empty_request, is_object_or_array
-from api.request_shapes import MSG_GET_REQUEST, STREAM_CONFIG_REQUEST
+from api.jetstream.json_syntax import JsonError, quote, syntax_error
+from api.jetstream.request_json import decode, is_empty_request, is_object_or_array
+from api.jetstream.request_shapes import MSG_GET_REQUEST, STREAM_CONFIG_REQUEST
 
 SYNTAX = {
     '{"name":': "unexpected EOF",

@@ -10,15 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from api.go_time import format_time
+from api.jetstream.go_time import format_time
 from api.rest.app import create_app
 from conf.clock import SystemClock
 from conf.settings import Http, Settings
-from delta_store.event_rows import stream_data
-from delta_store.read_threads import ReadThreads
-from delta_store.records import Kind
-from delta_store.replica import Replica
-from delta_store.stream_config import StreamConfig
+from delta_store.config.stream_config import StreamConfig
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.stores.replica import Replica
+from delta_store.streams.event_rows import stream_data
+from delta_store.values.records import Kind
 from tests.tables import History, Tables
 
 HEADERS = b"NATS/1.0\r\nA: one\r\nB: x\r\nA: two\r\n\r\n"

@@ -23,8 +23,8 @@ from api.rest.keys import NotRecognised, hash_of, new_key, open_keyring
 from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
 from conf.settings import Http, Settings, SettingsError
-from delta_store.read_threads import ReadThreads
-from delta_store.replica import Replica
+from delta_store.reading.read_threads import ReadThreads
+from delta_store.stores.replica import Replica
 from tests.tables import History, Tables
 
 Use = Callable[[httpx.AsyncClient], Awaitable[None]]

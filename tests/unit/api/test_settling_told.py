@@ -3,12 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from api.doctor import check_settling
-from api.gateway_upkeep import GatewayUpkeep
+from api.gateway.gateway_upkeep import GatewayUpkeep
+from api.up.doctor import check_settling
 from conf.clock import SystemClock
 from conf.settings import Journal
-from delta_store.settle_state import SettleState, StateTeller
-from delta_store.settled import SettledTable
+from delta_store.reading.settle_state import SettleState, StateTeller
+from delta_store.reading.settled import SettledTable
 from tests.groups import SteppedClock, group, open_journal
 
 

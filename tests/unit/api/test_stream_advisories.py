@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
-from api import consumer_frames, stream_advisories
-from consumers.effects import Advisory
-from delta_store.open_batches import Abandoned
-from ingest.group import Group
+from api.gateway import consumer_frames
+from api.jetstream import stream_advisories
+from consumers.machine.effects import Advisory
+from delta_store.streams.open_batches import Abandoned
+from ingest.publishing.group import Group
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 TOLD = (

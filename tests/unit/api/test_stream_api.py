@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from delta_store.catalog import Catalog
-from delta_store.records import Kind
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Kind
 
 SECOND = 10**9
 

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from api.cli import main
 from api.cli.app import app
-from api.cli.exit_codes import Exit
+from conf.exit_codes import Exit
 
 VERBS = ["up", "gateway", "settle", "serve", "sql", "doctor", "stream", "demo"]
 

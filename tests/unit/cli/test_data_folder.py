@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 import pytest
 from typer.testing import CliRunner
 
-from api import gateway_main, serve_main
 from api.cli.app import app
+from api.gateway import gateway_main
+from api.rest import serve_main
 from conf.error_text import error_text
-from delta_store import settle_main
+from delta_store.settling import settle_main
 
 URL = "s3://bucket/silt"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from conf.hub import HubConfig
+from api.hub.hub_config import HubConfig
 
 
 def test_defaults_listen_on_loopback_and_let_the_api_cross_the_leaf_link(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumers.consumer import Consumer
-from consumers.consumer_config import ConsumerConfig
-from consumers.consumer_state import ConsumerState
-from consumers.effects import Ack, Advisory, Deliver, Effect, PullRequest, Status
-from delta_store.stored_message import StoredMessage
-from delta_store.stream_index import StreamIndex
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.effects import Ack, Advisory, Deliver, Effect, PullRequest, Status
+from delta_store.index.stream_index import StreamIndex
+from delta_store.values.stored_message import StoredMessage
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from consumers.effects import Ack, Advisory, Done, Effect, Reply
+from consumers.machine.effects import Ack, Advisory, Done, Effect, Reply
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, seqs
 
 

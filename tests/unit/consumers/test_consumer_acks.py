@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.ack_bodies import nak_delay
-from consumers.consumer_state import ConsumerState
-from consumers.effects import Ack, Done, Reply
-from delta_store.go_duration import go_duration_ns
+from consumers.machine.ack_bodies import nak_delay
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.effects import Ack, Done, Reply
+from delta_store.config.go_duration import go_duration_ns
 from tests.unit.consumers.consumer_world import SECOND, Stream, World, advisories, got, seqs
 
 

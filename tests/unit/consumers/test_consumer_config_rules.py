@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from consumers import consumer_create_rules as creating
-from consumers.consumer_config import ConsumerConfig
-from consumers.consumer_config_rules import check, drafted, required_level, with_defaults, with_required_level
-from delta_store.api_errors import ApiError
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_parts import ConsumerLimits
+from consumers.config import consumer_create_rules as creating
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config_rules import check, drafted, required_level, with_defaults, with_required_level
+from delta_store.config.api_errors import ApiError
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import ConsumerLimits
 
 SECOND = 10**9
 STREAM = StreamConfig("S", ("s.>",))

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from consumers.ack_subject import AckMessage
-from consumers.consumer import Consumer
-from consumers.consumer_config import ConsumerConfig
-from consumers.effects import Advisory, Deliver, PullRequest, Reply, Status
-from delta_store.catalog import Catalog
-from delta_store.records import Kind, Row, RowColumns, checksum
-from delta_store.stored_message import StoredMessage
-from delta_store.stream_config import StreamConfig
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.engine.ack_subject import AckMessage
+from consumers.machine.consumer import Consumer
+from consumers.machine.effects import Advisory, Deliver, PullRequest, Reply, Status
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Kind, Row, RowColumns, checksum
+from delta_store.values.stored_message import StoredMessage
 from tests.engines import engine_of
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START
 

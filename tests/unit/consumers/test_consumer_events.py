@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from consumers.consumer_config import ConsumerConfig
-from consumers.effects import Done, Effect, Gone, PullRequest
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.effects import Done, Effect, Gone, PullRequest
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from consumers.consumer_config import ConsumerConfig
-from consumers.consumer_state import ConsumerState
-from consumers.effects import Done, PullRequest, Status
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.effects import Done, PullRequest, Status
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from consumers.consumer import InvalidReset
-from consumers.consumer_config import ConsumerConfig
-from consumers.consumer_state import ConsumerState
-from consumers.read_position import ReadPosition
-from delta_store.subjects import SubjectFilter
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.consumer import InvalidReset
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.read_position import ReadPosition
+from delta_store.values.subjects import SubjectFilter
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, Stream, World, seqs
 
 

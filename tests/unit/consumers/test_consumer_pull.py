@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.effects import Deliver, Effect, PullRequest, Status
-from consumers.pull_requests import go_duration
+from consumers.config.pull_requests import go_duration
+from consumers.machine.effects import Deliver, Effect, PullRequest, Status
 from tests.unit.consumers.consumer_world import SECOND, World, got, seqs, statuses
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from consumers.ack_bodies import ACK
-from consumers.consumer_config import ConsumerConfig
-from consumers.effects import Deliver, Gone, Status
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.ack_bodies import ACK
+from consumers.machine.effects import Deliver, Gone, Status
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, Stream, World, advisories, seqs, statuses
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from consumers.consumer_config import ConsumerConfig
-from consumers.consumer_state import ConsumerState
-from consumers.effects import Ack, Reply
-from consumers.pending import SLACK_NS
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.effects import Ack, Reply
+from consumers.machine.pending import SLACK_NS
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, World, advisories, got, seqs
 
 

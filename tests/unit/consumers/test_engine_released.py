@@ -1,8 +1,8 @@
 """What the engine takes for durable."""
 
-from delta_store.catalog import Catalog
-from delta_store.records import RowColumns
-from delta_store.stream_config import StreamConfig
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import RowColumns
 from tests.engines import engine_of
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from consumers.consumer_config import ConsumerConfig
-from consumers.effects import Deliver, Effect, Gone, PullRequest
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.effects import Deliver, Effect, Gone, PullRequest
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, Stream, World, advisories, got, seqs, statuses
 
 MS = SECOND // 1000

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from consumers.effects import Status
-from consumers.push_flow import FlowWindow
-from consumers.push_side import flow_headers
+from consumers.machine.effects import Status
+from consumers.machine.push_flow import FlowWindow
+from consumers.machine.push_side import flow_headers
 from tests.unit.consumers.consumer_world import SECOND, World, seqs, statuses
 
 MIB = 1 << 20

@@ -2,8 +2,8 @@
 
 import pytest
 
-from consumers.consumer import Consumer
-from consumers.wakes import Wakes
+from consumers.engine.wakes import Wakes
+from consumers.machine.consumer import Consumer
 from tests.unit.consumers.consumer_world import World
 
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from delta_store.api_errors import ApiError
-from delta_store.catalog import Catalog
-from delta_store.event_rows import ranges_of, read_removal, read_stream
-from delta_store.records import Kind, Row, RowColumns, checksum
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_index import StreamIndex
-from delta_store.watermark import Watermark
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.api_errors import ApiError
+from delta_store.config.stream_config import StreamConfig
+from delta_store.index.stream_index import StreamIndex
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.event_rows import ranges_of, read_removal, read_stream
+from delta_store.values.records import Kind, Row, RowColumns, checksum
+from delta_store.values.watermark import Watermark
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from delta_store import checkpoint_file
-from delta_store.checkpoint_file import snapshot_of
-from delta_store.log_entry import Removed, Stamp, file_name
+from delta_store.entries import checkpoint_file
+from delta_store.entries.checkpoint_file import snapshot_of
+from delta_store.entries.log_entry import Removed, Stamp, file_name
 from tests.groups import group, open_journal
 
 

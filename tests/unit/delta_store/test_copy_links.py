@@ -2,12 +2,13 @@
 
 import pytest
 
-from delta_store.catalog import Catalog, NewMessage
-from delta_store.copy_links import Want, direct_server, local_copies
-from delta_store.records import RowColumns
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_parts import ExternalStream, StreamSource
-from delta_store.stream_sources import Selection, SourcePosition, identity
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import ExternalStream, StreamSource
+from delta_store.streams.catalog import Catalog, NewMessage
+from delta_store.streams.copies_here import direct_server, local_copies
+from delta_store.streams.copy_links import Want
+from delta_store.streams.stream_sources import Selection, SourcePosition, identity
+from delta_store.values.records import RowColumns
 
 
 def catalog_of(*configs: StreamConfig, domain: str = "") -> Catalog:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.counters import BrokenCounter, Total, whole_number
+from delta_store.streams.counters import BrokenCounter, Total, whole_number
 
 
 @pytest.mark.parametrize(

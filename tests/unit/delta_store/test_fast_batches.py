@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.fast_batches import FastBatch, FastBatches
+from delta_store.streams.fast_batches import FastBatch, FastBatches
 
 SECOND = 1_000_000_000
 

@@ -5,7 +5,7 @@ import sys
 
 _PROGRAM = """
 import os, subprocess, threading
-from delta_store.give_way import give_way
+from delta_store.settling.give_way import give_way
 ended = threading.Event()
 thread = threading.Thread(target=ended.wait)
 thread.start()

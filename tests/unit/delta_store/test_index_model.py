@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from delta_store import retention
-from delta_store.segments import SEGMENT_SLOTS
-from delta_store.stream_index import StreamIndex, TooMany
-from delta_store.subjects import SubjectFilter, matches
+from delta_store.index.segments import SEGMENT_SLOTS
+from delta_store.index.stream_index import StreamIndex, TooMany
+from delta_store.streams import retention
+from delta_store.values.subjects import SubjectFilter, matches
 
 NAMES = ("a", "b", "a.x", "a.y", "b.x", "a.x.1", "c.d.e.f")
 FILTERS = (("a",), ("a.*",), ("*.x",), ("a.>",), (">",), ("a", "b.*"), ("a.x", "b"), ("nothing",), ("*", "*.*"))

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from delta_store import journal_file
-from delta_store.journal_file import DamagedFile, EncodedFile, Span
-from delta_store.records import Row
-from delta_store.schemas import JOURNAL_SCHEMA
+from delta_store.entries import journal_file
+from delta_store.entries.journal_file import DamagedFile, EncodedFile, Span
+from delta_store.values.records import Row
+from delta_store.values.schemas import JOURNAL_SCHEMA
 from tests.groups import STREAM_ID, any_rows, columns, event, group, message
 
 

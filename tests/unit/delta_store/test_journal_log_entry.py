@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_store import checkpoint_file, log_entry
-from delta_store.checkpoint_file import DamagedCheckpoint
-from delta_store.journal_file import Span
-from delta_store.journal_state import JournalState, settled_files
-from delta_store.log_entry import DamagedEntry, JournalFile, LogEntry, Removed, Stamp, file_name
-from delta_store.records import Position
+from delta_store.entries import checkpoint_file, log_entry
+from delta_store.entries.checkpoint_file import DamagedCheckpoint
+from delta_store.entries.journal_file import Span
+from delta_store.entries.journal_state import JournalState, settled_files
+from delta_store.entries.log_entry import DamagedEntry, JournalFile, LogEntry, Removed, Stamp, file_name
+from delta_store.values.records import Position
 
 APP = "silt/0"
 _texts = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from delta_store.msg_ttl import ttl_seconds
-from delta_store.schedule_pattern import firing
+from delta_store.config.schedule_pattern import firing
+from delta_store.streams.msg_ttl import ttl_seconds
 
 
 @pytest.mark.parametrize(

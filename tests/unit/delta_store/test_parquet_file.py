@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from delta_store.parquet_file import Field, Layout
+from delta_store.entries.parquet_file import Field, Layout
 
 FIELDS = (
     Field("name", "string", False),

@@ -1,7 +1,7 @@
 """Reading on is noticed, reading about is not, and memory stays bounded."""
 
-from delta_store.read_ahead import AHEAD_BYTES, AHEAD_MESSAGES, ReadAhead
-from delta_store.stored_message import StoredMessage
+from delta_store.reading.read_ahead import AHEAD_BYTES, AHEAD_MESSAGES, ReadAhead
+from delta_store.values.stored_message import StoredMessage
 
 
 def messages(*seqs: int, size: int = 10) -> dict[int, StoredMessage]:

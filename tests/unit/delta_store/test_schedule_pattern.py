@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_store.schedule_pattern import BadZone, Firing, firing, time_ns, time_text, zone
+from delta_store.config.schedule_pattern import BadZone, Firing, firing, time_ns, time_text, zone
 
 SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND

@@ -3,16 +3,16 @@
 import numpy as np
 
 from conf import limits
-from delta_store import msg_id_guard
-from delta_store.msg_id_guard import MsgIdGuard
-from delta_store.settle_debt import (
+from delta_store.settling import msg_id_guard
+from delta_store.settling.msg_id_guard import MsgIdGuard
+from delta_store.settling.settle_debt import (
     CONSUMER_BYTES_MIN,
     CONSUMER_ROWS_MIN,
     FRONT_ROWS_MIN,
     SCATTERED_ROWS_MIN,
     Debt,
 )
-from delta_store.watermark import Watermark
+from delta_store.values.watermark import Watermark
 
 
 def test_front_pays_by_rows_and_by_incarnation() -> None:

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
-from delta_store.settle_lag import (
+from delta_store.entries.settle_lag import (
     BRAKE_SECONDS_MAX,
     Bounds,
     Lag,
@@ -13,9 +13,9 @@ from delta_store.settle_lag import (
     lag_of,
     pressure_of,
 )
-from delta_store.settle_state import SettleState, StateTeller, settle_news
-from delta_store.settle_watch import SettleWatch
-from delta_store.watermark import Watermark
+from delta_store.reading.settle_state import SettleState, StateTeller, settle_news
+from delta_store.reading.settle_watch import SettleWatch
+from delta_store.values.watermark import Watermark
 from tests.groups import STREAM_ID, SteppedClock, group, open_journal, settled_to
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from delta_store.settled_durability import NotDurable, make_durable
+from delta_store.log.settled_durability import NotDurable, make_durable
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs as pa_fs
 
-from delta_store.read_errors import DamagedData, FileGone
-from delta_store.records import Row
-from delta_store.schemas import JOURNAL_SCHEMA
-from delta_store.settled_files import MessageFiles
+from delta_store.reading.settled_files import MessageFiles
+from delta_store.values.read_errors import DamagedData, FileGone
+from delta_store.values.records import Row
+from delta_store.values.schemas import JOURNAL_SCHEMA
 from tests.tables import History
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delta_store.read_errors import DamagedData
-from delta_store.settled_log import NO_TABLE, parse_entry
-from delta_store.watermark import Op, Watermark
+from delta_store.entries.settled_log import NO_TABLE, parse_entry
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.watermark import Op, Watermark
 
 SPARK_ENTRY = (
     r'{"commitInfo":{"timestamp":1763700000000,"userId":"0","operation":"WRITE","operationParameters":{"mode":"Append",'

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.direct_get import untouched
-from delta_store.records import Kind
-from delta_store.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at, merged
-from delta_store.stream_index import StreamIndex
-from delta_store.subjects import SubjectFilter
+from api.direct.direct_get import untouched
+from delta_store.index.stream_index import StreamIndex
+from delta_store.reading.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at, merged
+from delta_store.values.records import Kind
+from delta_store.values.subjects import SubjectFilter
 from tests.tables import History, live_sequences
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from delta_store.store_lock import LOCK_FILE, StoreLock, StoreLocked
+from delta_store.storage.store_lock import LOCK_FILE, StoreLock, StoreLocked
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = (
-    "import sys; from pathlib import Path; from delta_store.store_lock import StoreLock as L; "
+    "import sys; from pathlib import Path; from delta_store.storage.store_lock import StoreLock as L; "
     "lock = L(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); sys.stdin.read()"
 )
 

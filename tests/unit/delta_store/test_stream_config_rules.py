@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.api_errors import ApiError
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_config_rules import (
+from delta_store.config.api_errors import ApiError
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.stream_config_rules import (
     normalise,
     same_config,
     with_required_level,
 )
-from delta_store.stream_update_rules import checked_update
+from delta_store.streams.stream_update_rules import checked_update
 
 numbers = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 words = st.text(alphabet="ab.*> $é", max_size=6)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from delta_store.segments import SEGMENT_SLOTS
-from delta_store.stream_index import StreamIndex, TooMany
+from delta_store.index.segments import SEGMENT_SLOTS
+from delta_store.index.stream_index import StreamIndex, TooMany
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from delta_store.stream_index import StreamIndex
-from delta_store.stream_parts import ExternalStream, SourceConsumer, StreamSource, SubjectMapping
-from delta_store.stream_sources import (
+from delta_store.config.stream_parts import ExternalStream, SourceConsumer, StreamSource, SubjectMapping
+from delta_store.index.stream_index import StreamIndex
+from delta_store.streams.stream_sources import (
     Selection,
     SourcePosition,
     identity,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_store.subject_overlaps import first_covered, first_overlap
-from delta_store.subject_relations import SubjectTrie, TooManyComparisons, overlaps, subset
-from delta_store.subjects import SubjectFilter, matches
+from delta_store.config.subject_overlaps import first_covered, first_overlap
+from delta_store.values.subject_relations import SubjectTrie, TooManyComparisons, overlaps, subset
+from delta_store.values.subjects import SubjectFilter, matches
 from tests.operations import growth
 
 _TOKENS = st.lists(st.sampled_from(["a", "b", "*", "", "x" * 3]), min_size=1, max_size=4)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from delta_store.stream_index import StreamIndex
-from delta_store.subjects import SubjectFilter
+from delta_store.index.stream_index import StreamIndex
+from delta_store.values.subjects import SubjectFilter
 from tests.operations import growth
 
 

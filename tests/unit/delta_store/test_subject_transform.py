@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.subject_transform import BadMapping, SubjectTransform, check_mapping
+from delta_store.config.subject_transform import BadMapping, SubjectTransform, check_mapping
 
 tokens = st.text(alphabet="abc-", min_size=1, max_size=6)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store import subjects
-from delta_store.subjects import SubjectFilter
+from delta_store.values import subjects
+from delta_store.values.subjects import SubjectFilter
 
 TOKENS = st.sampled_from(["a", "b", "*", ">", "a*", "é"])
 WORDS = st.sampled_from(["a", "b", "a*", "é"])

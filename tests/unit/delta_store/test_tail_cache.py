@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.records import Row, RowColumns
-from delta_store.tail_cache import ROW_BYTES, TailCache
+from delta_store.reading.tail_cache import ROW_BYTES, TailCache
+from delta_store.values.records import Row, RowColumns
 from tests.tables import History
 
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from delta_store.log_repair import ASIDE, repair_messages
-from delta_store.read_errors import DamagedData
-from delta_store.settled import SettledTable
-from delta_store.torn_log import relied_version
-from delta_store.watermark import CommitNote, Op, Watermark
+from delta_store.log.log_repair import ASIDE, repair_messages
+from delta_store.log.torn_log import relied_version
+from delta_store.reading.settled import SettledTable
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.watermark import CommitNote, Op, Watermark
 from tests.groups import group, open_journal, settled_to
 
 ROWS = 10

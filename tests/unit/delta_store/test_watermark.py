@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.records import Position
-from delta_store.watermark import Care, Claim, CommitNote, Op, Run, Watermark, advance, care_for, is_settled
+from delta_store.values.records import Position
+from delta_store.values.watermark import Care, Claim, CommitNote, Op, Run, Watermark, advance, care_for, is_settled
 
 MARK = Watermark(stream_id=10, seq=5, event_no=2, first_seq=3)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.credentials import Credentials, CredentialsError, CredentialSource, TlsOptions
+from ingest.protocol.credentials import Credentials, CredentialsError, CredentialSource, TlsOptions
 
 SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU"
 CREDS = f"""-----BEGIN NATS USER JWT-----

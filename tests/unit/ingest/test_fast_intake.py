@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conf.limits import FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
-from delta_store.catalog import Catalog
-from delta_store.records import Row
-from delta_store.stream_config import StreamConfig
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Row
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

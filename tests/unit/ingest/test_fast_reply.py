@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.fast_reply import FastReply, is_fast, parse
+from ingest.publishing.fast_reply import FastReply, is_fast, parse
 
 _TOKENS = st.sampled_from(
     [b"", b"0", b"1", b"2", b"3", b"4", b"01", b"-1", b"+1", b"1_0", b" 1", b"ok", b"fail", b"$FI"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from delta_store.journal_errors import StorageFailed, StorageFull
-from delta_store.log_entry import Marks
-from delta_store.records import Kind, Row, RowColumns
-from ingest.group import Group
-from ingest.group_commit import GroupCommitter, Pace
+from delta_store.entries.log_entry import Marks
+from delta_store.values.journal_errors import StorageFailed, StorageFull
+from delta_store.values.records import Kind, Row, RowColumns
+from ingest.flow.group_commit import GroupCommitter, Pace
+from ingest.publishing.group import Group
 
 
 @dataclass

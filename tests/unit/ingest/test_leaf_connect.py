@@ -6,10 +6,10 @@ from base64 import urlsafe_b64decode
 import nkeys
 import pytest
 
-from ingest.credentials import Credentials
-from ingest.leaf_connect import LeafIdentity, connect_frame, read_info
-from ingest.leaf_protocol import Info, LeafProtocolError
-from ingest.link import Endpoint
+from ingest.protocol.credentials import Credentials
+from ingest.protocol.leaf_connect import LeafIdentity, connect_frame, read_info
+from ingest.protocol.leaf_protocol import Info, LeafProtocolError
+from ingest.protocol.link import Endpoint
 
 HUB = {"server_id": "N1", "server_name": "hub", "version": "2.15.1", "nonce": "abc", "headers": True, "max_payload": 99}
 IDENTITY = LeafIdentity("silt-1", "SILT1")

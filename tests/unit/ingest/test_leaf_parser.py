@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.leaf_protocol import (
+from ingest.protocol.leaf_protocol import (
     Err,
     Event,
     Info,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from conf.limits import LINK_BACKOFF_SECONDS_MAX, LINK_RETRY_SECONDS
-from ingest.link import Endpoint, Failure, LinkError, RetryPacing, parse_endpoints
+from ingest.protocol.link import Endpoint, Failure, LinkError, RetryPacing, parse_endpoints
 
 AT_ONCE = (Failure.UNREACHABLE, Failure.LOST)
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.leaf_protocol import PONG_FRAME, LeafParser, Message, encode_message, encode_subscribe, with_queues
-from ingest.payload_limit import TOO_LARGE, first_oversize, within
+from ingest.protocol.leaf_protocol import PONG_FRAME, LeafParser, Message, encode_message, encode_subscribe, with_queues
+from ingest.protocol.payload_limit import TOO_LARGE, first_oversize, within
 
 MOST = 64
 SUBJECTS = st.sampled_from([b"orders.new", b"_INBOX.a.b", b"$JS.EVENT.x"])

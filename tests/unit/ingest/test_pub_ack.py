@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.pub_ack import PubAcks, pub_acks
+from ingest.publishing.pub_ack import PubAcks, pub_acks
 
 
 @given(first=st.integers(1, 10**7), number=st.integers(1, 300), holes=st.integers(2, 9))

@@ -2,14 +2,14 @@
 
 import pytest
 
-from delta_store.catalog import Catalog
-from delta_store.records import Row
-from delta_store.segments import SEGMENT_SLOTS
-from delta_store.stream_config import StreamConfig
-from delta_store.watermark import Watermark
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.index.segments import SEGMENT_SLOTS
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import Row
+from delta_store.values.watermark import Watermark
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from delta_store.catalog import Catalog
-from delta_store.event_rows import read_removal
-from delta_store.records import Kind, Row, RowColumns
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_parts import Republish, SubjectMapping
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import Republish, SubjectMapping
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.event_rows import read_removal
+from delta_store.values.records import Kind, Row, RowColumns
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

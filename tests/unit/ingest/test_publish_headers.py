@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.publish_headers import set_field
+from ingest.publishing.publish_headers import set_field
 
 
 @pytest.mark.parametrize(

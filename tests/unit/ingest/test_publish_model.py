@@ -8,15 +8,15 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from delta_store.catalog import Catalog
-from delta_store.event_rows import read_removal
-from delta_store.records import Kind, Row, RowColumns
-from delta_store.stream_config import StreamConfig
-from delta_store.stream_state import StreamState
-from delta_store.watermark import Watermark
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.event_rows import read_removal
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.records import Kind, Row, RowColumns
+from delta_store.values.watermark import Watermark
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 from tests.model import ModelStream, Outcome
 
 BASE = 8185

@@ -1,11 +1,11 @@
 """Message schedules as a replay of their rows finds them."""
 
-from delta_store.catalog import Catalog
-from delta_store.records import RowColumns
-from delta_store.stream_config import StreamConfig
-from ingest.group import Group
-from ingest.leaf_protocol import Message
-from ingest.publish import decide
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import RowColumns
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
 
 NOW = 1_790_000_000_000_000_000
 SECOND = 1_000_000_000

@@ -1,0 +1,63 @@
+"""Messages read ahead for consumers that are far behind the tail, a few thousand for each. Pure, and bounded."""
+
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+
+from conf.limits import CONSUMER_AHEAD_CONSUMERS, CONSUMER_AHEAD_MESSAGES
+from consumers.machine.consumer import Consumer
+from delta_store.values.stored_message import MessageRun
+
+
+class ConsumerAhead:
+    """Runs by consumer, in the order of their sequences; the consumer that was served longest ago loses its runs."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[Consumer, deque[MessageRun]] = OrderedDict()
+
+    def take(self, consumer: Consumer, seqs: Sequence[int]) -> MessageRun | None:
+        """As many of the ascending sequences as lie next to each other in the first run; None when it has not even one.
+
+        What lies before them is forgotten: a consumer reads on.
+        """
+        runs = self._runs.get(consumer)
+        while runs:
+            run = runs[0]
+            if run.seqs[-1] < seqs[0]:
+                runs.popleft()
+                continue
+            start = bisect_left(run.seqs, seqs[0])
+            number = min(len(seqs), len(run.seqs) - start)
+            if run.seqs[start : start + number] != seqs[:number]:
+                number = next((n for n in range(number) if run.seqs[start + n] != seqs[n]), number)
+            return run[start : start + number] if number else None
+        return None
+
+    def keep(self, consumer: Consumer, run: MessageRun) -> None:
+        """Add a run that was read behind all others of this consumer."""
+        if not len(run):
+            return
+        runs = self._runs.setdefault(consumer, deque())
+        if runs and runs[-1].seqs[-1] >= run.seqs[0]:
+            runs.clear()
+        runs.append(run)
+        self._runs.move_to_end(consumer)
+        while len(self._runs) > CONSUMER_AHEAD_CONSUMERS:
+            self._runs.popitem(last=False)
+
+    def last(self, consumer: Consumer) -> int:
+        """The last sequence that is at hand, 0 for none."""
+        runs = self._runs.get(consumer)
+        return runs[-1].seqs[-1] if runs else 0
+
+    def wants_more(self, consumer: Consumer, seq: int) -> bool:
+        """Whether less than half of what is read at a time is left from ``seq`` on."""
+        runs = self._runs.get(consumer)
+        if not runs:
+            return False
+        left = sum(len(run) - bisect_left(run.seqs, seq) for run in runs)
+        return left < CONSUMER_AHEAD_MESSAGES // 2
+
+    def forget(self, consumer: Consumer) -> None:
+        """Drop what was read for a consumer."""
+        self._runs.pop(consumer, None)

@@ -1,0 +1,237 @@
+"""What consumers decide, done: messages are fetched and sent, statuses and double acks' answers leave, timers run.
+
+Deliveries and statuses show nothing but durable messages and leave at once, on the leaf link, in the order in which
+they were decided. The answer to a double ack goes with the group that records the ack.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import groupby
+from typing import Final, Protocol
+
+from api.gateway import consumer_frames
+from api.gateway.consumer_reads import ConsumerReads
+from conf.clock import Clock
+from conf.limits import (
+    CONSUMER_RUN_BYTES,
+    CONSUMER_RUN_MESSAGES,
+    CONSUMER_STATE_SECONDS,
+    CONSUMER_TURN_MESSAGES,
+)
+from consumers.engine.engine import ConsumerEngine
+from consumers.machine.consumer import Consumer
+from consumers.machine.effects import Advisory, Deliver, Effect, Reply, Status
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.read_threads import ReadThreads
+from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.publishing.group import Group
+
+_SECOND: Final = 1_000_000_000
+_IDLE_SECONDS: Final = 3600.0
+_DRAIN_SECONDS: Final = 1.0
+_SMALL_BYTES: Final = 1024
+"""Mean size of a stream's messages up to which a run is counted instead of weighed."""
+
+
+class Interest(Protocol):
+    """Who listens at the hub."""
+
+    def queues(self, subject: bytes) -> frozenset[bytes]:
+        """The queue groups that want one copy each of a message to this subject."""
+        ...
+
+
+class Link(Protocol):
+    """Where deliveries leave."""
+
+    @property
+    def interest(self) -> Interest:
+        """Who receives them."""
+        ...
+
+    def send(self, frames: bytes) -> bool:
+        """Send encoded leaf frames; False when that is not possible."""
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether more may be sent now."""
+        ...
+
+    async def drain(self, timeout: float) -> None:
+        """Wait until :attr:`writable` or detached. Raises ``TimeoutError``."""
+        ...
+
+
+class ConsumerDelivery:
+    """Carries out what the engine's consumers decide."""
+
+    def __init__(
+        self, engine: ConsumerEngine, payloads: Payloads, *, link: Link, threads: ReadThreads, clock: Clock
+    ) -> None:
+        self.engine = engine
+        self._link = link
+        self._queues = link.interest.queues
+        self._clock = clock
+        self._kick = asyncio.Event()
+        self._unsaved = asyncio.Event()
+        self._reads = ConsumerReads(engine, payloads, threads=threads, clock=clock)
+        self._reads.delivered = self._turn
+        self._going_on = False
+        self.keep: Callable[[Message], None]
+        """Stores an advisory that a stream takes: a leaf link does not hear what it sends itself. The gateway's."""
+
+    def connect(self, *, group: Callable[[], Group], changed: Callable[[], None], new_id: Callable[[], str]) -> None:
+        """To the group that gathers, to who must know that it has something new, and to the ids of advisories."""
+        self._group, self.changed, self._new_id = group, changed, new_id
+
+    def flush(self) -> None:
+        """Send, or put into the group, whatever the engine has said so far."""
+        if self.engine.unsaved:
+            self._unsaved.set()
+        outbox = self.engine.outbox
+        if not outbox:
+            return
+        self.engine.outbox = []
+        frames: list[bytes] = []
+        for (consumer, is_run), group in groupby(outbox, key=lambda one: (one[0], isinstance(one[1], Deliver))):
+            effects = [effect for _, effect in group]
+            if is_run:
+                run = [effect for effect in effects if isinstance(effect, Deliver)]
+                for part in consumer_frames.delivered(consumer.stream_name, consumer, run, queues=self._queues):
+                    self._link.send(b"".join((*frames, part)))
+                    frames.clear()
+            else:
+                self._flush_others(consumer, effects, frames)
+        if frames:
+            self._link.send(b"".join(frames))
+
+    def _flush_others(self, consumer: Consumer, effects: list[Effect], frames: list[bytes]) -> None:
+        for effect in effects:
+            if isinstance(effect, Status):
+                frames.append(consumer_frames.status(consumer, effect, queues=self._queues))
+            elif isinstance(effect, Reply):
+                self._group().replies.append(consumer_frames.reply(effect))
+            elif isinstance(effect, Advisory):
+                self.advise(effect)
+
+    def tells(self, subject: str) -> bool:
+        """Whether anyone listens to a subject of advisories, or a stream keeps them."""
+        return self.engine.interested(subject.encode()) or self.engine.is_kept(subject)
+
+    def advise(self, effect: Advisory) -> None:
+        """Send an advisory, if anyone listens or a stream keeps it, when what it tells of is durable."""
+        subject = effect.subject.encode()
+        heard, kept = self.engine.interested(subject), self.engine.is_kept(effect.subject)
+        if not (heard or kept):
+            return
+        payload = consumer_frames.advisory(
+            effect, id_=self._new_id(), now_ns=self._clock.now_ns(), domain=self.engine.domain
+        )
+        if heard:
+            self._group().replies.append(encode_message(subject, payload))
+        if kept:
+            self.keep(Message(subject, b"", b"", payload))
+
+    def pump(self) -> None:
+        """Deliver what is in memory, within the bounds of one turn; the rest follows in :meth:`run`."""
+        self.flush()
+        ready = self.engine.ready
+        left = CONSUMER_TURN_MESSAGES
+        while ready and left > 0 and self._link.writable:
+            consumer = next(iter(ready))
+            del ready[consumer]
+            if not self._reads.hold_up(consumer):
+                left -= self._serve(consumer) or 1
+        if ready and self._link.writable:
+            self._go_on()
+        elif ready or self.engine.next_wake_ns:
+            self._kick.set()
+
+    def _go_on(self) -> None:
+        """Deliver more in the next turn of the event loop, when what was sent so far has left."""
+        if not self._going_on:
+            self._going_on = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._going_on = False
+        self.pump()
+        self.changed()
+
+    def wanted(self) -> None:
+        """Something may have become ready or due: look at it in the next turn."""
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Timers, long deliveries and reads, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._persist())
+            tasks.create_task(self._reads.run())
+            while True:
+                await self._wait()
+                self.engine.wake(self._clock.now_ns())
+                self.pump()
+                self.changed()
+                if self.engine.ready and not self._link.writable:
+                    try:
+                        await self._link.drain(_DRAIN_SECONDS)
+                    except TimeoutError:
+                        continue
+                await asyncio.sleep(0)
+
+    async def _wait(self) -> None:
+        """Until the next timer is due or there is something to deliver."""
+        if self.engine.ready and self._link.writable:
+            return
+        self._kick.clear()
+        due = self.engine.next_wake_ns
+        seconds = (due - self._clock.now_ns()) / _SECOND if due else _IDLE_SECONDS
+        if self.engine.ready:
+            seconds = min(seconds, _DRAIN_SECONDS)
+        if seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._kick.wait()
+            except TimeoutError:
+                return
+
+    def _serve(self, consumer: Consumer) -> int:
+        """Deliver the next run of one consumer, or begin to read it; returns the number of messages delivered."""
+        now_ns = self._clock.now_ns()
+        seqs = self._within_bytes(consumer, consumer.upcoming(CONSUMER_RUN_MESSAGES, now_ns))
+        if not seqs:
+            self.flush()
+            return 0
+        found = self._reads.take(consumer, seqs)
+        if found:
+            self.engine.deliver(consumer, found, (), now_ns)
+            self.flush()
+        return len(found)
+
+    def _within_bytes(self, consumer: Consumer, seqs: list[int]) -> list[int]:
+        """As many of the sequences as one run may weigh, at least one."""
+        index = self.engine.home(consumer).index
+        if index.bytes <= _SMALL_BYTES * index.msgs:
+            return seqs
+        left = CONSUMER_RUN_BYTES
+        for place, seq in enumerate(seqs):
+            left -= index.size_of(seq)
+            if left < 0 and place:
+                return seqs[:place]
+        return seqs
+
+    async def _persist(self) -> None:
+        """Have progress that nobody waits for recorded: at once after a pause, else now and then.
+
+        So a delivery that comes alone is known to be one when the process is killed right behind it.
+        """
+        while True:
+            self._unsaved.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CONSUMER_STATE_SECONDS):
+                    await self._unsaved.wait()
+            if self.engine.persist_dirty():
+                self.changed()
+                await asyncio.sleep(CONSUMER_STATE_SECONDS)

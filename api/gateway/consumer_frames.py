@@ -1,0 +1,135 @@
+"""Effects of consumers as leaf frames.
+
+A delivered message keeps its stream subject although it goes to an inbox: the hub takes what stands behind the ``@`` of
+an ack subject for the subject that the client sees (nats-server's ``jsAckDeliverIdx``), and the part before it for the
+reply.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+from api.jetstream.go_time import format_time
+from conf.limits import CONSUMER_FRAME_MESSAGES
+from consumers.engine.ack_subject import ack_prefix
+from consumers.machine.consumer import Consumer
+from consumers.machine.delivery_run import EMPTY_BLOCK, MSG_SIZE
+from consumers.machine.effects import Advisory, Deliver, Reply, Status
+from delta_store.values.stored_message import MessageRun, StoredMessage
+from ingest.protocol.leaf_protocol import encode_message
+
+ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
+METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
+Queues = Callable[[bytes], frozenset[bytes]]
+"""Which queue groups listen to a subject."""
+
+
+def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver], *, queues: Queues) -> Iterator[bytes]:
+    """The frames of what one consumer delivers at once: in its order, also where several receivers take turns.
+
+    They come in parts, so that the hub can work on the first while the next is made.
+    """
+    if len(run) == 1:
+        start, end, columns = _columns(stream, consumer, run[0], queues)
+        for first in range(0, len(columns.seqs), CONSUMER_FRAME_MESSAGES):
+            part = slice(first, first + CONSUMER_FRAME_MESSAGES)
+            yield _joined(start, end, _Columns._make([column[part] for column in columns]))
+        return
+    framed = (zip(one.consumer_seqs, _frames(*_columns(stream, consumer, one, queues)), strict=False) for one in run)
+    yield b"".join(frame for _, frame in sorted(chain.from_iterable(framed)))
+
+
+def _joined(start: str, end: str, run: "_Columns") -> bytes:
+    if run.counts.count(1) == len(run.counts) and not any(run.headers):
+        return _plain(start, end, run)
+    return b"".join(_frames(start, end, run))
+
+
+def _columns(stream: str, consumer: Consumer, effect: Deliver, queues: Queues) -> "tuple[str, str, _Columns]":
+    """What stands in front of the numbers of each frame's reply and behind its subject, and the columns."""
+    config, messages = consumer.config, effect.messages
+    named = b" ".join(_receivers(consumer, effect.subject, queues)).decode()
+    start = f"{effect.subject.decode()} {'+ ' if named else ''}{ack_prefix(stream, config.name).decode()}"
+    end = f" {named}" if named else ""
+    if config.headers_only or effect.pin_id is not None:
+        messages = [_changed(one, headers_only=config.headers_only, pin_id=effect.pin_id) for one in messages]
+    columns = MessageRun.of(messages).columns
+    return start, end, _Columns(*columns, effect.counts, effect.consumer_seqs, effect.pendings)
+
+
+def _frames(start: str, end: str, run: "_Columns") -> list[bytes]:
+    frames = []
+    for subject, seq, ts_ns, headers, data, number, cseq, pending in zip(*run, strict=False):
+        place = f"{start}{number}.{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end}"
+        if headers:
+            line = f"HMSG {place} {len(headers)} {len(headers) + len(data)}\r\n".encode()
+            frames.append(b"".join((line, headers, data, b"\r\n")))
+        else:
+            frames.append(b"".join((f"LMSG {place} {len(data)}\r\n".encode(), data, b"\r\n")))
+    return frames
+
+
+class _Columns(NamedTuple):
+    """What frames are made of, column by column."""
+
+    subjects: Sequence[str]
+    seqs: Sequence[int]
+    times: Sequence[int]
+    headers: Sequence[bytes | None]
+    payloads: Sequence[bytes]
+    counts: Sequence[int]
+    consumer_seqs: Sequence[int]
+    pendings: Sequence[int]
+
+
+def _plain(start: str, end: str, run: _Columns) -> bytes:
+    """First deliveries without headers: almost all there are."""
+    head = f"\r\nLMSG {start}1."
+    columns = (run.subjects, run.seqs, run.times, run.payloads, run.consumer_seqs, run.pendings)
+    parts = [b""] * (2 * len(run.seqs))
+    parts[::2] = [
+        f"{head}{seq}.{cseq}.{ts_ns}.{pending}@{subject}{end} {len(data)}\r\n".encode()
+        for subject, seq, ts_ns, data, cseq, pending in zip(*columns, strict=False)
+    ]
+    parts[1::2] = run.payloads
+    parts[0] = parts[0][2:]
+    return b"".join((*parts, b"\r\n"))
+
+
+def _receivers(consumer: Consumer, subject: bytes, queues: Queues) -> tuple[bytes, ...]:
+    """The queue groups that a message to this subject names: all that listen, and the deliver group in any case."""
+    config, named = consumer.config, queues(subject)
+    if config.deliver_group and subject == config.deliver_subject.encode():
+        named |= {config.deliver_group.encode()}
+    return tuple(sorted(named))
+
+
+def status(consumer: Consumer, effect: Status, *, queues: Queues) -> bytes:
+    """The frame of a status: headers only."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in effect.headers)
+    header = f"NATS/1.0 {effect.code} {effect.text}\r\n{lines}\r\n".encode()
+    named = _receivers(consumer, effect.subject, queues)
+    return encode_message(effect.subject, b"", header=header, reply=effect.reply, queues=named)
+
+
+def reply(effect: Reply) -> bytes:
+    """The frame of a double ack's answer."""
+    return encode_message(effect.subject, effect.body)
+
+
+def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> bytes:
+    """The payload of an advisory or a metric."""
+    kind = (METRIC_TYPE if effect.subject.startswith("$JS.EVENT.METRIC.") else ADVISORY_TYPE) + effect.kind
+    shown = {"type": kind, "id": id_, "timestamp": format_time(now_ns), **effect.fields}
+    if domain:
+        shown["domain"] = domain
+    return json.dumps(shown, separators=(",", ":")).encode()
+
+
+def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str | None) -> StoredMessage:
+    """The message with the headers that its consumer adds, without its payload where headers are all it wants."""
+    added = [f"{MSG_SIZE}: {len(message.data)}\r\n"] if headers_only else []
+    added += [f"Nats-Pin-Id: {pin_id}\r\n"] if pin_id is not None else []
+    block = (message.headers or EMPTY_BLOCK)[:-2] + "".join(added).encode() + b"\r\n"
+    return message._replace(headers=block, data=b"" if headers_only else message.data)

@@ -1,0 +1,149 @@
+"""Messages for consumers that memory does not hold: read from the tables, off the event loop, a few thousand ahead."""
+
+import asyncio
+import json
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+
+from api.gateway.consumer_ahead import ConsumerAhead
+from conf.clock import Clock
+from conf.limits import (
+    CONSUMER_AHEAD_BYTES,
+    CONSUMER_AHEAD_MESSAGES,
+    CONSUMER_READS_MAX,
+    CONSUMER_RETRY_SECONDS,
+)
+from consumers.engine.engine import ConsumerEngine
+from consumers.machine.consumer import Consumer
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.values.read_errors import ReadError
+from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.subjects import SubjectFilter
+
+
+class ConsumerReads:
+    """What consumers want next, from memory at once or by a read that ends with its delivery."""
+
+    def __init__(self, engine: ConsumerEngine, payloads: Payloads, *, threads: ReadThreads, clock: Clock) -> None:
+        self.delivered: Callable[[], None]
+        """Called when a read has ended; set by whoever delivers."""
+        self._engine = engine
+        self._payloads = payloads
+        self._threads = threads
+        self._clock = clock
+        self._reading: dict[Consumer, bool] = {}
+        """Consumers that are read for; True for those that can't go on before it is done."""
+        self._reads: asyncio.Queue[tuple[Consumer, list[int]]] = asyncio.Queue()
+        """At most one read of each consumer waits."""
+        self._ahead = ConsumerAhead()
+
+    def hold_up(self, consumer: Consumer) -> bool:
+        """Whether a consumer can't go on before its read is done."""
+        return self._reading.get(consumer, False)
+
+    def take(self, consumer: Consumer, seqs: list[int]) -> Sequence[StoredMessage]:
+        """The first messages of these sequences, as many as memory gives; empty when a read has been begun for them."""
+        state = self._engine.home(consumer).state
+        found: Sequence[StoredMessage] | None = self._ahead.take(consumer, seqs)
+        found = found or self._payloads.span_now(state.config.name, state.stream_id, seqs)
+        if not found:
+            first = self._payloads.now(state.config.name, state.stream_id, seqs[0])
+            found = [first] if first is not None else []
+        if not found:
+            self._begin(consumer, seqs)
+        elif self._ahead.wants_more(consumer, seqs[len(found) - 1] + 1):
+            self._begin(consumer, [])
+        return found
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(CONSUMER_READS_MAX):
+                tasks.create_task(self._read())
+
+    def _begin(self, consumer: Consumer, seqs: list[int]) -> None:
+        """Have ``seqs`` read, or what follows those that were read last."""
+        if consumer not in self._reading:
+            self._reading[consumer] = bool(seqs)
+            self._reads.put_nowait((consumer, seqs))
+
+    async def _read(self) -> None:
+        """Read for one consumer after the other what is not in memory."""
+        while True:
+            consumer, seqs = await self._reads.get()
+            try:
+                if self._engine.is_live(consumer):
+                    await self._read_run(consumer, seqs)
+                else:
+                    self._ahead.forget(consumer)
+            finally:
+                self._reading.pop(consumer, None)
+            if self._engine.is_live(consumer):
+                self._engine.ready[consumer] = None
+            self.delivered()
+
+    async def _read_run(self, consumer: Consumer, seqs: list[int]) -> None:
+        home = self._engine.home(consumer)
+        state = home.state
+        wanted = self._further(consumer, seqs)
+        if not wanted:
+            return
+        fetch = partial(self._payloads.fetch_run, state.config.name, state.stream_id, wanted)
+        try:
+            run = await self._threads.run(fetch)
+        except (ReadError, ReadsBusy, TimeoutError) as error:
+            _report("delivery waits", f"{state.config.name}: {type(error).__name__}: {error}")
+            await asyncio.sleep(CONSUMER_RETRY_SECONDS)
+            return
+        if not self._engine.is_live(consumer):
+            return
+        found = set(run.seqs) if len(run) < len(wanted) else frozenset(wanted)
+        lost = next((seq for seq in wanted if seq not in found and home.index.sid_of(seq) >= 0), None)
+        if lost is not None:
+            run = run[: bisect_left(run.seqs, lost)]
+        if not seqs:
+            self._ahead.keep(consumer, run)
+        elif len(run) and run.seqs[0] <= max(seqs):
+            self._deliver_read(consumer, seqs, run)
+        elif lost is not None:
+            _report("delivery waits", f"{state.config.name}: message {lost} is in no file")
+            await asyncio.sleep(CONSUMER_RETRY_SECONDS)
+        else:
+            self._engine.deliver(consumer, [], seqs, self._clock.now_ns())
+
+    def _deliver_read(self, consumer: Consumer, seqs: list[int], run: MessageRun) -> None:
+        """Deliver what was asked for and keep what was read on top of it."""
+        places = {seq: place for place, seq in enumerate(run.seqs)}
+        index = self._engine.home(consumer).index
+        messages: list[StoredMessage] = []
+        missing: list[int] = []
+        for seq in seqs:
+            if seq in places:
+                messages.append(run[places[seq]])
+            elif index.sid_of(seq) >= 0:
+                break
+            else:
+                missing.append(seq)
+        self._engine.deliver(consumer, messages, missing, self._clock.now_ns())
+        behind = bisect_left(run.seqs, max(seqs) + 1)
+        self._ahead.keep(consumer, run[behind:])
+
+    def _further(self, consumer: Consumer, seqs: list[int]) -> list[int]:
+        """The sequences to read: ``seqs`` and those that the consumer will want next, within the bounds of one read."""
+        home = self._engine.home(consumer)
+        filters = consumer.config.filters
+        start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1
+        matching = home.index.iter_matching(SubjectFilter(filters) if filters else None, start)
+        size = max(1, home.index.bytes // max(1, home.index.msgs))
+        number = min(CONSUMER_AHEAD_MESSAGES, max(1, CONSUMER_AHEAD_BYTES // size))
+        behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= home.durable_seq]
+        return sorted(seqs) + behind
+
+
+def _report(event: str, reason: str) -> None:
+    sys.stderr.write(json.dumps({"event": event, "reason": reason}) + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,126 @@
+"""The gateway's background work, off the event loop: follow what is settled, let the journal forget it, keep it small.
+
+The order is the point: read the watermark of ``messages``, confirm it by what the settled files themselves hold, make
+everything behind it durable and read it back, and only then truncate the journal up to that watermark.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from conf.clock import SystemClock
+from conf.limits import SETTLE_LAG_TOLD_SECONDS, SETTLED_POLL_SECONDS
+from conf.settings import Journal as JournalSettings
+from delta_store.entries.settle_lag import Bounds, Lag, Pressure, brake_seconds, fill, lag_of, pressure_of
+from delta_store.journal.journal import Journal
+from delta_store.log.settled_durability import NotDurable, make_durable
+from delta_store.reading.settle_state import settle_news
+from delta_store.reading.settled import SettledTable
+from delta_store.reading.settled_confirm import confirm_settled
+
+Report = Callable[[str, str], None]
+
+
+class GatewayUpkeep:
+    """Runs :meth:`once` again and again; ``report`` is told of what could not be done (event, reason)."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        settled: SettledTable,
+        *,
+        table: Path | None,
+        executor: Executor,
+        report: Report,
+        chosen: JournalSettings,
+    ) -> None:
+        """``table`` is the folder of ``messages`` on a local disk, None where the store itself is durable.
+
+        ``chosen`` bounds what may wait to be settled.
+        """
+        self._journal = journal
+        self._settled = settled
+        self._table = table
+        self._executor = executor
+        self._report = report
+        relied = journal.relies_on
+        self._durable_version = -1 if relied is None else relied
+        """Of ``messages``: up to it all has been fsynced and read back."""
+        self._bounds = Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
+        self.lag = Lag()
+        """What is not settled, as of the last round."""
+        self.told: dict[str, Any] = {}
+        """The same with the state of the settle job, for those who ask."""
+        self._pressure = Pressure.NONE
+        self._clock = SystemClock()
+        self._reported_at = 0.0
+
+    @property
+    def brake_seconds(self) -> float:
+        """How long acknowledgements are to be held back."""
+        return brake_seconds(fill(self.lag, self._bounds))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more is unsettled than may be."""
+        return fill(self.lag, self._bounds) >= 1
+
+    async def run(self) -> None:
+        """Until cancelled; an error of one round is reported and the next round tries again."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SETTLED_POLL_SECONDS)
+            await asyncio.shield(loop.run_in_executor(self._executor, self.once))
+
+    def once(self) -> None:
+        """One round; blocks."""
+        try:
+            self._truncate()
+            self._measure()
+            if self._journal.checkpoint_is_due:
+                self._journal.checkpoint()
+            self._journal.cleanup()
+            self._journal.delete_removed()
+        except Exception as error:  # noqa: BLE001  # a round that fails costs nothing but its own work
+            self._report("upkeep failed", f"{type(error).__name__}: {error}")
+
+    def _measure(self) -> None:
+        """See how far settling is behind; say so when that begins or ceases to matter, and now and then meanwhile."""
+        settled = {name: mark.position for name, mark in self._settled.watermarks.items()}
+        self.lag = lag_of(self._journal.live_files(), settled)
+        pressure = pressure_of(fill(self.lag, self._bounds))
+        self.told = self._tell()
+        now = self._clock.monotonic()
+        lasts = pressure is not Pressure.NONE and now - self._reported_at >= SETTLE_LAG_TOLD_SECONDS
+        if pressure is not self._pressure or lasts:
+            self._pressure, self._reported_at = pressure, now
+            self._report(
+                pressure.value, f"{self.lag.rows} rows, {self.lag.bytes} bytes, {self.lag.files} files are not settled"
+            )
+
+    def _tell(self) -> dict[str, Any]:
+        lag, now_ns = self.lag, self._clock.now_ns()
+        told: dict[str, Any] = {"rows": lag.rows, "bytes": lag.bytes, "files": lag.files}
+        told["seconds"] = round(lag.seconds(now_ns), 1)
+        told["used"] = round(fill(lag, self._bounds), 4)
+        if self._table is not None:
+            news = settle_news(self._table.parent, now_ns)
+            told |= {"state": news.state.value, "why": news.error}
+        return told
+
+    def _truncate(self) -> None:
+        snapshot = self._settled.refresh()
+        if snapshot.version <= self._durable_version or not snapshot.watermarks:
+            return
+        try:
+            confirm_settled(self._settled, snapshot, self._journal.live_files())
+            if self._table is not None:
+                make_durable(self._table, self._durable_version, snapshot.version)
+        except NotDurable as error:
+            self._report("journal kept", f"{error}; run: silt verify")
+            return
+        self._durable_version = snapshot.version
+        settled = {name: mark.position for name, mark in snapshot.watermarks.items()}
+        self._journal.truncate(settled, relies_on=snapshot.version)

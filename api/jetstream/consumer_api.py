@@ -1,0 +1,209 @@
+"""Consumers: create, update, list, show, pause, reset, unpin and delete them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from api.jetstream.api_call import SILENCE, ApiCall, Result
+from api.jetstream.consumer_info import config_json, consumer_info, name_seed, paused_json, shown_time
+from api.jetstream.go_time import ZERO_TIME
+from api.jetstream.json_syntax import JsonError
+from api.jetstream.loose_json import decode_loosely
+from api.jetstream.request_json import Decoded, Struct
+from api.jetstream.request_shapes import (
+    CONSUMER_CREATE_REQUEST,
+    CONSUMER_PAUSE_REQUEST,
+    CONSUMER_RESET_REQUEST,
+    CONSUMER_UNPIN_REQUEST,
+    CONSUMERS_REQUEST,
+)
+from conf.limits import LIST_PAGE, NAMES_PAGE
+from consumers.config import consumer_config_rules, consumer_create_rules
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.consumer import Consumer, InvalidReset
+from delta_store.config import api_errors
+from delta_store.streams.stream_state import StreamState
+
+Naming = Callable[[ConsumerConfig], ConsumerConfig]
+
+
+def create(call: ApiCall) -> Result:
+    """Create a consumer, or change it; its name is the subject's, or the body's, or one of ours."""
+    if len(call.names) == 1:
+        return _create(call, consumer_create_rules.named_by_request)
+    name, wanted = call.names[1], ".".join(call.names[2:])
+    return _create(call, lambda config: consumer_create_rules.named_by_subject(config, name, wanted))
+
+
+def create_durable(call: ApiCall) -> Result:
+    """Create a durable consumer, or change it, in the old way."""
+    return _create(call, lambda config: consumer_create_rules.named_durable(config, call.names[1]))
+
+
+def names(call: ApiCall) -> Result:
+    """A page of the names of a stream's consumers."""
+    state, offset = _page(call)
+    found = [consumer.name for consumer in _public(call, state)]
+    offset = min(offset, len(found))
+    limit = call.page(NAMES_PAGE)
+    page = found[offset : offset + limit]
+    return {"total": len(found), "offset": offset, "limit": limit, "consumers": page}
+
+
+def listing(call: ApiCall) -> Result:
+    """A page of a stream's consumers with their configuration and state."""
+    state, offset = _page(call)
+    found = _public(call, state)
+    offset = min(offset, len(found))
+    limit = call.page(LIST_PAGE)
+    page = [_info(call, state, consumer, dynamic=False) for consumer in found[offset : offset + limit]]
+    return {"total": len(found), "offset": offset, "limit": limit, "consumers": page}
+
+
+def info(call: ApiCall) -> Result:
+    """A consumer's configuration and state."""
+    call.refuse_body()
+    call.require_level()
+    state = call.stream()
+    return _info(call, state, _known(call, state))
+
+
+def delete(call: ApiCall) -> Result:
+    """Delete a consumer."""
+    call.refuse_body()
+    state = call.stream()
+    consumer = _known(call, state)
+    call.directory.delete(state, consumer.name, now_ns=call.now_ns, rows=call.rows)
+    return {"success": True}
+
+
+def pause(call: ApiCall) -> Result:
+    """Let a consumer deliver nothing until some time, or go on at once."""
+    request = call.optional_body(CONSUMER_PAUSE_REQUEST) or {}
+    call.require_level()
+    state = call.stream()
+    consumer = _known(call, state)
+    until = shown_time(request["pause_until"]) if "pause_until" in request else ZERO_TIME
+    until_ns = request["pause_until"] if until != ZERO_TIME else 0
+    call.directory.pause(state, consumer.name, until_ns, now_ns=call.now_ns, rows=call.rows)
+    remaining = paused_json(until_ns, now_ns=call.now_ns)
+    return {"paused": False, "pause_until": until} | remaining
+
+
+def reset(call: ApiCall) -> Result:
+    """Let a consumer start over; one that is not there is not answered for."""
+    state = call.catalog.streams.get(call.stream_name)
+    consumer = call.directory.get(call.stream_name, call.names[1])
+    if state is None or consumer is None:
+        return SILENCE
+    call.require_level()
+    seq = _loose_body(call, CONSUMER_RESET_REQUEST).get("seq", 0) if call.payload else 0
+    call.catalog.expire_stream(state, now_ns=call.now_ns, rows=call.rows)
+    try:
+        reached = call.directory.reset(state, consumer.name, seq or None, now_ns=call.now_ns, rows=call.rows)
+    except InvalidReset as refused:
+        raise api_errors.consumer_invalid_reset(str(refused)) from None
+    return _info(call, state, consumer) | {"reset_seq": reached}
+
+
+def unpin(call: ApiCall) -> Result:
+    """Let another client of a priority group be pinned."""
+    group = _loose_body(call, CONSUMER_UNPIN_REQUEST).get("group", "")
+    if not group:
+        raise api_errors.invalid_json("consumer group not specified")
+    if consumer_config_rules.GROUP_NAME.fullmatch(group) is None:
+        raise api_errors.CONSUMER_GROUP_INVALID.error
+    state = call.stream()
+    consumer = _known(call, state)
+    if group not in consumer.config.priority_groups:
+        raise api_errors.CONSUMER_GROUP_UNKNOWN.error
+    call.directory.unpin(state, consumer.name, group, now_ns=call.now_ns)
+    return {}
+
+
+def _create(call: ApiCall, named: Naming) -> Result:
+    request = call.body(CONSUMER_CREATE_REQUEST)
+    call.require_level()
+    if request.get("stream_name", "") != call.stream_name:
+        raise api_errors.STREAM_MISMATCH.error
+    asked = request.get("config", {})
+    config = named(consumer_config_rules.drafted(asked))
+    if config.num_replicas > 1:
+        raise api_errors.REPLICAS_NOT_SUPPORTED.error
+    state = call.stream()
+    if asked.get("sourcing"):
+        raise api_errors.consumer_create_failed("sourcing is not supported by Silt yet")
+    known = call.directory.get(state.name, config.name) if config.name else None
+    if known is not None:
+        config = replace(config, pause_until=known.config.pause_until)
+    config = consumer_config_rules.with_required_level(config)
+    config = consumer_config_rules.with_defaults(config, state.config, pedantic=request.get("pedantic", False))
+    consumer_config_rules.check(config, state.config, starts_at_time="opt_start_time" in asked)
+    call.refuse_unanswerable(config_json(config, dynamic=True))
+    action = request.get("action", "")
+    if known is not None:
+        return _update(call, state, known, config, must_create=action == "create")
+    if action == "update":
+        raise api_errors.CONSUMER_DOES_NOT_EXIST.error
+    return _create_new(call, state, config)
+
+
+def _update(
+    call: ApiCall, state: StreamState, known: Consumer, config: ConsumerConfig, *, must_create: bool
+) -> dict[str, Any]:
+    """Change a consumer that is there, which is nothing at all when the same one is asked for."""
+    if must_create and not consumer_create_rules.same_config(config, known.config):
+        raise api_errors.CONSUMER_ALREADY_EXISTS.error
+    if state.config.retention == "workqueue":
+        consumer_create_rules.check_unique(config, call.directory.company(state.name))
+    config = consumer_create_rules.checked_update(known.config, config, interested=call.directory.interested)
+    if config != known.config:
+        known = call.directory.update(state, known.name, config, now_ns=call.now_ns, rows=call.rows)
+    call.directory.tell_if_paused(state, known.name, now_ns=call.now_ns)
+    return _info(call, state, known)
+
+
+def _create_new(call: ApiCall, state: StreamState, config: ConsumerConfig) -> dict[str, Any]:
+    consumer_create_rules.check_new(config, state.config, company=call.directory.company(state.name))
+    newest = call.directory.newest(state.name)
+    created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
+    if not config.name:
+        seed = name_seed(state.name, created_ns)
+        taken = consumer_create_rules.generated_name(seed, lambda one: call.directory.get(state.name, one) is not None)
+        config = replace(config, name=taken)
+    config = consumer_create_rules.with_inactivity(config, durable=config.is_durable)
+    consumer = call.directory.create(state, config, now_ns=created_ns, rows=call.rows)
+    bound = call.directory.listened_to(config)
+    return consumer_info(consumer, now_ns=call.now_ns, push_bound=bound)
+
+
+def _page(call: ApiCall) -> tuple[StreamState, int]:
+    """The stream, and where the page that is asked for begins."""
+    request = call.optional_body(CONSUMERS_REQUEST) or {}
+    return call.stream(), max(request.get("offset", 0), 0)
+
+
+def _public(call: ApiCall, state: StreamState) -> list[Consumer]:
+    """The stream's consumers by name, without those that are for other servers only."""
+    found = (call.directory.get(state.name, name) for name in call.directory.names(state.name))
+    return [consumer for consumer in found if consumer is not None and not consumer.config.direct]
+
+
+def _known(call: ApiCall, state: StreamState) -> Consumer:
+    consumer = call.directory.get(state.name, call.names[1])
+    if consumer is None:
+        raise api_errors.CONSUMER_NOT_FOUND.error
+    return consumer
+
+
+def _info(call: ApiCall, state: StreamState, consumer: Consumer, *, dynamic: bool = True) -> dict[str, Any]:
+    """What a consumer is, told when it is durable."""
+    call.directory.show(state, consumer.name, now_ns=call.now_ns)
+    return consumer_info(consumer, now_ns=call.now_ns, dynamic=dynamic)
+
+
+def _loose_body(call: ApiCall, shape: Struct) -> Decoded:
+    try:
+        return decode_loosely(call.payload, shape)
+    except JsonError as error:
+        raise api_errors.invalid_json(str(error)) from None

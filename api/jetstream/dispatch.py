@@ -1,0 +1,179 @@
+"""From a request's subject to its handler, and from what that gives back to the reply.
+
+``$JS.API.>`` is served, and ``$JS.<domain>.API.>`` for the catalog's domain. A subject that no endpoint has is not
+answered, as nats-server does not answer it; Direct Get and CONSUMER.MSG.NEXT are served elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from api.jetstream import account_api, consumer_api, message_api, stream_api
+from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
+from api.jetstream.responses import ApiAccount, failure, success
+from consumers.engine.consumer_directory import Consumers
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiError
+from delta_store.streams.catalog import Catalog
+from delta_store.values.records import RowColumns
+
+Handler = Callable[[ApiCall], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One endpoint: the type of its replies, its handler, and what an error reply shows beside the error."""
+
+    kind: str
+    handler: Handler
+    beside_error: Mapping[str, Any] = field(default_factory=dict)
+    level_first: bool = True
+    """Whether the API level is looked at before anything else."""
+    counted: bool = True
+    paged: bool = False
+    """Whether it gives fewer entries, and changes nothing, when it is asked again with a smaller page."""
+    """Whether requests count in the account's info."""
+
+
+_PAGE = {"total": 0, "offset": 0, "limit": 0}
+_STREAMS = {**_PAGE, "streams": []}
+_CONSUMERS = {**_PAGE, "consumers": []}
+
+
+def _cluster(kind: str) -> Endpoint:
+    return Endpoint(kind, stream_api.needs_cluster, level_first=False)
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "INFO": Endpoint("account_info_response", account_api.info),
+    "SETTLING": Endpoint("settling_response", account_api.settling, level_first=False, counted=False),
+    "STREAM.CREATE.*": Endpoint("stream_create_response", stream_api.create),
+    "STREAM.UPDATE.*": Endpoint("stream_update_response", stream_api.update),
+    "STREAM.DELETE.*": Endpoint("stream_delete_response", stream_api.delete),
+    "STREAM.PURGE.*": Endpoint("stream_purge_response", stream_api.purge, {"purged": 0}),
+    "STREAM.INFO.*": Endpoint("stream_info_response", stream_api.info, _PAGE, paged=True),
+    "STREAM.NAMES": Endpoint("stream_names_response", stream_api.names, _STREAMS, paged=True),
+    "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS, paged=True),
+    "STREAM.MSG.GET.*": Endpoint("stream_msg_get_response", message_api.get),
+    "STREAM.MSG.DELETE.*": Endpoint("stream_msg_delete_response", message_api.delete),
+    "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", stream_api.snapshot),
+    "STREAM.RESTORE.*": Endpoint("stream_restore_response", stream_api.restore, {"deliver_subject": ""}),
+    "STREAM.PEER.REMOVE.*": _cluster("stream_remove_peer_response"),
+    "STREAM.PEER.EVACUATE.*": _cluster("stream_evacuate_peer_response"),
+    "STREAM.LEADER.STEPDOWN.*": _cluster("stream_leader_stepdown_response"),
+    "STREAM.CANCEL_MOVE.*": _cluster("stream_cancel_move_response"),
+    "CONSUMER.CREATE.*": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
+    "CONSUMER.CREATE.*.>": Endpoint("consumer_create_response", consumer_api.create, level_first=False),
+    "CONSUMER.DURABLE.CREATE.*.*": Endpoint("consumer_create_response", consumer_api.create_durable, level_first=False),
+    "CONSUMER.NAMES.*": Endpoint("consumer_names_response", consumer_api.names, _CONSUMERS, paged=True),
+    "CONSUMER.LIST.*": Endpoint("consumer_list_response", consumer_api.listing, _CONSUMERS, paged=True),
+    "CONSUMER.INFO.*.*": Endpoint("consumer_info_response", consumer_api.info, level_first=False),
+    "CONSUMER.DELETE.*.*": Endpoint("consumer_delete_response", consumer_api.delete),
+    "CONSUMER.PAUSE.*.*": Endpoint(
+        "consumer_pause_response",
+        consumer_api.pause,
+        {"paused": False, "pause_until": "0001-01-01T00:00:00Z"},
+        level_first=False,
+    ),
+    "CONSUMER.RESET.*.*": Endpoint(
+        "consumer_reset_response", consumer_api.reset, {"reset_seq": 0}, level_first=False, counted=False
+    ),
+    "CONSUMER.UNPIN.*.*": Endpoint("consumer_unpin_response", consumer_api.unpin),
+    "CONSUMER.LEADER.STEPDOWN.*.*": _cluster("consumer_leader_stepdown_response"),
+    "CONSUMER.PEER.REMOVE.*.*": _cluster("consumer_remove_peer_response"),
+    "CONSUMER.PEER.EVACUATE.*.*": _cluster("consumer_evacuate_peer_response"),
+}
+"""Subject behind ``$JS.API.`` → endpoint."""
+
+
+def dispatch(
+    catalog: Catalog,
+    request: ApiRequest,
+    *,
+    now_ns: int,
+    rows: RowColumns,
+    account: ApiAccount,
+    consumers: Consumers | None = None,
+) -> bytes | NeedMessage | None:
+    """Answer a request: the reply, the message that the reply must hold, or None for no answer at all.
+
+    Changes to streams are made in ``catalog`` and appended to ``rows`` at once; the caller sends the reply (if the
+    request has a reply subject) only after these rows are durable. ``account``'s counters go on.
+    """
+    found = _find(request.subject, catalog.domain)
+    if found is None:
+        return None
+    endpoint, names = found
+    call = ApiCall(catalog, account, names, request.header, request.payload, now_ns, rows, consumers)
+    try:
+        if endpoint.level_first:
+            call.require_level()
+        result, reply = _within(endpoint, call)
+    except ApiError as error:
+        account.api_total += endpoint.counted
+        account.api_errors += endpoint.counted
+        return failure(endpoint.kind, error, endpoint.beside_error)
+    if isinstance(result, Silence):
+        return None
+    if isinstance(result, NeedMessage):
+        return result
+    account.api_total += endpoint.counted
+    if isinstance(result, Uncounted):
+        return failure(endpoint.kind, result.error, endpoint.beside_error)
+    return reply
+
+
+def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:
+    """What a handler gives back and, of a success, the reply: with as many entries as one message holds."""
+    most = call.account.reply_bytes_max
+    while True:
+        result = endpoint.handler(call)
+        reply = success(endpoint.kind, result) if isinstance(result, dict) else b""
+        if len(reply) <= most:
+            return result, reply
+        if not endpoint.paged or not isinstance(result, dict) or call.page_max == 1:
+            raise MESSAGE_TOO_LARGE.error
+        entries = min(_entries(result), call.page_max)
+        call = replace(call, page_max=max(1, min(entries - 1, entries * most // len(reply))))
+
+
+def _entries(result: Mapping[str, Any]) -> int:
+    """The length of the longest list in a reply, as good as it needs be known."""
+    inside = [*result.values(), *result.get("state", {}).values()]
+    return max((len(one) for one in inside if isinstance(one, list | dict)), default=1)
+
+
+def _find(subject: bytes, domain: str) -> tuple[Endpoint, tuple[str, ...]] | None:
+    """The endpoint of a subject and what stands for its wildcards."""
+    try:
+        tokens = subject.decode().split(".")
+    except UnicodeDecodeError:
+        return None
+    if tokens[:3] == ["$JS", domain, "API"] and domain:
+        tokens = tokens[3:]
+    elif tokens[:2] == ["$JS", "API"]:
+        tokens = tokens[2:]
+    else:
+        return None
+    for size in range(min(len(tokens), 3), 0, -1):
+        fixed, names = tokens[:size], tuple(tokens[size:])
+        arity = len(names) if len(names) <= 2 and (".".join(fixed), len(names)) in _INDEX else _OPEN
+        endpoint = _INDEX.get((".".join(fixed), arity))
+        if endpoint is not None and "" not in names and (arity != _OPEN or len(names) >= 2):
+            return endpoint, names
+    return None
+
+
+_OPEN = -1
+"""Arity of an endpoint whose subject ends in ``>``."""
+
+
+def _index() -> dict[tuple[str, int], Endpoint]:
+    indexed = {}
+    for pattern, endpoint in ENDPOINTS.items():
+        tokens = pattern.split(".")
+        fixed = ".".join(filter(lambda word: word not in "*>", tokens))
+        indexed[fixed, _OPEN if tokens[-1] == ">" else tokens.count("*")] = endpoint
+    return indexed
+
+
+_INDEX = _index()

@@ -1,0 +1,147 @@
+"""The replies of the JetStream API: envelopes, objects in nats-server's field order, and its way to write JSON."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from api.jetstream.go_time import format_time
+from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LEAF_PAYLOAD_BYTES_MAX
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiError
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.stored_message import StoredMessage
+
+Json = dict[str, Any]
+
+SERVER_VERSION = "2.15.1"
+"""The nats-server release whose API this is: what ``_nats.ver`` says."""
+
+TYPE_PREFIX = "io.nats.jetstream.api.v1."
+_ESCAPES: dict[int, str] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_ESCAPES.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
+
+
+@dataclass(slots=True)
+class ApiAccount:
+    """What the API says about itself: who serves it, and how often it was asked."""
+
+    server_name: str = "silt"
+    api_total: int = 0
+    api_errors: int = 0
+    reply_bytes_max: int = LEAF_PAYLOAD_BYTES_MAX
+    """What a reply may weigh: the hub takes no more in one message."""
+    settling: Callable[[], Mapping[str, Any]] = dict
+    """How settling is, for ``silt stream report``."""
+
+
+def encode(reply: Mapping[str, Any]) -> bytes:
+    """Compact JSON with Go's escapes for ``<``, ``>``, ``&``, the two Unicode line ends, and what is no Unicode."""
+    # These characters can only stand inside strings, so the finished text can be escaped as a whole.
+    return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES).encode()
+
+
+def success(kind: str, body: Mapping[str, Any]) -> bytes:
+    """A reply of this type; ``kind`` is the type's last part, like ``stream_info_response``."""
+    return encode({"type": TYPE_PREFIX + kind, **body})
+
+
+def failure(kind: str, error: ApiError, body: Mapping[str, Any]) -> bytes:
+    """An error reply; ``body`` holds the fields that nats-server prints even then."""
+    return encode({"type": TYPE_PREFIX + kind, "error": error.as_json(), **body})
+
+
+def with_dynamic_metadata(config: StreamConfig) -> Json:
+    """The configuration as replies about one stream show it, with the server's version and API level."""
+    shown = config.as_json()
+    dynamic = {VERSION_KEY: SERVER_VERSION, LEVEL_KEY: str(API_LEVEL)}
+    return shown | {"metadata": dict(sorted((config.metadata | dynamic).items()))}
+
+
+def state_json(
+    state: StreamState,
+    *,
+    consumers: int = 0,
+    subjects: Mapping[str, int] | None = None,
+    deleted_max: int = 0,
+) -> Json:
+    """The ``state`` object of a stream with so many consumers.
+
+    ``subjects`` are the counts asked for, ``deleted_max`` how many deleted sequences may be listed.
+    """
+    index = state.index
+    shown: Json = {
+        "messages": index.msgs,
+        "bytes": index.bytes,
+        "first_seq": index.first_seq,
+        "first_ts": format_time(index.first_ts or None),
+        "last_seq": index.last_seq,
+        "last_ts": format_time(index.last_ts or None),
+    }
+    if index.num_subjects:
+        shown["num_subjects"] = index.num_subjects
+    if subjects:
+        shown["subjects"] = dict(sorted(subjects.items()))
+    if index.num_deleted:
+        shown["num_deleted"] = index.num_deleted
+        if deleted_max:
+            shown["deleted"] = index.deleted(limit=min(deleted_max, DELETED_DETAILS_MAX))
+    return shown | {"consumer_count": consumers}
+
+
+def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: int, extra: Mapping[str, Any]) -> Json:
+    """A stream's info object; ``extra`` (domain, cluster) stands between its state and its time."""
+    return {
+        "config": config,
+        "created": format_time(state.created_ns),
+        "state": shown_state,
+        **extra,
+        "ts": format_time(now_ns),
+    }
+
+
+def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False, most: int = LEAF_PAYLOAD_BYTES_MAX) -> bytes:
+    """The reply of STREAM.MSG.GET, of at most so many bytes; None is a message that is not there (any more)."""
+    kind = "stream_msg_get_response"
+    if message is None:
+        return failure(kind, NO_MESSAGE_FOUND.error, {})
+    shown: Json = {"subject": message.subject, "seq": message.seq}
+    if message.headers and not no_hdr:
+        shown["hdrs"] = b64encode(message.headers).decode()
+    if message.data:
+        shown["data"] = b64encode(message.data).decode()
+    reply = success(kind, {"message": shown | {"time": format_time(message.ts_ns)}})
+    return reply if len(reply) <= most else failure(kind, MESSAGE_TOO_LARGE.error, {})
+
+
+def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) -> Json:
+    """The account info object: what there is, is stored and reserved, without limits, and the API's counters."""
+    used = {"memory": 0, "file": 0}
+    reserved = {"memory": 0, "file": 0}
+    for state in catalog.streams.values():
+        used[state.config.storage] += state.index.bytes
+        reserved[state.config.storage] += max(0, state.config.max_bytes)
+    shown: Json = {
+        "memory": used["memory"],
+        "storage": used["file"],
+        "reserved_memory": reserved["memory"],
+        "reserved_storage": reserved["file"],
+        "streams": len(catalog.streams),
+        "consumers": consumers,
+        "limits": {
+            "max_memory": -1,
+            "max_storage": -1,
+            "max_streams": -1,
+            "max_consumers": -1,
+            "max_ack_pending": -1,
+            "memory_max_stream_bytes": -1,
+            "storage_max_stream_bytes": -1,
+            "max_bytes_required": False,
+        },
+    }
+    if catalog.domain:
+        shown["domain"] = catalog.domain
+    return shown | {"api": {"level": API_LEVEL, "total": account.api_total, "errors": account.api_errors}}

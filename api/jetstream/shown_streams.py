@@ -1,0 +1,20 @@
+"""Which streams an answer of the API shows something of, as far as its subject tells. Pure."""
+
+from collections.abc import Collection
+from typing import Final
+
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.copy_links import links_of
+
+_ALL: Final = frozenset({"INFO", "STREAM.NAMES", "STREAM.LIST"})
+
+
+def shows_any(catalog: Catalog, path: bytes, names: Collection[str]) -> bool:
+    """Whether a request (what follows ``$JS.API.``) may show any of these streams; in doubt it does."""
+    text = path.decode(errors="replace")
+    if not names or text in _ALL:
+        return bool(names)
+    tokens = text.split(".")
+    asked = (catalog.streams[token] for token in tokens if token in catalog.streams)
+    origins = {link.source.name for state in asked for link in links_of(state)}
+    return not origins.union(tokens).isdisjoint(names)

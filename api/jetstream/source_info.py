@@ -1,0 +1,39 @@
+"""What stream info says of mirrors and sources."""
+
+from typing import Any
+
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.copy_links import links_of
+from delta_store.streams.stream_sources import identity, is_local, shown
+from delta_store.streams.stream_state import StreamState
+
+Json = dict[str, Any]
+
+
+def source_info(catalog: Catalog, state: StreamState, *, created: bool = False) -> Json:
+    """The fields ``mirror`` or ``sources`` of a stream's info, none of any other stream.
+
+    In the answer to a stream's creation (``created``) nothing has been heard of the origin yet.
+    """
+    found = []
+    for link in links_of(state):
+        source = link.source
+        origin = catalog.streams.get(source.name) if is_local(source, catalog.domain) else None
+        position = state.sources.get(link.label)
+        seq, next_seq = position.seq if position is not None else 0, 0
+        if origin is not None:
+            next_seq = link.next_seq(origin)
+            if position is not None and position.identity != identity(origin.name, origin.stream_id):
+                seq = 0
+        said = shown(source, origin.index if origin is not None else None, next_seq=next_seq, seq=seq)
+        found.append(_unheard(said) if created else said)
+    if state.config.mirror is None:
+        return {"sources": found} if found else {}
+    mirror = found[0]
+    if created:
+        mirror.pop("filter_subject", None)
+    return {"mirror": mirror}
+
+
+def _unheard(said: Json) -> Json:
+    return {name: value for name, value in said.items() if name != "error"} | {"lag": 0, "active": -1}

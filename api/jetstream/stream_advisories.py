@@ -1,0 +1,60 @@
+"""Advisories about streams, their batches and the API, with the fields of nats-server's schemas but type, id and time.
+
+Pure.
+"""
+
+from typing import Any, Final
+
+from consumers.machine.effects import Advisory
+from ingest.publishing.group import Group
+
+AUDIT_SUBJECT: Final = "$JS.EVENT.ADVISORY.API"
+_ACTIONS: Final = {
+    b"STREAM.CREATE": ("create", "CREATED"),
+    b"STREAM.UPDATE": ("modify", "UPDATED"),
+    b"STREAM.DELETE": ("delete", "DELETED"),
+}
+
+
+def stream_action(path: bytes) -> Advisory | None:
+    """What a request that changed something has done to a stream; None when that is no advisory's matter.
+
+    ``path`` is the request's subject behind ``$JS.API.``.
+    """
+    verb, _, name = path.rpartition(b".")
+    if verb not in _ACTIONS:
+        return None
+    action, token = _ACTIONS[verb]
+    stream = name.decode()
+    fields = {"stream": stream, "action": action}
+    return Advisory(f"$JS.EVENT.ADVISORY.STREAM.{token}.{stream}", "stream_action", fields)
+
+
+def api_audit(path: bytes, request: bytes, response: bytes, *, server: str) -> Advisory:
+    """A request was answered.
+
+    Of the client only its account is known: a hub tells those behind a leaf link no more.
+    """
+    fields: dict[str, Any] = {"server": server, "client": {"acc": "$G"}, "subject": f"$JS.API.{_text(path)}"}
+    if request:
+        fields["request"] = _text(request)
+    return Advisory(AUDIT_SUBJECT, "api_audit", fields | {"response": _text(response)})
+
+
+def abandoned_batches(group: Group) -> list[Advisory]:
+    """The atomic batches that a group names as ended without a commit; it forgets them."""
+    if not group.abandoned:
+        return []
+    abandoned, group.abandoned = group.abandoned, []
+    return [
+        Advisory(
+            f"$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.{stream}",
+            "stream_batch_abandoned",
+            {"stream": stream, "batch": one.batch_id, "reason": one.reason},
+        )
+        for stream, one in abandoned
+    ]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")

@@ -1,0 +1,188 @@
+"""One child process of ``silt up``: started, watched until it says that it is ready, ended; never orphaned.
+
+A child of ours says that it is ready by a line of JSON on its standard output, ``{"ready": true, …}``; all that it
+prints goes to its log. It lives in a session of its own, so that Ctrl-C reaches the supervisor alone, and the kernel
+kills it when the supervisor dies, however that happens.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from api.process.parent_death import die_with
+from api.process.process_log import ProcessLog
+
+_READ_BYTES = 64 * 1024
+
+
+class ChildFailed(RuntimeError):
+    """A child ended, or was not ready in time; the text tells which and holds the end of its log."""
+
+
+class Child(Protocol):
+    """One run of a child, as the supervisor sees it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, once started."""
+        ...
+
+    async def start(self, said_before: Mapping[str, Any]) -> None:
+        """Start it, given what it said when it was last ready; raises :class:`ChildFailed`."""
+        ...
+
+    async def run(self) -> int:
+        """Return its exit status when it has ended."""
+        ...
+
+    async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """What it says when it is ready; raises :class:`ChildFailed` when it ends first or takes too long."""
+        ...
+
+    async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
+        """Ask it to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
+        ...
+
+
+class Plan(Protocol):
+    """How to make one kind of child."""
+
+    @property
+    def name(self) -> str:
+        """Of the child and its log."""
+        ...
+
+    def child(self, log: ProcessLog) -> Child:
+        """A new run of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlan:
+    """How to start one kind of child of ours."""
+
+    name: str
+    command: Callable[[Mapping[str, Any]], Sequence[str]]
+    """The command line, given what the child said when it was last ready (empty the first time)."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+
+    def child(self, log: ProcessLog) -> Child:
+        """A new run of it, whose output goes to ``log``."""
+        return ChildProcess(self, log)
+
+
+class ChildProcess:
+    """One run of a :class:`ChildPlan`."""
+
+    def __init__(self, plan: ChildPlan, log: ProcessLog) -> None:
+        self._plan = plan
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        self._ready: asyncio.Future[Mapping[str, Any]] | None = None
+        self._unparsed = b""
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running child."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self, said_before: Mapping[str, Any]) -> None:
+        """Start the process; its output is read by :meth:`run`."""
+        self._ready = asyncio.get_running_loop().create_future()
+        self._process = await asyncio.create_subprocess_exec(
+            *self._plan.command(said_before),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=self._plan.cwd,
+            env={**os.environ, **self._plan.env},
+            start_new_session=True,
+            preexec_fn=die_with(os.getpid()),
+        )
+
+    async def run(self) -> int:
+        """Carry the child's output to its log until it ends; return its exit status."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            while chunk := await self._process.stdout.read(_READ_BYTES):
+                self._log.write(chunk)
+                self._look_for_ready(chunk)
+            return await self._process.wait()
+        finally:
+            self._kill_group()
+            if self._ready is not None and not self._ready.done():
+                self._ready.cancel()
+
+    async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """What the child says when it is ready; raise :class:`ChildFailed` when it ends first or takes too long."""
+        assert self._ready is not None
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await asyncio.wait([self._ready])
+        except TimeoutError:
+            raise ChildFailed(self._failure(f"was not ready within {timeout_seconds:.0f} s")) from None
+        if self._ready.cancelled():
+            raise ChildFailed(self._failure("ended before it was ready"))
+        return self._ready.result()
+
+    async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
+        """Ask the child to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await _first_of(self._process.wait(), (hurry or asyncio.Event()).wait())
+        except TimeoutError:
+            self._log.write(f"not ended {timeout_seconds:.0f} s after SIGTERM: killed\n".encode())
+        finally:
+            self._kill_group()
+
+    def _look_for_ready(self, chunk: bytes) -> None:
+        if self._ready is None or self._ready.done():
+            return
+        *lines, rest = (self._unparsed + chunk).split(b"\n")
+        self._unparsed = rest[-_READ_BYTES:]
+        for line in lines:
+            said = _ready_line(line)
+            if said is not None:
+                self._ready.set_result(said)
+                return
+
+    def _kill_group(self) -> None:
+        """Kill what is left of the child's session: a JVM or a worker must not outlive it."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _failure(self, what: str) -> str:
+        return f"{self._plan.name} {what}; the end of {self._log.path}:\n{self._log.tail()}"
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return when one of them is done; the others are cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        waiting = {tasks.create_task(wait) for wait in waits}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+
+
+def _ready_line(line: bytes) -> Mapping[str, Any] | None:
+    if not line.startswith(b"{"):
+        return None
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and said.get("ready") is True else None

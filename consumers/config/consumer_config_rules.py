@@ -1,0 +1,317 @@
+"""What makes a consumer configuration valid by itself and for its stream: nats-server 2.15's rules and texts. Pure.
+
+A *request* is the decoded ``config`` of a create request: the fields that were set, with their right types. The rules
+run in nats-server's order, so that a configuration with several faults gets the same error.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from conf.limits import (
+    CONSUMER_ACK_PENDING_DEFAULT,
+    CONSUMER_DESCRIPTION_BYTES_MAX,
+    CONSUMER_METADATA_BYTES_MAX,
+    CONSUMER_WAITING_DEFAULT,
+)
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.pull_requests import go_duration
+from delta_store.config import api_errors as errors
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import ConsumerLimits
+from delta_store.config.subject_overlaps import first_covered
+from delta_store.streams.source_rules import is_asset_name
+from delta_store.values import subjects
+
+Request = Mapping[str, Any]
+
+ACK_WAIT_DEFAULT_NS: Final = 30_000_000_000
+INACTIVE_DEFAULT_NS: Final = 5_000_000_000
+PIN_DEFAULT_NS: Final = 120_000_000_000
+HEARTBEAT_MIN_NS: Final = 100_000_000
+MAX_EXPIRES_MIN_NS: Final = 1_000_000
+FLOW_ACK_HEARTBEAT_NS: Final = 1_000_000_000
+
+GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
+REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
+_DYNAMIC_KEYS: Final = ("_nats.ver", "_nats.level")
+_INT_MAX: Final = 2**63 - 1
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_LISTS: Final = ("backoff", "filter_subjects", "priority_groups")
+_NOT_NEGATIVE: Final = (
+    ("max_batch", 0),
+    ("max_expires", 0),
+    ("max_bytes", 0),
+    ("idle_heartbeat", 0),
+    ("inactive_threshold", 0),
+    ("priority_timeout", 0),
+)
+_NAME_CHARS: Final = r"can not contain '.', '*', '>', '\', '/'"
+
+
+def drafted(request: Request) -> ConsumerConfig:
+    """The configuration as it was asked for, with what is absent at Go's zero value."""
+    known = {one.name: request[one.name] for one in fields(ConsumerConfig) if request.get(one.name) is not None}
+    for name in _LISTS:
+        known[name] = tuple(item or (0 if name == "backoff" else "") for item in known.get(name, ()))
+    known["metadata"] = dict(known.get("metadata", {}))
+    return ConsumerConfig(**{"name": "", "max_deliver": 0, **known})
+
+
+def with_required_level(config: ConsumerConfig) -> ConsumerConfig:
+    """The configuration with metadata as it is kept: without what replies add, with the API level that it needs."""
+    kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC_KEYS}
+    return replace(config, metadata=kept | {REQUIRED_LEVEL_KEY: required_level(config)})
+
+
+_EARLIEST_NS = -(2**63)
+"""What a time before 1678 is read as: it can only have been Go's zero time, which is none."""
+
+
+def required_level(config: ConsumerConfig) -> str:
+    """The API level that a server must have to serve the consumer."""
+    if config.ack_policy == "flow_control":
+        return "4"
+    priority = config.priority_policy != "none" or config.priority_timeout or config.priority_groups
+    paused = config.pause_until and config.pause_until > _EARLIEST_NS
+    return "1" if priority or paused else "0"
+
+
+def with_defaults(config: ConsumerConfig, stream: StreamConfig, *, pedantic: bool = False) -> ConsumerConfig:
+    """Fill in the defaults; ``pedantic`` refuses what would be adjusted. Raises :class:`ApiError`."""
+    config = _bounded_below(config, pedantic=pedantic)
+    if not config.is_push and config.max_waiting == 0:
+        config = replace(config, max_waiting=CONSUMER_WAITING_DEFAULT)
+    config = replace(config, ack_wait=_ack_wait(config, pedantic=pedantic))
+    config = _with_stream_limits(config, stream.consumer_limits, pedantic=pedantic)
+    if config.max_ack_pending == 0 and config.ack_policy != "none":
+        config = replace(config, max_ack_pending=CONSUMER_ACK_PENDING_DEFAULT)
+    if config.priority_policy == "pinned_client" and config.priority_timeout == 0:
+        config = replace(config, priority_timeout=PIN_DEFAULT_NS)
+    if config.ack_policy == "flow_control" and not pedantic:
+        config = replace(config, flow_control=True, idle_heartbeat=FLOW_ACK_HEARTBEAT_NS)
+    return config
+
+
+def _ack_wait(config: ConsumerConfig, *, pedantic: bool) -> int:
+    """The first of the backoffs is how long an ack is waited for."""
+    ack_wait = config.ack_wait
+    if ack_wait == 0 and config.ack_policy in {"explicit", "all"}:
+        ack_wait = ACK_WAIT_DEFAULT_NS
+    if not config.backoff:
+        return ack_wait
+    if pedantic and ack_wait != config.backoff[0]:
+        raise errors.pedantic("first backoff value has to equal batch AckWait")
+    return config.backoff[0]
+
+
+def _with_stream_limits(config: ConsumerConfig, limits: ConsumerLimits, *, pedantic: bool) -> ConsumerConfig:
+    """What the stream bounds has that bound as its default."""
+    if config.max_ack_pending == 0:
+        if pedantic and limits.max_ack_pending > 0:
+            raise errors.pedantic("max_ack_pending must be set if it's configured in stream limits")
+        config = replace(config, max_ack_pending=limits.max_ack_pending)
+    if config.inactive_threshold == 0:
+        if pedantic and limits.inactive_threshold > 0:
+            raise errors.pedantic("inactive_threshold must be set if it's configured in stream limits")
+        config = replace(config, inactive_threshold=limits.inactive_threshold)
+    return config
+
+
+def _bounded_below(config: ConsumerConfig, *, pedantic: bool) -> ConsumerConfig:
+    """Numbers that are lower than makes sense become the lowest that does."""
+    set_to: dict[str, Any] = {}
+    if config.max_deliver == 0 or config.max_deliver < -1:
+        if pedantic and config.max_deliver < -1:
+            raise errors.pedantic("max_deliver must be set to -1")
+        set_to["max_deliver"] = -1
+    for name, least in (("max_waiting", 0), ("max_ack_pending", -1), *_NOT_NEGATIVE):
+        if getattr(config, name) < least:
+            if pedantic:
+                raise errors.pedantic(f"{name} must be set to -1" if least else f"{name} must not be negative")
+            set_to[name] = least
+    return replace(config, **set_to) if set_to else config
+
+
+def check(config: ConsumerConfig, stream: StreamConfig, *, starts_at_time: bool) -> None:
+    """Refuse what is not valid; ``starts_at_time`` says that a start time was given. Raises :class:`ApiError`."""
+    _check_names_and_replicas(config, stream)
+    _check_ack_times(config)
+    if config.ack_policy == "flow_control":
+        _check_flow_acks(config)
+    if config.backoff and -1 != config.max_deliver < len(config.backoff):
+        raise errors.CONSUMER_MAX_DELIVER_BACKOFF.error
+    if len(config.description.encode()) > CONSUMER_DESCRIPTION_BYTES_MAX:
+        raise errors.consumer_description_too_long(CONSUMER_DESCRIPTION_BYTES_MAX)
+    if config.is_push:
+        _check_push(config, stream)
+    else:
+        _check_pull(config, stream)
+    _check_stream_limits(config, stream)
+    _check_direct(config)
+    _check_filters(config)
+    _check_start(config, starts_at_time=starts_at_time)
+    _check_sampling(config.sample_freq)
+    if config.flow_control and config.idle_heartbeat == 0:
+        raise errors.CONSUMER_FLOW_CONTROL_NEEDS_HEARTBEATS.error
+    _check_name_and_metadata(config)
+    _check_priority(config)
+
+
+def _check_direct(config: ConsumerConfig) -> None:
+    if config.direct and not config.is_push:
+        raise errors.CONSUMER_DIRECT_REQUIRES_PUSH.error
+    if config.direct and config.is_durable:
+        raise errors.CONSUMER_DIRECT_REQUIRES_EPHEMERAL.error
+
+
+def _check_name_and_metadata(config: ConsumerConfig) -> None:
+    if config.durable_name and config.name and config.name != config.durable_name:
+        raise errors.CONSUMER_DURABLE_AND_NAME_MISMATCH.error
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in config.metadata.items())
+    if size > CONSUMER_METADATA_BYTES_MAX:
+        raise errors.consumer_metadata_too_long(CONSUMER_METADATA_BYTES_MAX)
+
+
+def _check_names_and_replicas(config: ConsumerConfig, stream: StreamConfig) -> None:
+    if config.name and not is_asset_name(config.name):
+        raise errors.stream_invalid_config(f"consumer name {_NAME_CHARS}")
+    if config.durable_name and not is_asset_name(config.durable_name):
+        raise errors.stream_invalid_config(f"consumer durable name {_NAME_CHARS}")
+    if config.num_replicas > stream.num_replicas:
+        raise errors.CONSUMER_REPLICAS_EXCEED_STREAM.error
+    if config.num_replicas < 0:
+        raise errors.REPLICAS_NEGATIVE.error
+    if stream.retention != "limits" and config.num_replicas not in {0, stream.num_replicas}:
+        raise errors.CONSUMER_REPLICAS_SHOULD_MATCH.error
+
+
+def _check_ack_times(config: ConsumerConfig) -> None:
+    if any(wait < 0 for wait in config.backoff):
+        raise errors.CONSUMER_BACKOFF_NEGATIVE.error
+    if config.ack_wait < 0:
+        raise errors.CONSUMER_ACK_WAIT_NEGATIVE.error
+
+
+def _check_flow_acks(config: ConsumerConfig) -> None:
+    """Acks by flow control need a pushing consumer whose flow is controlled, and nothing that redelivers."""
+    if not config.is_push:
+        raise errors.CONSUMER_FLOW_ACK_REQUIRES_PUSH.error
+    if not config.flow_control:
+        raise errors.CONSUMER_FLOW_ACK_REQUIRES_FLOW_CONTROL.error
+    if config.idle_heartbeat != FLOW_ACK_HEARTBEAT_NS:
+        raise errors.stream_invalid_config("flow control ack policy heartbeat needs to be 1s")
+    if config.max_ack_pending <= 0:
+        raise errors.CONSUMER_FLOW_ACK_REQUIRES_MAX_ACK_PENDING.error
+    if config.ack_wait or config.backoff:
+        raise errors.CONSUMER_FLOW_ACK_REQUIRES_NO_ACK_WAIT.error
+    if config.max_deliver > 0:
+        raise errors.CONSUMER_FLOW_ACK_REQUIRES_NO_MAX_DELIVER.error
+
+
+def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
+    if subjects.has_wildcard(config.deliver_subject):
+        raise errors.CONSUMER_DELIVER_TO_WILDCARDS.error
+    if not subjects.valid(config.deliver_subject):
+        raise errors.CONSUMER_DELIVER_SUBJECT_INVALID.error
+    if any(subjects.subset(config.deliver_subject, one) for one in stream.subjects):
+        raise errors.CONSUMER_DELIVER_CYCLE.error
+    if config.max_waiting:
+        raise errors.CONSUMER_PUSH_MAX_WAITING.error
+    if config.max_ack_pending > 0 and config.ack_policy == "none":
+        raise errors.CONSUMER_MAX_PENDING_NEEDS_ACKS.error
+    if 0 < config.idle_heartbeat < HEARTBEAT_MIN_NS:
+        raise errors.CONSUMER_SMALL_HEARTBEAT.error
+
+
+def _check_pull(config: ConsumerConfig, stream: StreamConfig) -> None:
+    if config.ack_policy == "none" and stream.retention == "workqueue":
+        raise errors.CONSUMER_PULL_REQUIRES_ACK.error
+    if config.rate_limit_bps > 0:
+        raise errors.CONSUMER_PULL_WITH_RATE_LIMIT.error
+    if config.idle_heartbeat > 0:
+        raise errors.CONSUMER_HEARTBEAT_REQUIRES_PUSH.error
+    if config.flow_control:
+        raise errors.CONSUMER_FLOW_CONTROL_REQUIRES_PUSH.error
+    if 0 < config.max_expires < MAX_EXPIRES_MIN_NS:
+        raise errors.CONSUMER_MAX_EXPIRES_TOO_SMALL.error
+
+
+def _check_stream_limits(config: ConsumerConfig, stream: StreamConfig) -> None:
+    limits = stream.consumer_limits
+    if 0 < limits.max_ack_pending < config.max_ack_pending:
+        raise errors.consumer_max_ack_pending_exceeds(limits.max_ack_pending)
+    if 0 < limits.inactive_threshold < config.inactive_threshold:
+        raise errors.consumer_inactive_threshold_exceeds(go_duration(limits.inactive_threshold))
+
+
+def _check_filters(config: ConsumerConfig) -> None:
+    if config.filter_subject and config.filter_subjects:
+        raise errors.CONSUMER_DUPLICATE_FILTERS.error
+    if config.filter_subject and not subjects.valid(config.filter_subject):
+        raise errors.stream_invalid_config("invalid subject")
+    if "" in config.filter_subjects:
+        raise errors.CONSUMER_EMPTY_FILTER.error
+    covered = first_covered(config.filters)
+    for place, one in enumerate(config.filters):
+        if not subjects.valid(one):
+            raise errors.stream_invalid_config("invalid subject")
+        if place == covered:
+            raise errors.CONSUMER_OVERLAPPING_FILTERS.error
+
+
+def _check_start(config: ConsumerConfig, *, starts_at_time: bool) -> None:
+    """A start sequence or time goes with its own deliver policy, and with no other."""
+    policy = config.deliver_policy
+    shown = policy.replace("_", " ")
+    needs = {"by_start_sequence": "start sequence", "by_start_time": "start time"}.get(policy, "")
+    given = {"start sequence": config.opt_start_seq > 0, "start time": starts_at_time}
+    if needs and not given[needs]:
+        raise errors.consumer_invalid_policy(
+            f"consumer delivery policy is deliver {shown}, but optional {needs} is not set"
+        )
+    for what in ("start sequence", "start time"):
+        if given[what] and what != needs:
+            # nats-server says "start start sequence" where a time is asked for.
+            also = f"start {what}" if policy == "by_start_time" else what
+            raise errors.consumer_invalid_policy(
+                f"consumer delivery policy is deliver {shown}, but optional {also} is also set"
+            )
+    if policy == "last_per_subject" and not config.filters:
+        raise errors.consumer_invalid_policy(
+            "consumer delivery policy is deliver last per subject, but optional filter subject is not set"
+        )
+
+
+def _check_sampling(text: str) -> None:
+    """Sampling is a whole number of percent, with or without its sign."""
+    if not text:
+        return
+    number = text.removesuffix("%")
+    quoted = '"' + number.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if _INTEGER.fullmatch(number) is None:
+        raise errors.consumer_invalid_sampling(f"strconv.Atoi: parsing {quoted}: invalid syntax")
+    digits = number.lstrip("+-").lstrip("0")
+    if len(digits) > 19 or int(digits or "0") > _INT_MAX + number.startswith("-"):
+        raise errors.consumer_invalid_sampling(f"strconv.Atoi: parsing {quoted}: value out of range")
+    if digits and number.startswith("-"):
+        raise errors.consumer_invalid_sampling("<nil>")
+
+
+def _check_priority(config: ConsumerConfig) -> None:
+    if config.priority_policy == "none":
+        if config.priority_groups:
+            raise errors.CONSUMER_GROUPS_WITHOUT_POLICY.error
+        if config.priority_timeout > 0:
+            raise errors.CONSUMER_PIN_TTL_WITHOUT_POLICY.error
+        return
+    if config.is_push:
+        raise errors.CONSUMER_PUSH_WITH_GROUPS.error
+    if not config.priority_groups:
+        raise errors.CONSUMER_POLICY_WITHOUT_GROUP.error
+    for group in config.priority_groups:
+        if not group:
+            raise errors.CONSUMER_GROUP_EMPTY.error
+        if GROUP_NAME.fullmatch(group) is None:
+            raise errors.CONSUMER_GROUP_INVALID.error

@@ -1,0 +1,152 @@
+"""The consumers of one stream, what they may see of it, and which of its messages nobody needs any more. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from consumers.config.consumer_create_rules import Company
+from consumers.machine.consumer import Consumer
+from delta_store.index.segments import Ints
+from delta_store.index.stream_index import StreamIndex
+from delta_store.streams.copy_links import CopyLink, Want
+from delta_store.streams.stream_state import StreamState
+
+_ROW_BYTES: Final = 30
+LIMITS: Final = "limits"
+INTEREST: Final = "interest"
+
+
+class StreamConsumers:
+    """One stream as its consumers see it: durable messages only.
+
+    Implements :class:`consumers.machine.stream_view.StreamView`.
+    """
+
+    __slots__ = (
+        "_copied_by",
+        "_copies",
+        "_removals_seen",
+        "_retained_by",
+        "attentive",
+        "by_name",
+        "checked_seq",
+        "company",
+        "consumed",
+        "durable_seq",
+        "state",
+    )
+
+    def __init__(
+        self, state: StreamState, *, durable_seq: int, copies: Callable[[], Sequence[CopyLink]] = tuple
+    ) -> None:
+        self.state = state
+        self.durable_seq = durable_seq
+        """The last sequence that may be delivered."""
+        self.by_name: dict[str, Consumer] = {}
+        self.attentive: dict[Consumer, None] = {}
+        """Those that wait for the next message."""
+        self.company = Company()
+        """The same, counted."""
+        self.consumed: list[int] = []
+        """Sequences that left because nobody needs them, and that no row records yet."""
+        self._copies = copies
+        self._copied_by = self._copiers()
+        self._retained_by = state.config.retention
+        self._removals_seen = self.removals
+        self.checked_seq = state.index.last_seq
+        """Up to here every message of an interest stream had somebody who wanted it when it came."""
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.state.config.name
+
+    @property
+    def index(self) -> StreamIndex:
+        """Live messages; may hold some above :attr:`durable_seq`."""
+        return self.state.index
+
+    @property
+    def removals(self) -> int:
+        """Changes whenever messages left the stream."""
+        index = self.state.index
+        return index.last_seq - index.msgs
+
+    @property
+    def retention(self) -> str:
+        """``limits``, ``interest`` or ``workqueue``."""
+        return self.state.config.retention
+
+    def removals_changed(self) -> bool:
+        """Whether messages left the stream since this was last asked."""
+        before, self._removals_seen = self._removals_seen, self.removals
+        return before != self._removals_seen
+
+    def retention_changed(self) -> bool:
+        """Whether the stream has another retention than when this was last asked."""
+        before, self._retained_by = self._retained_by, self.state.config.retention
+        return before != self._retained_by
+
+    def copies_changed(self) -> bool:
+        """Whether other mirrors and sources take from the stream than when this was last asked."""
+        before, self._copied_by = self._copied_by, self._copiers()
+        return before != self._copied_by
+
+    def content_size(self, seq: int) -> int:
+        """Bytes of headers and payload, as good as the index knows them."""
+        index = self.state.index
+        return max(0, index.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
+
+    def done(self, seqs: Iterable[int], by: Consumer | None) -> None:
+        """A consumer, or a copy (None), is through with messages: those that no other needs leave the stream."""
+        retention = self.state.config.retention
+        if retention == LIMITS:
+            return
+        wants, index = self._wants(), self.state.index
+        shared = retention == INTEREST or wants or by is None
+        others = [one for one in self.by_name.values() if one is not by] if shared else []
+        for seq in seqs:
+            if not self._needed(seq, others, wants) and index.remove(seq):
+                self.consumed.append(seq)
+
+    def drop_unwanted(self) -> None:
+        """Take new messages that no consumer wants out of an interest stream."""
+        index = self.state.index
+        start, self.checked_seq = self.checked_seq + 1, index.last_seq
+        if self.state.config.retention == INTEREST and start <= index.last_seq:
+            self._drop(index.live_sequences(start, index.last_seq))
+
+    def drop_all_unwanted(self) -> bool:
+        """Take every message that no consumer wants (any more) out of an interest stream, as far as it is durable."""
+        if self.state.config.retention != INTEREST:
+            return False
+        return self._drop(self.state.index.live_sequences(self.state.index.first_seq, self.durable_seq))
+
+    def take_consumed(self) -> list[int]:
+        """The sequences that a REMOVE row must record, ascending; they are forgotten here."""
+        taken, self.consumed = sorted(self.consumed), []
+        return taken
+
+    def _drop(self, seqs: Ints) -> bool:
+        consumers, wants = list(self.by_name.values()), self._wants()
+        if consumers or wants:
+            seqs = np.array([seq for seq in seqs.tolist() if not self._needed(seq, consumers, wants)], np.int64)
+        if not len(seqs):
+            return False
+        self.state.index.remove_many(seqs)
+        self.consumed += seqs.tolist()
+        return True
+
+    def _copiers(self) -> list[tuple[int, str]]:
+        return [(link.target.stream_id, link.label) for link in self._copies()]
+
+    def _wants(self) -> list[Want]:
+        """What mirrors and sources have yet to take."""
+        return [Want(link.selection, link.next_seq(self.state)) for link in self._copies()]
+
+    def _needed(self, seq: int, consumers: Sequence[Consumer], wants: Sequence[Want]) -> bool:
+        if any(one.needs(seq) for one in consumers):
+            return True
+        subject = self.state.index.subject_of(seq) if wants else None
+        return subject is not None and any(one.needs(seq, subject) for one in wants)

@@ -1,0 +1,151 @@
+"""What acks do to a consumer: one desk takes the acks of one event."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from consumers.machine import message_advisories as advisories
+from consumers.machine.ack_bodies import ACK, NAK, NEXT, PROGRESS, TERM, nak_delay, term_reason
+from consumers.machine.effects import Ack, Done, Effect, Reply
+
+if TYPE_CHECKING:
+    from consumers.machine.consumer_core import ConsumerCore
+
+
+class AckDesk:
+    """Takes acks one after the other; plain ones are gathered and booked together."""
+
+    __slots__ = ("_acked", "_consumer", "_effects", "_now_ns", "_replied")
+
+    def __init__(self, consumer: "ConsumerCore", now_ns: int) -> None:
+        self._consumer = consumer
+        self._now_ns = now_ns
+        self._acked: list[int] = []
+        self._effects: list[Effect] = []
+        self._replied = False
+
+    def take(self, acks: Sequence[Ack]) -> Iterator[Ack]:
+        """Book acks in order; yields those that ask for the next message, right after they have been booked."""
+        policy = self._consumer.config.ack_policy
+        if policy not in {"explicit", "all"}:
+            return
+        next_seq = self._consumer.next_seq
+        plain = policy == "explicit" and not (self._consumer.config.sample_freq or self._consumer.config.flow_control)
+        acked, effects = self._acked, self._effects
+        for ack in acks:
+            seq, _, _, body, reply, _ = ack
+            if plain and body in ACK:
+                if seq < next_seq:
+                    acked.append(seq)
+                    if reply:
+                        effects.append(Reply(reply))
+                        self._replied = True
+            elif body.startswith(NEXT):
+                self._ack(ack, sample=True)
+                yield ack
+                next_seq, effects = self._consumer.next_seq, self._effects
+            else:
+                self._other(ack)
+
+    def finish(self) -> list[Effect]:
+        """Book what has been gathered; the effects so far."""
+        self._book()
+        effects, self._effects = self._effects, []
+        if self._replied:
+            self._consumer.must_persist = self._consumer.dirty
+        return effects
+
+    def through(self, cseq: int, seq: int) -> None:
+        """Ack everything up to a message."""
+        consumer = self._consumer
+        reached = consumer.pending.reached
+        if cseq <= reached[0] or seq <= reached[1]:
+            return
+        gone = consumer.pending.ack_through(cseq, seq)
+        consumer.dirty, consumer.last_acked_ns = True, self._now_ns
+        if consumer.retention != "limits":
+            self._effects.append(Done([*gone, seq] if not gone or gone[-1] != seq else gone))
+
+    def _other(self, ack: Ack) -> None:
+        """Anything but a plain ack."""
+        body, replies = ack.body, True
+        if body in ACK:
+            replies = self._ack(ack, sample=True)
+        elif body.startswith(NAK):
+            self._nak(ack)
+        elif body == PROGRESS:
+            self._book()
+            if ack.stream_seq in self._consumer.pending.cseqs:
+                self._consumer.pending.touch(ack.stream_seq, self._now_ns)
+                self._note_delivery()
+        elif body.startswith(TERM):
+            replies = self._ack(ack, sample=False)
+        if replies and ack.reply:
+            self._effects.append(Reply(ack.reply))
+            self._replied = True
+        if body.startswith(TERM):
+            self._effects.append(advisories.terminated(self._delivery(ack), term_reason(body)))
+
+    def _ack(self, ack: Ack, *, sample: bool) -> bool:
+        """Ack one message; False when it has not been delivered yet, which gets no answer."""
+        consumer, seq = self._consumer, ack.stream_seq
+        if seq >= consumer.next_seq and not consumer.config.flow_control:
+            return False
+        if consumer.config.ack_policy == "all":
+            self.through(ack.consumer_seq, seq)
+            return True
+        if sample and consumer.config.sample_freq:
+            self._book()
+            self._measure(ack)
+        self._acked.append(seq)
+        return True
+
+    def _nak(self, ack: Ack) -> None:
+        self._book()
+        consumer, seq, pending = self._consumer, ack.stream_seq, self._consumer.pending
+        done = max(pending.floor[0], pending.reached[0])
+        if not done < ack.consumer_seq <= pending.delivered[0] + 1 or seq not in pending.cseqs:
+            return
+        self._effects.append(advisories.naked(self._delivery(ack)))
+        delay = nak_delay(ack.body)
+        if delay is not None:
+            pending.queue.drop(seq)
+            pending.touch(seq, self._now_ns - consumer.config.ack_wait + delay)
+            self._note_delivery()
+        elif seq not in pending.queue:
+            pending.queue.add((seq,))
+
+    def _measure(self, ack: Ack) -> None:
+        """Tell how long a message waited for its ack, if it is one of the sample."""
+        consumer, seq = self._consumer, ack.stream_seq
+        sent_ns = consumer.pending.sent.get(seq)
+        if sent_ns is not None and _is_sampled(consumer.config.sample_freq, seq):
+            self._effects.append(advisories.ack_metric(self._delivery(ack), self._now_ns - sent_ns))
+
+    def _delivery(self, ack: Ack) -> advisories.Delivery:
+        consumer = self._consumer
+        return advisories.Delivery(consumer.stream_name, consumer.name, ack.consumer_seq, ack.stream_seq, ack.delivered)
+
+    def _note_delivery(self) -> None:
+        self._consumer.dirty = True
+        self._consumer.last_delivered_ns = self._now_ns
+
+    def _book(self) -> None:
+        """Book the gathered acks."""
+        acked = self._acked
+        if not acked:
+            return
+        consumer = self._consumer
+        if consumer.retention != "limits":
+            cseqs = consumer.pending.cseqs
+            done = [seq for seq in acked if seq in cseqs or consumer.wants(seq)]
+            if done:
+                self._effects.append(Done(done))
+        consumer.pending.ack_many(acked)
+        consumer.dirty, consumer.last_acked_ns = True, self._now_ns
+        acked.clear()
+
+
+def _is_sampled(freq_text: str, seq: int) -> bool:
+    """Whether an ack of this sequence is measured: always the same ones, spread evenly."""
+    return zlib.crc32(seq.to_bytes(8, "little")) % 100 < int(freq_text.removesuffix("%"))

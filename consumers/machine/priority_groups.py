@@ -1,0 +1,51 @@
+"""The pin of a priority group: one client has the messages to itself until it is silent for too long."""
+
+from collections.abc import Callable
+
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine import message_advisories as advisories
+from consumers.machine.effects import Advisory
+from consumers.machine.waiting import WaitingRequest
+
+
+class Pin:
+    """Who is pinned."""
+
+    __slots__ = ("_config", "_new_id", "_stream", "due_ns", "group", "id", "since_ns")
+
+    def __init__(self, stream: str, config: ConsumerConfig, new_id: Callable[[], str]) -> None:
+        self._stream = stream
+        self._config = config
+        self._new_id = new_id
+        self.id = ""
+        """The id that the pinned client was given, empty when nobody is pinned."""
+        self.group = ""
+        self.since_ns = 0
+        self.due_ns = 0
+        """When the pin lapses, 0 for never."""
+
+    def configure(self, config: ConsumerConfig) -> None:
+        """Take another configuration."""
+        self._config = config
+
+    def assign(self, request: WaitingRequest, now_ns: int) -> list[Advisory]:
+        """Pin the client of a request, which knows its id from its first message on."""
+        if not request.group:
+            return []
+        self.id = request.id = self._new_id()
+        self.group, self.since_ns = request.group, now_ns
+        self.prolong(now_ns)
+        return [advisories.pinned(self._stream, self._config.name, group=self.group, pin_id=self.id)]
+
+    def prolong(self, now_ns: int) -> None:
+        """The pinned client has shown itself."""
+        self.due_ns = now_ns + self._config.priority_timeout if self._config.priority_timeout else 0
+
+    def release(self) -> None:
+        """Nobody is pinned any more."""
+        self.id, self.since_ns, self.due_ns = "", 0, 0
+
+    def unpin(self, group: str, reason: str) -> list[Advisory]:
+        """Release the pin for a reason (``admin`` or ``timeout``)."""
+        self.release()
+        return [advisories.unpinned(self._stream, self._config.name, group=group, reason=reason)]

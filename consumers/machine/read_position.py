@@ -1,0 +1,186 @@
+"""Where a consumer stands in its stream: what it delivers next and how much is left."""
+
+from itertools import islice
+from typing import Final
+
+from conf.limits import SEQUENCE_MAX
+from consumers.config.consumer_config import ConsumerConfig
+from consumers.machine.stream_view import StreamView
+from delta_store.index.stream_index import StreamIndex
+from delta_store.values.subjects import SubjectFilter
+
+_SEGMENTS_PER_STEP: Final = 64
+"""Segments that one step looks through for further matches."""
+
+
+def chosen_subjects(config: ConsumerConfig) -> SubjectFilter | None:
+    """The filter of a configuration, None for all messages."""
+    chosen = SubjectFilter(config.filters) if config.filters else None
+    return None if chosen is None or chosen.matches_all else chosen
+
+
+def start_position(config: ConsumerConfig, stream: StreamView) -> tuple[int, list[int]]:
+    """The first sequence that a new consumer looks at, and for ``last_per_subject`` what it delivers up to there."""
+    index, policy = stream.index, config.deliver_policy
+    first, last = index.first_seq, index.last_seq
+    if policy == "by_start_sequence" and config.opt_start_seq:
+        return max(min(config.opt_start_seq, SEQUENCE_MAX), first, 1), []
+    if not last:
+        return 1, []
+    chosen = chosen_subjects(config)
+    if policy == "last_per_subject":
+        firsts = index.last_per_subject(chosen or SubjectFilter.everything())
+        return last + 1 if firsts else max(last, first), firsts
+    if policy == "last":
+        start = last if chosen is None else max(index.last_per_subject(chosen), default=0)
+    elif policy == "by_start_time":
+        start = index.seq_at_time(config.opt_start_time)
+        if chosen is not None and start < last:
+            start = max(start, index.next_matching(chosen, start))
+    else:
+        start = first if policy == "all" else last + 1
+    return max(start, first, 1), []
+
+
+def matching_run(
+    index: StreamIndex, chosen: SubjectFilter | None, *, from_seq: int, to_seq: int, limit: int
+) -> list[int]:
+    """Live matching sequences from ``from_seq`` to ``to_seq``, ascending, at most ``limit``.
+
+    There may be fewer than there are, but none only when there are none.
+    """
+    if chosen is None and not index.num_deleted:
+        start = max(from_seq, index.first_seq, 1)
+        return list(range(start, min(to_seq, index.last_seq, start + limit - 1) + 1))
+    first = index.next_matching(chosen, from_seq)
+    if not first or first > to_seq:
+        return []
+    found: list[int] = []
+    for segment, start in islice(index.segments_from(first), _SEGMENTS_PER_STEP):
+        if segment.base > to_seq or len(found) >= limit:
+            break
+        mask = index.table.mask(chosen) if chosen is not None else None
+        end, at, width = segment.start(to_seq + 1), start, 2 * limit
+        while at < end and len(found) < limit:
+            slots = segment.live_slots(at, min(end, at + width))
+            if mask is not None:
+                slots = slots[mask[segment.sid[slots]]]
+            found += segment.sequences(slots).tolist()
+            at, width = at + width, 2 * width
+    return found[:limit]
+
+
+class ReadPosition:
+    """The next sequence to look at and the number of matching messages from there on."""
+
+    __slots__ = (
+        "_counted",
+        "_counted_to",
+        "_removals",
+        "_stream",
+        "chosen",
+        "next_seq",
+        "skip",
+        "skip_until",
+    )
+
+    def __init__(self, stream: StreamView, chosen: SubjectFilter | None, next_seq: int) -> None:
+        self._stream = stream
+        self.chosen = chosen
+        self.next_seq = next_seq
+        self.skip: list[int] = []
+        """Delivered before anything else: each subject's last message up to :attr:`skip_until`."""
+        self.skip_until = 0
+        self._counted = 0
+        self._counted_to = 0
+        self._removals = -1
+
+    def start_with(self, seqs: list[int], until: int) -> None:
+        """Deliver these before whatever is behind ``until``."""
+        self.skip, self.skip_until, self._removals = seqs, until if seqs else 0, -1
+        if seqs:
+            self.next_seq = seqs[0]
+
+    def move(self, next_seq: int) -> None:
+        """Go on at a sequence, forwards or backwards."""
+        self.skip, self.skip_until, self.next_seq, self._removals = [], 0, next_seq, -1
+
+    def filter_by(self, chosen: SubjectFilter | None) -> None:
+        """Take another filter from here on."""
+        self.chosen = chosen
+        self._removals = -1
+        if chosen is not None:
+            names = [(seq, self._stream.index.subject_of(seq)) for seq in self.skip]
+            self.skip = [seq for seq, name in names if name is not None and chosen.matches(name)]
+
+    def wants(self, seq: int) -> bool:
+        """Whether a live message matches the filter."""
+        subject = self._stream.index.subject_of(seq)
+        return subject is not None and (self.chosen is None or self.chosen.matches(subject))
+
+    @property
+    def num_pending(self) -> int:
+        """Durable matching messages that have not been delivered once."""
+        self._count_new()
+        return self._counted + len(self.skip)
+
+    @property
+    def num_gathering(self) -> int:
+        """Matching messages that are stored and not durable yet."""
+        stream, base = self._stream, self.skip_until + 1 if self.skip else self.next_seq
+        return self._between(max(base, stream.durable_seq + 1), stream.index.last_seq)
+
+    def upcoming(self, limit: int) -> list[int]:
+        """The next sequences to deliver."""
+        durable, index = self._stream.durable_seq, self._stream.index
+        if self.skip and self._removals != self._stream.removals:
+            self._count_new()
+        if self.skip:
+            return [seq for seq in self.skip[:limit] if seq <= durable]
+        if self.next_seq > durable or limit <= 0:
+            return []
+        found = matching_run(index, self.chosen, from_seq=self.next_seq, to_seq=durable, limit=limit)
+        if not found:
+            self._count_new()
+            self.next_seq = durable + 1
+        return found
+
+    def passed(self, seqs: list[int]) -> None:
+        """These have been delivered: a prefix of :meth:`upcoming`, maybe without some that are gone."""
+        if not seqs:
+            return
+        self._count_new()
+        last = seqs[-1]
+        if self.skip:
+            self.skip = [seq for seq in self.skip if seq > last]
+            self.next_seq = self.skip[0] if self.skip else self.skip_until + 1
+            if not self.skip:
+                self.skip_until = 0
+            return
+        self._counted = max(0, self._counted - len(seqs))
+        self.next_seq = last + 1
+
+    def _count_new(self) -> None:
+        """Bring the count up to date: only what is new is looked at, unless messages left the stream."""
+        stream, index = self._stream, self._stream.index
+        removals, durable = stream.removals, stream.durable_seq
+        base = self.skip_until + 1 if self.skip else self.next_seq
+        if removals != self._removals:
+            front_only = self._removals >= 0 and not self.skip and base > index.first_seq and not index.num_deleted
+            self._removals = removals
+            if not front_only or durable < self._counted_to:
+                self.skip = [seq for seq in self.skip if index.sid_of(seq) >= 0]
+                if self.skip_until and not self.skip:
+                    self.next_seq, self.skip_until = self.skip_until + 1, 0
+                self._counted, self._counted_to = self._between(base, durable), durable
+                return
+        if durable > self._counted_to:
+            self._counted += self._between(max(base, self._counted_to + 1), durable)
+            self._counted_to = durable
+
+    def _between(self, first: int, last: int) -> int:
+        if first > last:
+            return 0
+        index = self._stream.index
+        behind = index.count_matching(self.chosen, last + 1) if index.last_seq > last else 0
+        return index.count_matching(self.chosen, first) - behind

@@ -1,0 +1,38 @@
+"""What a consumer sees of its stream."""
+
+from typing import Protocol
+
+from delta_store.index.stream_index import StreamIndex
+
+
+class StreamView(Protocol):
+    """One stream: durable messages may be delivered, the others do not exist yet."""
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        ...
+
+    @property
+    def durable_seq(self) -> int:
+        """The last sequence that may be delivered."""
+        ...
+
+    @property
+    def index(self) -> StreamIndex:
+        """Live messages; may hold some above :attr:`durable_seq`."""
+        ...
+
+    @property
+    def removals(self) -> int:
+        """Changes whenever messages left the stream."""
+        ...
+
+    @property
+    def retention(self) -> str:
+        """``limits``, ``interest`` or ``workqueue``."""
+        ...
+
+    def content_size(self, seq: int) -> int:
+        """Bytes of headers and payload of a live message."""
+        ...

@@ -1,0 +1,4 @@
+"""`silt verify` and `silt repair`: both tables looked through as a whole.
+
+May import every room but `settling`.
+"""

@@ -1,0 +1,137 @@
+"""Looks through the journal: every log entry, checkpoint and file, against checksums and against each other.
+
+Reads only, and may run beside a gateway: what its cleanup takes away meanwhile is not missed.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from delta_store.entries import checkpoint_file, journal_file
+from delta_store.entries.checkpoint_file import DamagedCheckpoint, checkpoint_version
+from delta_store.entries.findings import Finding, Seen, Severity, finding
+from delta_store.entries.journal_file import DamagedFile
+from delta_store.entries.journal_state import JournalState
+from delta_store.entries.log_entry import JournalFile, entry_name, file_version, version_of
+from delta_store.log import journal_log
+from delta_store.log.journal_log import path_of
+from delta_store.log.journal_reader import app_id_of
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.streams.event_rows import read_stream
+from delta_store.values.journal_errors import JournalDamaged, NotStored, StorageError
+from delta_store.values.records import Kind
+from delta_store.values.schemas import JOURNAL_FOLDER, LOG_FOLDER
+
+SHARD = "0"
+_TABLE = JOURNAL_FOLDER
+
+
+class JournalLook(NamedTuple):
+    """What is known of the journal after its log was looked through."""
+
+    state: JournalState | None
+    """None when the log can't be relied on."""
+    findings: list[Finding]
+    entries: int
+
+
+def look_at_log(data: Path) -> JournalLook:
+    """Every entry and checkpoint of the log; the state at its end."""
+    storage, app_id = LocalStorage(data / JOURNAL_FOLDER), app_id_of(SHARD)
+    names = storage.sizes(LOG_FOLDER)
+    versions = sorted(version for name in names if (version := version_of(name)) is not None)
+    found: dict[str, Finding] = {}
+    for version in versions:
+        if one := _entry(storage, app_id, version):
+            found[one.file] = one
+    state = None
+    try:
+        log = journal_log.load(storage, app_id)
+        state = log.state
+        oldest = log.oldest_entry
+    except JournalDamaged as error:
+        one = finding(Severity.DAMAGE, _TABLE, error.file, error.reason)
+        found.setdefault(one.file, one)
+        oldest = versions[0]
+    for version in sorted(set(range(oldest, versions[-1] if versions else 0)) - set(versions)):
+        name = path_of(entry_name(version))
+        one = finding(Severity.DAMAGE, _TABLE, name, "missing, and a later one is there")
+        found.setdefault(one.file, one)
+    for one in _checkpoints(storage, app_id, names, sound=state is not None):
+        found.setdefault(one.file, one)
+    return JournalLook(state, list(found.values()), len(versions))
+
+
+def files_to_look_at(look: JournalLook) -> list[JournalFile]:
+    """The files of the table."""
+    return [] if look.state is None else list(look.state.live.values())
+
+
+def look_at_file(data: Path, file: JournalFile, mirrors: set[str]) -> Finding | None:
+    """One file, to the byte and to the row; nothing is wrong with one that was truncated away meanwhile.
+
+    Adds the names of mirrors that it tells of.
+    """
+    storage = LocalStorage(data / JOURNAL_FOLDER)
+    try:
+        rows = journal_file.decode(storage.read(file.name), size=file.size, checksum=file.checksum)
+    except NotStored:
+        what = "missing"
+    except (DamagedFile, StorageError) as error:
+        what = str(error)
+    else:
+        for name, kind, told in zip(rows.stream, rows.kind, rows.data, strict=True):
+            if kind == Kind.STREAM and read_stream(told)[0].mirror is not None:
+                mirrors.add(name)
+        return None
+    return finding(Severity.DAMAGE, _TABLE, file.name, what) if _is_live(storage, file) else None
+
+
+def left_over(data: Path, look: JournalLook, names: set[str]) -> Iterator[Finding]:
+    """Files in the folder, among those that were there before the log was looked at, that no version needs."""
+    if look.state is None:
+        return
+    for name in sorted(names - look.state.live.keys() - look.state.removed.keys()):
+        version = file_version(name)
+        if version is not None and (data / JOURNAL_FOLDER / name).exists():
+            yield finding(Severity.LEFT_OVER, _TABLE, name, "no entry of the log names it")
+
+
+def seen(look: JournalLook) -> Seen:
+    """How much there is."""
+    files = files_to_look_at(look)
+    version = -1 if look.state is None else look.state.version
+    return Seen(_TABLE, version, look.entries, len(files), sum(file.rows for file in files))
+
+
+def _entry(storage: LocalStorage, app_id: str, version: int) -> Finding | None:
+    try:
+        journal_log.read_entry(storage, app_id, version)
+    except JournalDamaged as error:
+        return finding(Severity.DAMAGE, _TABLE, error.file, error.reason)
+    except NotStored:  # cleaned up meanwhile
+        return None
+    except StorageError as error:
+        return finding(Severity.DAMAGE, _TABLE, error.name, str(error))
+    return None
+
+
+def _checkpoints(storage: LocalStorage, app_id: str, names: dict[str, int], *, sound: bool) -> Iterator[Finding]:
+    severity = Severity.REPAIRABLE if sound else Severity.DAMAGE
+    for name in sorted(names):
+        version = checkpoint_version(name)
+        if version is None:
+            continue
+        try:
+            checkpoint_file.decode(version, storage.read(path_of(name)), app_id=app_id, checksum=None)
+        except DamagedCheckpoint as error:
+            yield finding(severity, _TABLE, path_of(name), str(error))
+        except NotStored:
+            continue
+
+
+def _is_live(storage: LocalStorage, file: JournalFile) -> bool:
+    try:
+        return file.name in journal_log.load(storage, app_id_of(SHARD)).state.live
+    except (JournalDamaged, StorageError):
+        return True

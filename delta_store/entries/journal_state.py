@@ -1,0 +1,134 @@
+"""What the journal's log adds up to at a version: its files, who owns it, what was removed. Pure.
+
+Invariants: versions are applied one by one without a gap, and stamps only grow: an entry that breaks either is damage.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from delta_store.entries.journal_file import Span
+from delta_store.entries.log_entry import (
+    NEVER_RELIED,
+    TOMBSTONES_KEPT_MS,
+    DamagedEntry,
+    JournalFile,
+    LogEntry,
+    Removed,
+    Stamp,
+)
+from delta_store.values.records import Position
+
+_NEVER_CHANGES: Final = ("id", "schemaString", "partitionColumns")
+
+
+class StreamFiles:
+    """The files that hold rows of one stream, in order, so that the file of a sequence is found by bisection."""
+
+    __slots__ = ("files", "firsts", "lasts")
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.lasts: list[int] = []
+        self.files: list[JournalFile] = []
+
+    def append(self, span: Span, file: JournalFile) -> None:
+        """Add the stream's newest file."""
+        self.firsts.append(span.first_seq)
+        self.lasts.append(span.last_seq)
+        self.files.append(file)
+
+    def remove(self, file: JournalFile) -> None:
+        """Forget a file; settled files are the oldest, so this is short."""
+        at = self.files.index(file)
+        del self.firsts[at], self.lasts[at], self.files[at]
+
+    def holding(self, seq: int) -> JournalFile | None:
+        """The file whose span of the stream includes the message ``seq``."""
+        at = bisect_left(self.lasts, seq)
+        return self.files[at] if at < len(self.files) and self.firsts[at] <= seq else None
+
+
+class JournalState:
+    """A fold over log entries. Not thread-safe: its owner guards it."""
+
+    def __init__(self) -> None:
+        self.version = -1
+        self.stamp = Stamp(0, 0)
+        self.timestamp_ms = 0
+        """Of the last commit."""
+        self.metadata: Mapping[str, Any] = {}
+        self.live: dict[str, JournalFile] = {}
+        """Files of the table by name, oldest first."""
+        self.removed: OrderedDict[str, Removed] = OrderedDict()
+        """Files that left the table and are not deleted yet."""
+        self.relies_on: int | None = NEVER_RELIED
+        """The version of ``messages`` that holds all that was removed; None when a commit did not say so."""
+        self.streams: dict[int, StreamFiles] = {}
+        """By stream id."""
+
+    def apply(self, entry: LogEntry) -> None:
+        """Advance by one commit; raises :class:`DamagedEntry`, unchanged, when it does not follow from this state."""
+        if entry.version != self.version + 1:
+            raise DamagedEntry(f"version {entry.version} does not follow version {self.version}")
+        if self.version >= 0 and entry.stamp <= self.stamp:
+            raise DamagedEntry(f"commit {tuple(entry.stamp)} after commit {tuple(self.stamp)}")
+        self._check_metadata(entry)
+        for removed in entry.removed:
+            if removed.name not in self.live:
+                raise DamagedEntry(f"removes {removed.name}, which is not in the table")
+        if entry.metadata is not None:
+            self.metadata = entry.metadata
+        if entry.file is not None:
+            self.add(entry.file)
+        for removed in entry.removed:
+            self._remove(removed)
+        if entry.removed:
+            self.relies_on = entry.relies_on
+            self._forget_removed(entry.timestamp_ms - TOMBSTONES_KEPT_MS)
+        self.version, self.stamp, self.timestamp_ms = entry.version, entry.stamp, entry.timestamp_ms
+
+    def add(self, file: JournalFile) -> None:
+        """Take in a file; files come in the order of their versions."""
+        self.live[file.name] = file
+        for span in file.spans:
+            self.streams.setdefault(span.stream_id, StreamFiles()).append(span, file)
+
+    def _check_metadata(self, entry: LogEntry) -> None:
+        if entry.metadata is None:
+            if entry.version == 0:
+                raise DamagedEntry("version 0 has no metaData")
+        elif entry.version and any(entry.metadata.get(name) != self.metadata.get(name) for name in _NEVER_CHANGES):
+            raise DamagedEntry("its metaData is that of another table")
+
+    def _remove(self, removed: Removed) -> None:
+        file = self.live.pop(removed.name)
+        self.removed[removed.name] = removed
+        for span in file.spans:
+            held = self.streams[span.stream_id]
+            held.remove(file)
+            if not held.files:
+                del self.streams[span.stream_id]
+
+    def _forget_removed(self, before_ms: int) -> None:
+        """Drop what left the table so long ago that no checkpoint needs to tell."""
+        while self.removed and next(iter(self.removed.values())).at_ms < before_ms:
+            self.removed.popitem(last=False)
+
+
+def settled_files(
+    files: Iterable[JournalFile], settled: Mapping[str, Position], gone: Collection[int] = ()
+) -> list[JournalFile]:
+    """The files whose every row is settled: at or below its stream's settled position, or of a stream id in ``gone``.
+
+    An older incarnation of a stream counts as settled once a newer one is: its rows come first in the journal.
+    """
+    return [file for file in files if all(_is_settled(span, settled, gone) for span in file.spans)]
+
+
+def _is_settled(span: Span, settled: Mapping[str, Position], gone: Collection[int]) -> bool:
+    if span.stream_id in gone:
+        return True
+    position = settled.get(span.stream)
+    return position is not None and Position(span.stream_id, span.last_seq, span.last_event) <= position

@@ -1,0 +1,243 @@
+"""A Delta log as readers need it: which version settled what, and which files may hold a row.
+
+Pure: text of log entries in, values out. ``messages`` and ``journal`` are read by the same rules; where they differ
+(partition values, the note with the watermarks) the other one's fields are empty.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+
+from delta_store.entries.settled_claims import Added, AddedRows, fault_of_entry, fault_of_step
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION
+from delta_store.values.watermark import CommitNote, Watermarks
+
+Int64s = npt.NDArray[np.int64]
+_UNBOUNDED = (-(1 << 62), 1 << 62)
+
+
+class DataFile(NamedTuple):
+    """One data file and what its statistics say of its rows; unknown bounds are wide open."""
+
+    path: str
+    """Relative to the table, as the file system spells it."""
+    rows: int
+    stream: str | None
+    """Partition value; None in the journal, whose files hold rows of many streams."""
+    subject_partition: str | None
+    seq: tuple[int, int]
+    ts_ns: tuple[int, int]
+    subject: tuple[str, str] | None
+    """Lowest and highest subject; the highest may be cut off and rounded up."""
+    streams: tuple[str, str] | None
+    """Lowest and highest stream name of a journal file."""
+
+    def may_hold(self, stream: str) -> bool:
+        """Whether rows of this stream can be in the file."""
+        if self.stream is not None:
+            return self.stream == stream
+        return self.streams is None or self.streams[0] <= stream <= self.streams[1]
+
+    @property
+    def events_only(self) -> bool:
+        """Whether this is a settled file of event rows."""
+        return self.subject_partition == EVENTS_PARTITION
+
+    @property
+    def consumers_only(self) -> bool:
+        """Whether this is a settled file of consumers' rows."""
+        return self.subject_partition == CONSUMERS_PARTITION
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether messages may be in it."""
+        return not self.events_only and not self.consumers_only
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One version of a table."""
+
+    version: int
+    note: CommitNote | None
+    """Settled watermarks; None for commits that say nothing about them (table creation, vacuum, the journal's own)."""
+    added: tuple[DataFile, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def added_rows(self) -> Added:
+        """What the files that it adds to ``messages`` hold of each stream."""
+        return added_rows(self.added)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The files of one version, never changed once made: threads may share it, and hold it while the table moves on."""
+
+    version: int
+    """-1 when there is no table yet."""
+    files: Mapping[str, DataFile]
+    watermarks: Watermarks
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files.values())
+
+    def confirmed_after(self, entry: LogEntry, *, file: str) -> "Snapshot":
+        """As :meth:`after`, for ``messages``; raises :class:`DamagedData` unless the entry did what its note says."""
+        after = self.after(entry)
+        streams = {one.stream for one in entry.added if one.stream is not None}
+        if fault := fault_of_step(entry.note, streams, self.watermarks, (self.rows, after.rows)):
+            raise DamagedData(file, fault)
+        return after
+
+    def after(self, entry: LogEntry) -> "Snapshot":
+        """The next version's snapshot."""
+        assert entry.version == self.version + 1
+        files = dict(self.files)
+        for path in entry.removed:
+            files.pop(path, None)
+        files.update((file.path, file) for file in entry.added)
+        marks = entry.note.watermarks if entry.note is not None else self.watermarks
+        return Snapshot(entry.version, files, marks)
+
+    def of_stream(self, stream: str) -> list[DataFile]:
+        """The files that may hold rows of the stream."""
+        return list(self._group(stream).files)
+
+    def holding(self, stream: str, seqs: Int64s, subjects: Iterable[str] | None = None) -> list[DataFile]:
+        """The message files that may hold any of these ascending sequences (of these subjects, where given)."""
+        group = self._group(stream)
+        if not len(seqs) or not group.files:
+            return []
+        first = np.searchsorted(seqs, group.low)
+        found = (first < len(seqs)) & (seqs[np.minimum(first, len(seqs) - 1)] <= group.high)
+        files = [group.files[place] for place in np.flatnonzero(found) if group.files[place].has_messages]
+        if subjects is None:
+            return files
+        wanted = sorted(subjects)
+        return [file for file in files if may_hold_subjects(file, wanted)]
+
+    def _group(self, stream: str) -> "_Group":
+        group = self._by_stream.get(stream)
+        if group is not None:
+            return group
+        shared = self._by_stream[None]
+        return _Group.of([file for file in shared.files if file.may_hold(stream)])
+
+    @cached_property
+    def _by_stream(self) -> Mapping[str | None, "_Group"]:
+        """Built when first asked for, and whole before anyone sees it."""
+        gathered: dict[str | None, list[DataFile]] = {None: []}
+        for file in self.files.values():
+            gathered.setdefault(file.stream, []).append(file)
+        return {name: _Group.of(files) for name, files in gathered.items()}
+
+
+class _Group(NamedTuple):
+    files: list[DataFile]
+    low: Int64s
+    high: Int64s
+
+    @classmethod
+    def of(cls, files: list[DataFile]) -> "_Group":
+        return cls(
+            files,
+            np.array([file.seq[0] for file in files], dtype=np.int64),
+            np.array([file.seq[1] for file in files], dtype=np.int64),
+        )
+
+
+NO_TABLE = Snapshot(-1, {}, {})
+
+
+def may_hold_subjects(file: DataFile, wanted: Sequence[str]) -> bool:
+    """Whether the file's statistics leave room for any of these ascending subjects."""
+    if file.subject is None:
+        return True
+    low, high = file.subject
+    return any(low <= subject <= high for subject in wanted)
+
+
+def parse_entry(version: int, text: bytes, *, file: str) -> LogEntry:
+    """Read one log entry. Raises :class:`DamagedData` for an empty, cut off or NUL-filled one.
+
+    An empty entry is a torn write, not an empty commit: engines that pass over it lose its rows silently.
+    """
+    note: CommitNote | None = None
+    added: list[DataFile] = []
+    removed: list[str] = []
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise DamagedData(file, "it is empty")
+    try:
+        for line in lines:
+            action = json.loads(line)
+            if "add" in action:
+                added.append(file_added(action["add"]))
+            elif "remove" in action:
+                removed.append(unquote(action["remove"]["path"]))
+            elif "commitInfo" in action:
+                note = read_note(action["commitInfo"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedData(file, str(error)) from error
+    if note is not None and (fault := fault_of_entry(note, added_rows(added))):
+        raise DamagedData(file, fault)
+    return LogEntry(version, note, tuple(added), tuple(removed))
+
+
+def added_rows(files: Iterable[DataFile]) -> dict[str, AddedRows]:
+    """What files of ``messages`` hold of each stream, by their statistics."""
+    found: dict[str, AddedRows] = {}
+    for file in files:
+        rows, last = found.get(file.stream or "", AddedRows(0, 0))
+        highest = None if file.seq == _UNBOUNDED or last is None else max(last, file.seq[1])
+        found[file.stream or ""] = AddedRows(rows + file.rows, highest)
+    return found
+
+
+def read_note(info: Mapping[str, Any]) -> CommitNote | None:
+    """The note in a commit's ``userMetadata``; None when the commit has none or one that is not ours."""
+    text = info.get("userMetadata")
+    if not isinstance(text, str) or '"watermarks"' not in text:
+        return None
+    return CommitNote.from_json(text)
+
+
+def file_added(add: Mapping[str, Any]) -> DataFile:
+    """The file that an ``add`` action names, partition values as a mapping."""
+    stats = json.loads(add["stats"]) if add.get("stats") else {}
+    values = add.get("partitionValues") or {}
+    return data_file(
+        add["path"],
+        rows=stats.get("numRecords", 0),
+        partition=(values.get("stream"), values.get("subject_partition")),
+        low=stats.get("minValues") or {},
+        high=stats.get("maxValues") or {},
+    )
+
+
+def data_file(
+    path: str, *, rows: int, partition: tuple[str | None, str | None], low: Mapping[str, Any], high: Mapping[str, Any]
+) -> DataFile:
+    """A file as the log describes it: percent-encoded path, partition values, least and greatest column values."""
+
+    def ints(name: str) -> tuple[int, int]:
+        if low.get(name) is None or high.get(name) is None:
+            return _UNBOUNDED
+        return int(low[name]), int(high[name])
+
+    def texts(name: str) -> tuple[str, str] | None:
+        if low.get(name) is None or high.get(name) is None:
+            return None
+        return low[name], high[name]
+
+    return DataFile(unquote(path), rows, *partition, ints("seq"), ints("ts_ns"), texts("subject"), texts("stream"))

@@ -1,0 +1,4 @@
+"""The journal's one committer: groups made durable, the log kept short.
+
+IO; may import `log`, `entries`, `storage`.
+"""

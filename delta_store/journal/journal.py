@@ -1,0 +1,269 @@
+"""The journal's owner: one commit is one group of acknowledgements.
+
+Theory of operation. The log's next version is put if absent, so versions have one writer each. Every commit carries
+its owner's epoch; a claim is a commit with the next epoch, and whoever then loses the race for a version to a newer
+epoch is fenced. An owner that slept while its versions were cleaned up could win a version that is long history: so
+after each put the entry before must still be there (cleanup deletes upwards, oldest first).
+
+Invariants: :meth:`Journal.commit` returns only when the rows are durable and ordered; after a failure that leaves the
+disk in doubt nothing is committed any more (a new process reads what is there); an outcome is read, never guessed.
+"""
+
+import os
+import secrets
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from threading import Lock
+from typing import Final, Self
+from uuid import NAMESPACE_URL, uuid5
+
+from conf.clock import Clock
+from conf.limits import (
+    JOURNAL_CLAIM_TRIES,
+    JOURNAL_LOG_KEEP_SECONDS,
+    JOURNAL_REMOVE_GRACE_SECONDS,
+    JOURNAL_REMOVES_PER_COMMIT_MAX,
+)
+from delta_store.entries import checkpoint_file, journal_file
+from delta_store.entries.journal_file import EncodedFile
+from delta_store.entries.journal_state import settled_files
+from delta_store.entries.log_entry import (
+    JournalFile,
+    LogEntry,
+    Marks,
+    Removed,
+    Stamp,
+    current_metadata,
+    file_name,
+    new_metadata,
+)
+from delta_store.journal import journal_commit
+from delta_store.journal.journal_commit import LostRace
+from delta_store.journal.journal_upkeep import JournalUpkeep
+from delta_store.log import journal_log
+from delta_store.log.journal_log import LoadedLog
+from delta_store.log.journal_reader import JournalReader, app_id_of
+from delta_store.storage.storage import Blob, Storage
+from delta_store.values.journal_errors import (
+    Fenced,
+    JournalDamaged,
+    JournalError,
+    JournalPoisoned,
+    NotOwner,
+    StorageError,
+)
+from delta_store.values.records import Position, RowColumns
+
+_CLAIM: Final = "CLAIM"
+"""The commit that makes an owner; it brings an older table's configuration up to date."""
+
+
+class Journal(JournalReader):
+    """The journal as its owner has it. ``commit`` is called by one thread, upkeep by another; both may wait for IO.
+
+    A claimed journal knows all there is: reading methods need no :meth:`refresh`.
+    """
+
+    def __init__(self, storage: Storage, app_id: str, log: LoadedLog, *, clock: Clock, writer: str) -> None:
+        super().__init__(storage, app_id, log)
+        self._clock, self._writer = clock, writer
+        self._stamp: Stamp | None = None
+        """Of the last attempt to commit; None before the claim."""
+        self._failure: JournalError | None = None
+        self._commit_lock = Lock()
+        self._upkeep = JournalUpkeep(storage, app_id, clock)
+        self._upkeep_lock = Lock()
+
+    @classmethod
+    def open(cls, storage: Storage, *, shard: str, clock: Clock, writer: str | None = None) -> Self:
+        """Open for writing; makes the table when there is none. ``writer`` must differ from process to process.
+
+        Raises :class:`UnsafeStore`, :class:`JournalDamaged`, :class:`StorageError`.
+        """
+        writer = writer or secrets.token_hex(8)
+        storage.prepare(f"{os.getpid()}-{writer}")
+        app_id = app_id_of(shard)
+        log = journal_log.load(storage, app_id)
+        if log.state.version < 0:
+            now_ms = clock.now_ns() // 1_000_000
+            table_id = uuid5(NAMESPACE_URL, f"{storage.uri}#{shard}#{writer}#{now_ms}")
+            first = LogEntry(0, Stamp(0, 0), writer, now_ms, "CREATE", metadata=new_metadata(str(table_id), now_ms))
+            with suppress(LostRace):
+                journal_commit.put(storage, app_id, first, None)
+            log = journal_log.load(storage, app_id)
+        return cls(storage, app_id, log, clock=clock, writer=writer)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under which this owner commits; raises :class:`NotOwner` before the claim."""
+        if self._stamp is None:
+            raise NotOwner
+        return self._stamp.epoch
+
+    def claim(self) -> int:
+        """Become the owner by a commit with the next epoch, which fences all older ones; returns the epoch.
+
+        Whatever is read from here on is durable: the claim's fsyncs cover the log up to it. Raises as :meth:`commit`.
+        """
+        with self._upkeep_lock, self._commit_lock:
+            for _ in range(JOURNAL_CLAIM_TRIES):
+                self.refresh()
+                self._stamp = Stamp(self._state.stamp.epoch + 1, 0)
+                try:
+                    self._put(_CLAIM)
+                except LostRace:
+                    continue
+                except JournalError as error:
+                    self._stamp = None
+                    raise self._stop(error) from error
+                break
+            else:
+                self._stamp = None
+                raise Fenced(0, self._state.stamp.epoch)
+            waiting = self._upkeep.start(self._log, self._state.live)
+            with self._lock:
+                for name in self._state.removed.keys() - waiting:
+                    del self._state.removed[name]
+            self._upkeep.repair(checkpoint_file.snapshot_of(self._state), self._log.damaged)
+            return self._stamp.epoch
+
+    def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
+        """Make a group durable and return its version; only then may it be acknowledged. ``rows`` is not empty.
+
+        Raises :class:`Fenced`, :class:`CommitUnknown`, :class:`JournalPoisoned`, :class:`StorageFull` and
+        :class:`StorageFailed`; if ``retryable``, nothing was written and the same rows can be committed again.
+        """
+        encoded = journal_file.encode(rows)
+        return self._commit("WRITE", encoded=encoded, marks=watermarks)
+
+    def truncate(
+        self, settled: Mapping[str, Position], *, gone: Collection[int] = (), relies_on: int | None = None
+    ) -> int:
+        """Take the files out of the table whose every row is settled; returns their number.
+
+        A file is settled when each of its streams is settled up to its last row in it, or its stream id is in
+        ``gone``. The caller has made sure that what is settled is durable; ``relies_on`` is the version of ``messages``
+        that holds it, which the commit records: what is torn above it may be settled again. The files themselves stay
+        until :meth:`delete_removed`. Raises as :meth:`commit`.
+        """
+        with self._upkeep_lock:
+            files = settled_files(self.live_files(), settled, gone)
+            for start in range(0, len(files), JOURNAL_REMOVES_PER_COMMIT_MAX):
+                chunk = files[start : start + JOURNAL_REMOVES_PER_COMMIT_MAX]
+                self._commit("TRUNCATE", removed=chunk, relies_on=relies_on)
+                self._upkeep.doom(file.name for file in chunk)
+            return len(files)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be decided; False when commits take their space from the reserve of a full disk."""
+        with self._commit_lock:
+            return self.storage.has_room
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        """Whether enough was committed since the last checkpoint for another one."""
+        return self._upkeep.is_due(self.version, len(self._state.live))
+
+    def checkpoint(self) -> int:
+        """Write a checkpoint of the newest version, without holding up commits; returns its version."""
+        with self._upkeep_lock:
+            self._check_owner()
+            with self._lock:
+                snapshot = checkpoint_file.snapshot_of(self._state)
+            return self._upkeep.checkpoint(snapshot)
+
+    def cleanup(self, *, keep_from: int | None = None, min_age_seconds: float = JOURNAL_LOG_KEEP_SECONDS) -> int:
+        """Delete log entries behind the checkpoint before the newest; returns their number.
+
+        Never those of files that are still in the table: a settle job that lags is not overtaken. ``keep_from`` is
+        the oldest version whose entry another reader needs; ``min_age_seconds`` the least age of the checkpoint that
+        makes up for the deleted entries.
+        """
+        with self._upkeep_lock:
+            self._check_owner()
+            with self._lock:
+                oldest = next((file.version for file in self._state.live.values()), self.version + 1) - 1
+            keep_from = oldest if keep_from is None else min(keep_from, oldest)
+            return self._upkeep.clean_log(keep_from=keep_from, min_age_seconds=min_age_seconds)
+
+    def delete_removed(self, *, grace_seconds: float = JOURNAL_REMOVE_GRACE_SECONDS) -> int:
+        """Delete files that left the table, or never got into it, that long ago; returns their number."""
+        with self._upkeep_lock:
+            self._check_owner()
+            names = self._upkeep.delete_removed(grace_seconds)
+            with self._lock:
+                for name in names:
+                    self._state.removed.pop(name, None)
+            return len(names)
+
+    def _commit(
+        self,
+        operation: str,
+        *,
+        encoded: EncodedFile | None = None,
+        removed: Collection[JournalFile] = (),
+        marks: Marks | None = None,
+        relies_on: int | None = None,
+    ) -> int:
+        with self._commit_lock:
+            self._check_owner()
+            try:
+                return self._put(operation, encoded=encoded, removed=removed, marks=marks, relies_on=relies_on)
+            except LostRace as lost:
+                raise self._stop(self._overtaken(lost)) from None
+            except JournalError as error:
+                raise self._stop(error) from error
+
+    def _put(
+        self,
+        operation: str,
+        *,
+        encoded: EncodedFile | None = None,
+        removed: Collection[JournalFile] = (),
+        marks: Marks | None = None,
+        relies_on: int | None = None,
+    ) -> int:
+        """One attempt at the next version, under the next stamp. Commit lock held."""
+        assert self._stamp is not None
+        self._stamp = stamp = self._stamp.next()
+        version = self._state.version + 1
+        now_ms = max(self._clock.now_ns() // 1_000_000, self._state.timestamp_ms)
+        file = data = None
+        if encoded is not None:
+            parts, size, rows, checksum, spans, stats = encoded
+            file = JournalFile(file_name(version, stamp), version, size, rows, checksum, spans, stats, now_ms)
+            data = Blob(file.name, parts[0], parts[1:])
+        gone = tuple(Removed(each.name, each.size, now_ms) for each in removed)
+        metadata = current_metadata(self._state.metadata) if operation == _CLAIM else None
+        entry = LogEntry(
+            version, stamp, self._writer, now_ms, operation, file, gone, marks, metadata=metadata, relies_on=relies_on
+        )
+        journal_commit.put(self.storage, self._app_id, entry, data)
+        with self._lock:
+            self._state.apply(entry)
+        return version
+
+    def _check_owner(self) -> None:
+        if self._failure is not None:
+            raise JournalPoisoned(self._failure)
+        if self._stamp is None:
+            raise NotOwner
+
+    def _stop(self, error: JournalError) -> JournalError:
+        """Commit no more after ``error``, unless it left nothing behind."""
+        if not error.retryable:
+            self._failure = error
+        return error
+
+    def _overtaken(self, lost: LostRace) -> JournalError:
+        """What losing a version means to an owner."""
+        found = lost.winner.stamp.epoch if lost.winner is not None else self._newest_epoch()
+        if found <= self.epoch:
+            return JournalDamaged(self.storage.uri, f"two writers in epoch {found}")
+        return Fenced(self.epoch, found)
+
+    def _newest_epoch(self) -> int:
+        with suppress(JournalDamaged, StorageError):
+            return max(self.epoch + 1, journal_log.load(self.storage, self._app_id).state.stamp.epoch)
+        return self.epoch + 1

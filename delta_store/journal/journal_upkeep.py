@@ -1,0 +1,106 @@
+"""Keeps the journal's log and folder bounded: checkpoints, log cleanup, deletion of removed files.
+
+Nothing here is on the way of an acknowledgement: a checkpoint is built from a copy of the state. Log entries are kept
+from the checkpoint before the newest one on, so that a damaged newest checkpoint can be made up for.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Final
+
+from conf.clock import Clock
+from conf.limits import JOURNAL_CHECKPOINT_COMMITS
+from delta_store.entries import checkpoint_file
+from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, Snapshot, checkpoint_name
+from delta_store.entries.log_entry import entry_name, file_version
+from delta_store.log.journal_log import LoadedLog, path_of
+from delta_store.storage.storage import Blob, Storage
+from delta_store.values.journal_errors import NotStored
+from delta_store.values.schemas import LOG_FOLDER
+
+_CHECKPOINTS_BETWEEN_MAX: Final = 8
+
+
+class JournalUpkeep:
+    """The owner's background work. Not thread-safe: one thread at a time."""
+
+    def __init__(self, storage: Storage, app_id: str, clock: Clock) -> None:
+        self._storage, self._app_id, self._clock = storage, app_id, clock
+        self._checkpoints: list[tuple[int, float]] = []
+        """Version and monotonic time (of writing, or of being found), ascending."""
+        self._oldest_entry = 0
+        self._doomed: dict[str, float] = {}
+        """Files out of the table, and since when (monotonic)."""
+
+    def start(self, log: LoadedLog, live: Iterable[str]) -> Collection[str]:
+        """Take over a log: what lies in the folder and is not in the table is deleted after its grace time.
+
+        Returns the names of those files.
+        """
+        now = self._clock.monotonic()
+        self._checkpoints = [(version, now) for version in log.checkpoints]
+        self._oldest_entry = log.oldest_entry
+        kept = set(live)
+        names = [name for name in self._storage.sizes("") if file_version(name) is not None]
+        self._doomed = {name: now for name in names if name not in kept}
+        self._storage.delete(path_of(name) for name in self._storage.sizes(LOG_FOLDER) if name.endswith(".tmp"))
+        return self._doomed.keys()
+
+    def repair(self, snapshot: Snapshot, damaged: Iterable[str]) -> None:
+        """Put a whole checkpoint in the place of damaged ones."""
+        names = list(damaged)
+        if names:
+            self.checkpoint(snapshot)
+            self._storage.delete(path_of(name) for name in names if name != checkpoint_name(snapshot.version))
+
+    def is_due(self, version: int, live_files: int) -> bool:
+        """Whether enough was committed since the last checkpoint: in proportion to what the next one costs."""
+        last = self._checkpoints[-1][0] if self._checkpoints else 0
+        return version - last >= max(JOURNAL_CHECKPOINT_COMMITS, live_files // 2)
+
+    def checkpoint(self, snapshot: Snapshot) -> int:
+        """Write a checkpoint of the snapshot, durably; returns its version. A failure leaves the log as it was."""
+        body = checkpoint_file.encode(snapshot, self._app_id)
+        self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))
+        self._storage.write(Blob(path_of(LAST_CHECKPOINT), checkpoint_file.pointer(snapshot, body)))
+        if not self._checkpoints or self._checkpoints[-1][0] < snapshot.version:
+            self._checkpoints.append((snapshot.version, self._clock.monotonic()))
+        return snapshot.version
+
+    def clean_log(self, *, keep_from: int, min_age_seconds: float) -> int:
+        """Delete log entries and checkpoints that no reader needs any more; returns the number of entries deleted.
+
+        Kept: the newest checkpoint that is neither the last one, nor younger than ``min_age_seconds``, nor above
+        ``keep_from``, and every entry from it on. While ``keep_from`` lags, the checkpoints after it are thinned out:
+        their number is bounded, and there is one not far below wherever ``keep_from`` gets to.
+        """
+        oldest_time = self._clock.monotonic() - min_age_seconds
+        old = [version for version, made in self._checkpoints[:-1] if made <= oldest_time]
+        usable, first = old[: bisect_right(old, keep_from)], self._oldest_entry
+        base = usable[-1] if usable else first
+        if base > first:
+            self._storage.delete(path_of(entry_name(version)) for version in range(first, base))
+            self._oldest_entry = base
+        between = [version for version in old if version > base]
+        dropped = {version for version in old if version < base}
+        if len(between) > _CHECKPOINTS_BETWEEN_MAX:
+            dropped.update(between[::2])
+        self._storage.delete(path_of(checkpoint_name(version)) for version in sorted(dropped))
+        self._checkpoints = [point for point in self._checkpoints if point[0] not in dropped]
+        return max(0, base - first)
+
+    def doom(self, names: Iterable[str]) -> None:
+        """Note files that have just left the table."""
+        now = self._clock.monotonic()
+        self._doomed.update((name, now) for name in names)
+
+    def delete_removed(self, grace_seconds: float) -> list[str]:
+        """Delete the files that left the table at least ``grace_seconds`` ago; returns their names."""
+        limit = self._clock.monotonic() - grace_seconds
+        names = [name for name, since in self._doomed.items() if since <= limit]
+        with suppress(NotStored):
+            self._storage.delete(names)
+        for name in names:
+            del self._doomed[name]
+        return names

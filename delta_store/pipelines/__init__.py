@@ -1,1 +1,0 @@
-"""Spark jobs, each thin: read, transform, write."""

@@ -1,0 +1,148 @@
+"""What journal files say apart from payloads, kept in memory: every read of the past asks for all that is not settled.
+
+A commit of one message is a file of its own, and a table of its own takes as much memory as the metadata of a hundred
+messages: tables of small files are put together. Files never change, so what is kept only ever has to be forgotten.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_store.entries.log_entry import file_version
+from delta_store.entries.settled_log import DataFile
+from delta_store.reading.settled_files import MessageFiles
+from delta_store.values.records import CONSUMER_KINDS, Kind
+
+_METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
+_EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
+_NO_EVENT: Final = (Kind.MESSAGE.value, *sorted(kind.value for kind in CONSUMER_KINDS))
+"""Rows that say nothing of which messages are live beyond their ``first_seq``; consumers' states are large."""
+_FILE: Final = "file"
+_ROWS_MAX: Final = 1_000_000
+_TABLE_ROWS: Final = 128
+"""Rows whose memory a table takes beside its own, about."""
+_SMALL_ROWS: Final = 1_024
+_SMALL_TABLES_MAX: Final = 64
+"""Tables of fewer than :data:`_SMALL_ROWS` rows, and how many of them there may be before they become one."""
+
+
+class Metadata(NamedTuple):
+    """The rows of some files without their data, and their events' rows with it, as Arrow tables."""
+
+    rows: Any
+    events: Any | None
+
+
+class _Kept(NamedTuple):
+    paths: frozenset[str]
+    found: Metadata
+    """With the number of the file that each row is from."""
+
+    @property
+    def weight(self) -> int:
+        return len(self.found.rows) + _TABLE_ROWS
+
+    @property
+    def joins(self) -> bool:
+        """Whether it is small."""
+        return len(self.found.rows) < _SMALL_ROWS
+
+    def of(self, wanted: frozenset[str]) -> Metadata:
+        """The rows of those files alone."""
+        if self.paths <= wanted:
+            return self.found
+        numbers = pa.array([_number(path) for path in self.paths & wanted], pa.int64())
+        return Metadata(*(None if one is None else one.filter(pc.is_in(one[_FILE], numbers)) for one in self.found))
+
+
+class JournalMetadata:
+    """The metadata of journal files, the last used kept. Thread-safe."""
+
+    def __init__(self, files: MessageFiles, path_of: Callable[[DataFile], str]) -> None:
+        self._files = files
+        self._path_of = path_of
+        self._lock = Lock()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        """By the path of one of its files."""
+        self._where: dict[str, str] = {}
+        self._weight = 0
+
+    def of(self, files: Sequence[DataFile]) -> list[Metadata]:
+        """What the files hold, in no particular order. Raises ``DamagedData`` or ``FileGone``."""
+        wanted = frozenset(file.path for file in files)
+        with self._lock:
+            kept = {self._where[path] for path in wanted if path in self._where}
+            found = [self._kept[name] for name in kept]
+            for name in kept:
+                self._kept.move_to_end(name)
+        known: frozenset[str] = frozenset().union(*(one.paths for one in found))
+        missing = [file for file in files if file.path not in known]
+        for start in range(0, len(missing), _SMALL_TABLES_MAX):
+            read = _together([self._read(file) for file in missing[start : start + _SMALL_TABLES_MAX]])
+            found += read
+            with self._lock:
+                for one in read:
+                    self._keep(one)
+                self._tidy()
+        return [one.of(wanted) for one in found]
+
+    def _read(self, file: DataFile) -> _Kept:
+        path = self._path_of(file)
+        rows = self._files.columns(path, _METADATA)
+        is_event = pc.invert(pc.is_in(rows["kind"], pa.array(_NO_EVENT)))
+        events = self._files.columns(path, _EVENT).filter(is_event) if pc.any(is_event).as_py() else None
+        number = _number(file.path)
+        return _Kept(frozenset((file.path,)), Metadata(_numbered(rows, number), _numbered(events, number)))
+
+    def _keep(self, one: _Kept) -> None:
+        if one.paths.isdisjoint(self._where):
+            name = min(one.paths)
+            self._kept[name] = one
+            self._where.update(dict.fromkeys(one.paths, name))
+            self._weight += one.weight
+
+    def _forget(self, name: str) -> _Kept:
+        one = self._kept.pop(name)
+        for path in one.paths:
+            del self._where[path]
+        self._weight -= one.weight
+        return one
+
+    def _tidy(self) -> None:
+        small = [name for name, one in self._kept.items() if one.joins]
+        if len(small) >= _SMALL_TABLES_MAX:
+            for one in _together([self._forget(name) for name in small]):
+                self._keep(one)
+        while self._weight > _ROWS_MAX and len(self._kept) > 1:
+            self._forget(next(iter(self._kept)))
+
+
+def _together(parts: Sequence[_Kept]) -> list[_Kept]:
+    """The small ones as one."""
+    small = [part for part in parts if part.joins]
+    if len(small) < 2:
+        return list(parts)
+    events = [part.found.events for part in small if part.found.events is not None]
+    found = Metadata(_as_one([part.found.rows for part in small]), _as_one(events) if events else None)
+    joined = _Kept(frozenset().union(*(part.paths for part in small)), found)
+    return [joined, *(part for part in parts if part.paths.isdisjoint(joined.paths))]
+
+
+def _number(path: str) -> int:
+    """The version that a file was written for."""
+    version = file_version(path)
+    assert version is not None
+    return version
+
+
+def _numbered(table: Any, number: int) -> Any:
+    return None if table is None else table.append_column(_FILE, pa.array(np.full(len(table), number, np.int64)))
+
+
+def _as_one(tables: list[Any]) -> Any:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

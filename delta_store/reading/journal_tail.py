@@ -1,0 +1,187 @@
+"""The rows that are not settled yet, for readers: by the journal's own log, checked by the rules that its owner has.
+
+The journal's files hold rows of many streams in commit order and stay few, because what is settled is truncated. A
+file that a pinned version names may be truncated away under the reader: ``FileGone`` says so, and a fresh view helps.
+Invariant: every version that is shown here has passed :mod:`delta_store.log.journal_log`; nothing past damage is.
+"""
+
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_store.entries.log_entry import JournalFile
+from delta_store.entries.settled_log import NO_TABLE, DataFile, Snapshot, data_file
+from delta_store.log.journal_reader import SHARD, JournalReader
+from delta_store.reading.journal_metadata import JournalMetadata
+from delta_store.reading.settled_files import MessageFiles
+from delta_store.storage.arrow_filesystem import filesystem_of
+from delta_store.storage.open_storage import open_storage
+from delta_store.values.journal_errors import JournalDamaged, ReadOvertaken, StorageError
+from delta_store.values.read_errors import DamagedData, FileGone
+from delta_store.values.records import Position
+from delta_store.values.stored_message import StoredMessage
+
+CACHE_BYTES: Final = 32 * 1024 * 1024
+ENTRIES_KEPT: Final = 1_000
+"""Commits that :meth:`JournalTail.since` can tell; who is further behind reads the live files anew."""
+
+
+class _Commit(NamedTuple):
+    version: int
+    file: DataFile | None
+
+
+class JournalTail:
+    """The journal's live rows, read-only and thread-safe."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        owner: JournalReader | None = None,
+    ) -> None:
+        """``location`` is the table's folder or URL; the table need not exist yet.
+
+        ``owner``, where given, knows all that was committed, and is asked instead of the log.
+        """
+        self.location = location
+        self._options = dict(storage_options or {})
+        filesystem, self._root = filesystem_of(location, self._options)
+        self.files = MessageFiles(filesystem, cache_bytes=cache_bytes)
+        self._metadata = JournalMetadata(self.files, self.path_of)
+        self._lock = Lock()
+        self._owner = owner
+        self._reader: JournalReader | None = None
+        self._commits: deque[_Commit] = deque(maxlen=ENTRIES_KEPT)
+        """The last ones, without a gap."""
+        self._snapshot = NO_TABLE
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest version that :meth:`refresh` has seen."""
+        return self._snapshot
+
+    def refresh(self) -> Snapshot:
+        """Read the log entries that came since. Raises ``DamagedData``, and ``OSError`` where files can't be read."""
+        with self._lock:
+            version, files = (self._owner or self._followed()).files_at_end()
+            if version != self._snapshot.version:
+                known = self._snapshot.files
+                shown = {file.name: known.get(file.name) or _as_data_file(file) for file in files}
+                self._snapshot = Snapshot(version, shown, {})
+            return self._snapshot
+
+    def follow(self, owner: JournalReader) -> None:
+        """Ask the journal's owner, who knows all that was committed, instead of the log from now on."""
+        with self._lock:
+            self._owner, self._reader = owner, None
+
+    def relies_on(self) -> int | None:
+        """The version of ``messages`` that the journal relies on by now; None when it does not say, or can't be read.
+
+        Reads no more than the entries that came since, so that it may be asked at every look at ``messages``.
+        """
+        with self._lock, suppress(DamagedData, OSError):
+            reader = self._owner or self._followed()
+            return reader.relies_on if reader.version >= 0 else None
+        return None
+
+    def since(self, version: int, pinned: Snapshot) -> list[tuple[int, DataFile]]:
+        """The files that commits behind ``version`` added, up to ``pinned``, each with its commit's version.
+
+        Raises ``FileGone`` when that can't be told any more.
+        """
+        with self._lock:
+            commits = [commit for commit in self._commits if version < commit.version <= pinned.version]
+            if len(commits) != pinned.version - version:
+                raise FileGone(f"{self.location} version {version + 1}")
+            return [(commit.version, commit.file) for commit in commits if commit.file is not None]
+
+    def path_of(self, file: DataFile) -> str:
+        """Where the file system finds a data file."""
+        return f"{self._root}/{file.path}"
+
+    def _followed(self) -> JournalReader:
+        """The reader of the log, up to date."""
+        try:
+            reader = self._reader
+            if reader is None:
+                reader = JournalReader.read_only(open_storage(self.location, self._options), shard=SHARD)
+                self._reader = reader
+            elif reader.version < 0:
+                reader.reload()
+            else:
+                self._follow(reader)
+        except JournalDamaged as error:
+            raise DamagedData(f"{self.location}/{error.file}", error.reason) from error
+        except StorageError as error:
+            raise OSError(f"{self.location}/{error}") from error
+        return reader
+
+    def _follow(self, reader: JournalReader) -> None:
+        try:
+            for entry in reader.follow():
+                added = None if entry.file is None else _as_data_file(entry.file)
+                self._commits.append(_Commit(entry.version, added))
+        except ReadOvertaken:
+            self._commits.clear()
+            reader.reload()
+
+    def rows_of(self, snapshot: Snapshot, stream: str, *, above: Position | None) -> Any:
+        """The stream's rows behind ``above`` (all without it) without payloads, as an Arrow table; None without files.
+
+        Rows come in no particular order, and of all incarnations of the stream that the journal still holds.
+        """
+        tables = []
+        for table, _ in self._metadata.of(snapshot.of_stream(stream)):
+            chosen = pc.equal(table["stream"], stream)
+            if above is not None:
+                chosen = pc.and_(chosen, behind(table, above))
+            tables.append(table.filter(chosen))
+        return pa.concat_tables(tables).unify_dictionaries() if tables else None
+
+    def events_of(self, snapshot: Snapshot, stream: str) -> list[Any]:
+        """The stream's event rows with their data, consumers' left out, as Arrow tables in no particular order."""
+        tables = [found.events for found in self._metadata.of(snapshot.of_stream(stream))]
+        return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
+
+    def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+        """Messages by sequence; those that the version does not hold are left out."""
+        wanted = np.unique(np.asarray(seqs, dtype=np.int64))
+        found: dict[int, StoredMessage] = {}
+        for file in snapshot.holding(stream, wanted):
+            for run in self.files.fetch(self.path_of(file), stream, stream_id, wanted):
+                found.update(zip(run.seqs, run, strict=True))
+        return found
+
+    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+        """:meth:`fetch` from the newest version; nothing when truncation was faster, for the caller to look again."""
+        try:
+            return self.fetch(self.refresh(), stream, stream_id, seqs)
+        except FileGone:
+            return {}
+
+
+def _as_data_file(file: JournalFile) -> DataFile:
+    stats = json.loads(file.stats)
+    low, high = stats["minValues"], stats["maxValues"]
+    return data_file(file.name, rows=file.rows, partition=(None, None), low=low, high=high)
+
+
+def behind(table: Any, above: Position) -> Any:
+    """Which rows stand behind a position; compared column by column, most significant first."""
+    names = ("stream_id", "seq", "event_no")
+    further = pc.greater(table[names[2]], above.event_no)
+    for name, value in zip(names[1::-1], above[1::-1], strict=True):
+        equal = pc.equal(table[name], value)
+        further = pc.or_(pc.greater(table[name], value), pc.and_(equal, further))
+    return further

@@ -1,0 +1,348 @@
+"""What a stream held at a past point, by Delta time travel: also values that limits have removed since.
+
+Order of a consistent view: pin the journal's version, then that of ``messages``; rows at or below the watermark come
+from ``messages``, rows above it from the journal. So a row that moves over meanwhile is seen once, never twice and
+never not at all. The state at S ≤ watermark comes from the version that settled S: limits are applied to the table
+only after the append that carries them, so nothing that was live at S is missing there.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
+from delta_store.entries.tables_agree import fault_of_lost_journal
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.settled import SettledTable
+from delta_store.reading.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at
+from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
+from delta_store.values.records import Kind
+from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.values.stored_message import StoredMessage
+from delta_store.values.subjects import SubjectFilter
+
+_EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
+_LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
+_VIEW_TRIES: Final = 3
+_WORKER_CACHE_BYTES: Final = 32 * 1024 * 1024
+Answer = TypeVar("Answer")
+
+
+class View(NamedTuple):
+    """One stream as of two pinned table versions."""
+
+    stream: str
+    stream_id: int
+    journal: Snapshot
+    settled: Snapshot
+    settled_seq: int
+    """Messages up to here are in ``settled``, later ones in the journal."""
+    last_seq: int
+    tail: Any
+    """The journal rows behind the watermark, metadata only (an Arrow table), or None."""
+    events: tuple[EventRow, ...]
+
+
+class Point(NamedTuple):
+    """Where in a stream's history."""
+
+    seq: int
+    """Right after this message was stored."""
+    before_ns: int = 0
+    """With what was removed since then and before this time; 0 for none of it."""
+
+
+class Part(NamedTuple):
+    """Which messages of an answer are wanted: the others are not read."""
+
+    after_seq: int
+    most: int
+
+    def of(self, seqs: Sequence[int]) -> list[int]:
+        """Those of the ascending sequences."""
+        start = bisect_right(seqs, self.after_seq)
+        return list(seqs[start : start + self.most])
+
+
+class PastState(NamedTuple):
+    """The answer to a ``multi_last`` at a point."""
+
+    up_to_seq: int
+    """The sequence that the point came to; 0 when it lies before the first message."""
+    messages: list[StoredMessage]
+    """The last message of each matching subject, ascending by sequence."""
+    more: bool = False
+    """Whether others follow that the part asked for does not hold."""
+
+
+class PointInTime:
+    """Reads the past of any stream; blocking and thread-safe."""
+
+    def __init__(self, settled: SettledTable, journal: JournalTail) -> None:
+        self._settled = settled
+        self._journal = journal
+
+    def multi_last(
+        self,
+        stream: str,
+        filters: Sequence[str],
+        *,
+        up_to_seq: int | None = None,
+        up_to_ts_ns: int | None = None,
+        limit: int | Part | None = None,
+    ) -> PastState:
+        """The last message of each matching subject at a sequence (inclusive) or time (exclusive); now without either.
+
+        ``limit`` bounds how many there may be, or says which part of them is wanted.
+        Raises ``NoSuchStream``, ``PastHorizon``, ``TooMany`` (more than ``limit`` subjects) or ``DamagedData``.
+        """
+        subjects = SubjectFilter(filters)
+
+        def read(view: View) -> PastState:
+            point = Point(END if up_to_seq is None or up_to_seq > view.last_seq else up_to_seq)
+            if up_to_ts_ns is not None:
+                point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
+            messages, more = self._messages(view, subjects, point, limit) if point.seq > 0 else ([], False)
+            return PastState(min(point.seq, view.last_seq), messages, more)
+
+        return self._with_view(stream, read)
+
+    def sequence_before(self, stream: str, ts_ns: int) -> int:
+        """The last sequence whose message was stored before this time, removed messages included; 0 for none."""
+        return self._with_view(stream, lambda view: self._sequence_before(view, ts_ns))
+
+    def _with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
+        """Pin a view and read from it; anew when truncation or vacuum took a file of the view meanwhile."""
+        for _ in range(_VIEW_TRIES - 1):
+            try:
+                return read(self._view(stream))
+            except FileGone:
+                continue
+        return read(self._view(stream))
+
+    def _view(self, stream: str) -> View:
+        journal = self._journal.refresh()
+        settled = self._settled.refresh()
+        if fault := fault_of_lost_journal(journal.version, settled.watermarks):
+            raise DamagedData(self._journal.location, fault)
+        mark = settled.watermarks.get(stream)
+        position = mark.position if mark is not None else None
+        tail = self._journal.rows_of(journal, stream, above=position)
+        ids = [0] if tail is None or not len(tail) else [pc.max(tail["stream_id"]).as_py()]
+        stream_id = max(*ids, mark.stream_id) if mark is not None else ids[0]
+        if not stream_id:
+            raise NoSuchStream(stream)
+        settled_seq = mark.seq if mark is not None and mark.stream_id == stream_id else 0
+        if tail is not None:
+            tail = tail.filter(pc.equal(tail["stream_id"], stream_id))
+        last_seq = max(settled_seq, pc.max(tail["seq"]).as_py() or 0) if tail is not None else settled_seq
+        events = self._events(journal, settled, stream, stream_id)
+        if not events or max(events).kind == Kind.STREAM_DELETE:
+            raise NoSuchStream(stream)
+        return View(stream, stream_id, journal, settled, settled_seq, last_seq, tail, events)
+
+    def _events(self, journal: Snapshot, settled: Snapshot, stream: str, stream_id: int) -> tuple[EventRow, ...]:
+        """All events of the incarnation, each once, whichever table holds it."""
+        files = [file for file in settled.of_stream(stream) if file.events_only]
+        kept = self._settled.columns(files, _EVENT)
+        tables = [*self._journal.events_of(journal, stream), *([] if kept is None else [kept])]
+        found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
+        return tuple(sorted(found.values()))
+
+    def _messages(
+        self, view: View, subjects: SubjectFilter, point: Point, limit: int | Part | None
+    ) -> tuple[list[StoredMessage], bool]:
+        """The wanted ones, and whether others follow them."""
+        seq = point.seq
+        base = self._base(view, seq)
+        parts = [self._settled_rows(base, view, subjects, seq)]
+        if seq > view.settled_seq and view.tail is not None:
+            parts.append(_chosen(view.tail, view.stream_id, subjects))
+        rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+        seqs = _ints(rows, "seq")
+        first_seq = self._first_seq(base, view, seq)
+        cut = cut_at(seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns)
+        live = live_at(Columns(seqs, _ints(rows, "evicts")), cut)
+        wanted = last_of_each(seqs[live], _subject_ids(rows)[live])
+        if isinstance(limit, Part):
+            start = int(np.searchsorted(wanted, limit.after_seq, side="right"))
+            more = start + limit.most < len(wanted)
+            return self._payloads(base, view, wanted[start : start + limit.most]), more
+        if limit is not None and len(wanted) > limit:
+            raise TooMany(limit)
+        return self._payloads(base, view, wanted), False
+
+    def _base(self, view: View, point: int) -> Snapshot:
+        """The version of ``messages`` that the settled part of the state is read from."""
+        if point > view.settled_seq or view.settled_seq == 0:
+            return view.settled
+        version = self._settled.append_version_for(view.stream, view.stream_id, point)
+        try:
+            return self._settled.log.at(version)
+        except FileGone as error:
+            raise PastHorizon(view.stream, point) from error
+
+    def _settled_rows(self, base: Snapshot, view: View, subjects: SubjectFilter, point: int) -> Any:
+        files = [file for file in base.of_stream(view.stream) if file.has_messages and file.seq[0] <= point]
+        if subjects.is_literal:
+            wanted = sorted(subjects.literals)
+            files = [file for file in files if may_hold_subjects(file, wanted)]
+        table = self._past_columns(base, view, files, _LIVENESS)
+        return _chosen(table, view.stream_id, subjects) if table is not None else _no_rows()
+
+    def _first_seq(self, base: Snapshot, view: View, point: int) -> int:
+        """``first_seq`` as the row of message ``point`` recorded it; it only ever grows."""
+        mark = view.settled.watermarks.get(view.stream)
+        if view.settled_seq and point > view.settled_seq:
+            recorded = mark.first_seq if mark is not None else 1
+        elif view.settled_seq:
+            files = base.of_stream(view.stream)
+            files = [one for one in files if not one.consumers_only and one.seq[0] <= point <= one.seq[1]]
+            table = self._past_columns(base, view, files, ("stream_id", "seq", "kind", "first_seq"))
+            recorded = _greatest_first_seq(table, view.stream_id, point)
+        else:
+            recorded = 1
+        if point <= view.settled_seq or view.tail is None:
+            return recorded
+        return max(recorded, _greatest_first_seq(view.tail, view.stream_id, point))
+
+    def _past_columns(self, base: Snapshot, view: View, files: Sequence[DataFile], names: Sequence[str]) -> Any:
+        """Columns of the base version's files; a file that vacuum took from an old version is past the horizon."""
+        try:
+            return self._settled.columns(files, names)
+        except FileGone as error:
+            if base.version == view.settled.version:
+                raise
+            raise PastHorizon(view.stream, None) from error
+
+    def _payloads(self, base: Snapshot, view: View, wanted: Int64s) -> list[StoredMessage]:
+        settled = wanted[wanted <= view.settled_seq].tolist()
+        tail = wanted[wanted > view.settled_seq].tolist()
+        try:
+            found = self._settled.fetch_from(base, view.stream, view.stream_id, settled) if settled else {}
+        except FileGone as error:
+            if base.version == view.settled.version:
+                raise
+            raise PastHorizon(view.stream, None) from error
+        if tail:
+            found |= self._journal.fetch(view.journal, view.stream, view.stream_id, tail)
+        missing = [seq for seq in wanted.tolist() if seq not in found]
+        if missing:
+            raise DamagedData(f"messages of stream {view.stream!r}", f"sequence {missing[0]} can't be read back")
+        return [found[seq] for seq in wanted.tolist()]
+
+    def _sequence_before(self, view: View, ts_ns: int) -> int:
+        if view.tail is not None:
+            tail = view.tail.filter(pc.equal(view.tail["kind"], Kind.MESSAGE.value))
+            earlier = _ints(tail, "seq")[_ints(tail, "ts_ns") < ts_ns]
+            if len(earlier):
+                return int(earlier.max())
+        return self._settled_before(view, ts_ns)
+
+    def _settled_before(self, view: View, ts_ns: int) -> int:
+        """Halve the settled sequences: each probe looks at the rows that one append added, none of them removed yet."""
+        low, high, proven = 0, view.settled_seq, True
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                version = self._settled.append_version_for(view.stream, view.stream_id, middle)
+            except PastHorizon:
+                low, proven = middle, False
+                continue
+            files = [
+                file
+                for file in self._settled.log.entry(version).added
+                if file.stream == view.stream and file.has_messages
+            ]
+            if ts_ns <= min(file.ts_ns[0] for file in files):
+                high = min(file.seq[0] for file in files) - 1
+            elif ts_ns > max(file.ts_ns[1] for file in files):
+                low, proven = max(file.seq[1] for file in files), True
+            else:
+                table = self._past_columns(self._settled.log.at(version), view, files, ("stream_id", "seq", "ts_ns"))
+                table = table.filter(pc.equal(table["stream_id"], view.stream_id))
+                return int(_ints(table, "seq")[_ints(table, "ts_ns") < ts_ns].max())
+        if not proven:
+            raise PastHorizon(view.stream, None)
+        return low
+
+
+def _chosen(table: Any, stream_id: int, subjects: SubjectFilter) -> Any:
+    """The message rows of one incarnation whose subject is wanted: seq, evicts and subject."""
+    chosen = pc.and_(pc.equal(table["stream_id"], stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
+    table = table.filter(chosen).select(["seq", "evicts", "subject"]).combine_chunks()
+    if subjects.matches_all or not len(table):
+        return table
+    column = table["subject"].combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    wanted = np.array(subjects.select(column.dictionary.to_pylist()), dtype=np.bool_)
+    return table.filter(pa.array(wanted[column.indices.to_numpy(zero_copy_only=False)]))
+
+
+def _event_rows(table: Any, stream_id: int) -> list[EventRow]:
+    chosen = pc.and_(pc.equal(table["stream_id"], stream_id), pc.not_equal(table["kind"], Kind.MESSAGE.value))
+    rows = table.filter(chosen).select(list(EventRow._fields))
+    return [EventRow(*values) for values in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+
+
+def _greatest_first_seq(table: Any, stream_id: int, point: int) -> int:
+    """Of the rows up to and with message ``point``; events that carry its sequence happened after it."""
+    if table is None:
+        return 1
+    seqs = _ints(table, "seq")
+    message = table["kind"].combine_chunks()
+    is_message = pc.equal(message, Kind.MESSAGE.value).to_numpy(zero_copy_only=False)
+    inside = (seqs < point) | ((seqs == point) & is_message)
+    inside &= _ints(table, "stream_id") == stream_id
+    found = _ints(table, "first_seq")[inside]
+    return int(found.max()) if len(found) else 1
+
+
+def _ints(table: Any, name: str) -> Int64s:
+    column: Int64s = table[name].to_numpy()
+    return column
+
+
+def _subject_ids(table: Any) -> Int64s:
+    """A number for each row's subject."""
+    if not len(table):
+        return np.empty(0, dtype=np.int64)
+    column = table["subject"].combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    ids: Int64s = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return ids
+
+
+@lru_cache(maxsize=1)
+def _no_rows() -> Any:
+    """No message rows at all, in the shape that :func:`_chosen` gives."""
+    subject = pa.array([], pa.string()).dictionary_encode()
+    return pa.table({"seq": pa.array([], pa.int64()), "evicts": pa.array([], pa.int64()), "subject": subject})
+
+
+@lru_cache(maxsize=8)
+def _opened(data_dir: str) -> PointInTime:
+    tail = JournalTail(f"{data_dir}/{JOURNAL_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES)
+    place = f"{data_dir}/{MESSAGES_FOLDER}"
+    return PointInTime(SettledTable(place, cache_bytes=_WORKER_CACHE_BYTES, relied_on=tail.relies_on), tail)
+
+
+def multi_last(
+    data_dir: str,
+    stream: str,
+    filters: Sequence[str],
+    *,
+    up_to_seq: int | None = None,
+    up_to_ts_ns: int | None = None,
+) -> list[StoredMessage]:
+    """The last message of each matching subject at a point, straight from the tables of a data folder.
+
+    For processes without a gateway, such as a Spark Python worker: tables are opened read-only and kept open for the
+    next call. Raises as :meth:`PointInTime.multi_last`.
+    """
+    return _opened(data_dir).multi_last(stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).messages

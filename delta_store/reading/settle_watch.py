@@ -1,0 +1,74 @@
+"""How settling is, for processes that do not own the journal: the job's own word, and what the journal still holds.
+
+The journal's log is followed by a reader of its own, opened when somebody first asks.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from conf.clock import Clock
+from delta_store.entries.settle_lag import Lag, lag_of
+from delta_store.log.journal_reader import JournalReader
+from delta_store.reading.settle_state import SettleNews, SettleState, settle_news
+from delta_store.storage.open_storage import open_storage
+from delta_store.values.journal_errors import JournalError, ReadOvertaken
+from delta_store.values.schemas import JOURNAL_FOLDER
+from delta_store.values.watermark import Watermarks
+
+_SHARD = "0"
+_KEPT_SECONDS = 1.0
+
+
+class SettleReport(NamedTuple):
+    """What can be told of settling."""
+
+    news: SettleNews
+    lag: Lag | None
+    """None when the journal's log can't be read."""
+    seconds: float
+    """Age of the oldest row that is not settled."""
+
+
+NO_REPORT = SettleReport(SettleNews(SettleState.SILENT), None, 0.0)
+
+
+class SettleWatch:
+    """Looks at a data folder (or URL). Thread-safe; an answer may be a second old."""
+
+    def __init__(self, location: str, clock: Clock) -> None:
+        self._location, self._clock = location, clock
+        self._reader: JournalReader | None = None
+        self._lock = Lock()
+        self._last: tuple[float, SettleReport] = (-_KEPT_SECONDS, NO_REPORT)
+
+    def look(self, watermarks: Watermarks) -> SettleReport:
+        """How settling is, given the watermarks of ``messages``. Blocks."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if now - self._last[0] < _KEPT_SECONDS:
+                return self._last[1]
+            now_ns = self._clock.now_ns()
+            local = "://" not in self._location
+            news = settle_news(Path(self._location), now_ns) if local else NO_REPORT.news
+            report = SettleReport(news, None, 0.0)
+            with suppress(JournalError):
+                lag = lag_of(self._followed().live_files(), {name: mark.position for name, mark in watermarks.items()})
+                report = SettleReport(news, lag, lag.seconds(now_ns))
+            self._last = (now, report)
+            return report
+
+    def _followed(self) -> JournalReader:
+        """The reader at the end of the log; opened anew where following it fails."""
+        if self._reader is not None and self._reader.version >= 0:
+            try:
+                self._reader.refresh()
+            except ReadOvertaken:
+                self._reader.reload()
+            except JournalError:
+                self._reader = None
+                raise
+            return self._reader
+        self._reader = JournalReader.read_only(open_storage(f"{self._location}/{JOURNAL_FOLDER}"), shard=_SHARD)
+        return self._reader

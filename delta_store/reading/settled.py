@@ -1,0 +1,165 @@
+"""Reads the ``messages`` table without Spark: its snapshot, its history, its rows.
+
+All methods that touch files block; callers run them off the event loop. Invariant: every read names the snapshot it
+reads from, so that one answer never mixes two versions.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from delta_store.entries.settled_log import DataFile, Snapshot
+from delta_store.log.log_follower import LogFollower
+from delta_store.log.torn_log import relied_version, whole_up_to
+from delta_store.reading.settled_files import MessageFiles
+from delta_store.values.read_errors import FileGone, PastHorizon
+from delta_store.values.stored_message import MessageRun, StoredMessage, merged
+from delta_store.values.watermark import Watermark, Watermarks
+
+CACHE_BYTES: Final = 256 * 1024 * 1024
+_GONE_RETRIES: Final = 3
+
+
+class SettledTable:
+    """The settled rows of all streams, read-only and thread-safe."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        relied_on: Callable[[], int | None] | None = None,
+    ) -> None:
+        """``location`` is the table's folder or URL; the table need not exist yet.
+
+        ``relied_on`` tells which version the journal relies on; it is asked at every refresh while there is no table
+        or its end is torn. By default the log of the journal beside a local table is read, all of it: for one look.
+        """
+        whole = None if "://" in location else _whole_end(Path(location), relied_on)
+        self.log = LogFollower(location, storage_options=storage_options, whole_up_to=whole)
+        self.files = MessageFiles(self.log.filesystem, cache_bytes=cache_bytes)
+        self._oldest = (-1, 0)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest version that :meth:`refresh` has seen."""
+        return self.log.snapshot
+
+    @property
+    def version(self) -> int:
+        """Version of :attr:`snapshot`; -1 when there is no table yet."""
+        return self.log.snapshot.version
+
+    @property
+    def watermarks(self) -> Watermarks:
+        """The last settled row of each stream."""
+        return self.log.snapshot.watermarks
+
+    def refresh(self) -> Snapshot:
+        """Read the log entries that came since. Raises ``DamagedData``."""
+        return self.log.refresh()
+
+    def fetch(
+        self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
+    ) -> dict[int, StoredMessage]:
+        """Messages by sequence from the newest snapshot; those that are not settled or no longer there are left out.
+
+        ``subjects``, when given, are those of the wanted messages and let files be passed over.
+        """
+        for _ in range(_GONE_RETRIES):
+            try:
+                return self.fetch_from(self.snapshot, stream, stream_id, seqs, subjects=subjects)
+            except FileGone:
+                self.refresh()
+        return self.fetch_from(self.snapshot, stream, stream_id, seqs, subjects=subjects)
+
+    def fetch_from(
+        self,
+        snapshot: Snapshot,
+        stream: str,
+        stream_id: int,
+        seqs: Sequence[int],
+        *,
+        subjects: Iterable[str] | None = None,
+    ) -> dict[int, StoredMessage]:
+        """As :meth:`fetch`, from this snapshot. Raises ``FileGone`` when vacuum was faster."""
+        wanted = np.unique(np.asarray(seqs, dtype=np.int64))
+        found: dict[int, StoredMessage] = {}
+        for file in snapshot.holding(stream, wanted, subjects):
+            for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted):
+                found.update(zip(run.seqs, run, strict=True))
+        return found
+
+    def fetch_run(self, stream: str, stream_id: int, seqs: Sequence[int]) -> MessageRun:
+        """As :meth:`fetch` for ascending sequences, as columns in their order: for long runs."""
+        wanted = np.asarray(seqs, dtype=np.int64)
+        for attempt in range(_GONE_RETRIES + 1):
+            try:
+                files = self.snapshot.holding(stream, wanted)
+                runs = [
+                    run for file in files for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted)
+                ]
+                return merged(runs)
+            except FileGone:
+                if attempt == _GONE_RETRIES:
+                    raise
+                self.refresh()
+        raise AssertionError("unreachable")
+
+    def columns(self, files: Iterable[DataFile], names: Sequence[str]) -> Any:
+        """Columns of whole files, one Arrow table with subjects dictionary-encoded; None when there are no files."""
+        tables = [self.files.columns(self.log.path_of(file), names) for file in files]
+        return pa.concat_tables(tables).unify_dictionaries() if tables else None
+
+    def append_version_for(self, stream: str, stream_id: int, seq: int) -> int:
+        """The version that settled message ``seq``: the first whose watermark reaches it.
+
+        The message must be settled in the newest snapshot. Raises ``PastHorizon`` when log cleanup has taken that
+        version or the one before it, without which "first" can't be told.
+        """
+        oldest, high = self._oldest_entry(), self.version
+        low = oldest
+        while low < high:
+            middle = (low + high) // 2
+            if self._reaches(middle, stream, (stream_id, seq)):
+                high = middle
+            else:
+                low = middle + 1
+        if low == oldest and oldest > 0:
+            raise PastHorizon(stream, seq)
+        return low
+
+    def _oldest_entry(self) -> int:
+        """Looked up once a version: listing a long log is slow."""
+        version, oldest = self._oldest
+        if version != self.version:
+            version = self.version
+            oldest = self.log.oldest_entry()
+            self._oldest = (version, oldest)
+        return oldest
+
+    def _reaches(self, version: int, stream: str, point: tuple[int, int]) -> bool:
+        mark = self.mark_at(version, stream)
+        return mark is not None and (mark.stream_id, mark.seq) >= point
+
+    def mark_at(self, version: int, stream: str) -> Watermark | None:
+        """A stream's watermark in an older version; None before its first row was settled."""
+        for earlier in range(version, -1, -1):
+            try:
+                note = self.log.entry(earlier).note
+            except FileGone:
+                return None
+            if note is not None:
+                return note.watermarks.get(stream)
+        return None
+
+
+def _whole_end(table: Path, relied_on: Callable[[], int | None] | None) -> Callable[[], int]:
+    """Tells how far a local table is whole."""
+    ask = relied_on or partial(relied_version, table.parent)
+    return lambda: whole_up_to(table, ask())

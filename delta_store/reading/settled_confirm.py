@@ -1,0 +1,73 @@
+"""What must be true of the settled rows before the journal may forget its own: their commits did what they say.
+
+A watermark alone is a word. Here the files that the commits added are asked (the footers of Parquet, not the log's copy
+of what they hold), and held against the notes and against the journal's files that are about to go.
+"""
+
+from collections.abc import Sequence
+
+from delta_store.entries.journal_state import settled_files
+from delta_store.entries.log_entry import JournalFile
+from delta_store.entries.settled_claims import AddedRows, fault_of_append, settled_by
+from delta_store.entries.settled_log import LogEntry, Snapshot
+from delta_store.log.settled_durability import NotDurable
+from delta_store.reading.settled import SettledTable
+from delta_store.values.read_errors import DamagedData, FileGone
+from delta_store.values.watermark import CommitNote, Op
+
+
+def confirm_settled(settled: SettledTable, snapshot: Snapshot, journal: Sequence[JournalFile]) -> int:
+    """Check every commit that settled rows which the journal still has, up to a version of ``messages``.
+
+    ``journal`` are its files, oldest first. Returns the number of commits checked; raises :class:`NotDurable`. Commits
+    whose log entries cleanup has taken are not looked at any more.
+    """
+    files = settled_files(journal, {name: mark.position for name, mark in snapshot.watermarks.items()})
+    if not files:
+        return 0
+    before, appends = _appends_since(settled, snapshot.version, files[0])
+    shares = settled_by(files, [before, *(entry.note for entry in appends if entry.note is not None)])[1:]
+    for entry, share in zip(appends, shares, strict=True):
+        assert entry.note is not None
+        if fault := fault_of_append(entry.note, _added(settled, entry), share):
+            raise NotDurable(f"version {entry.version} of {settled.log.location} is damaged: {fault}")
+    return len(appends)
+
+
+def _appends_since(settled: SettledTable, newest: int, oldest: JournalFile) -> tuple[CommitNote, list[LogEntry]]:
+    """The appends since the oldest of the journal's files was settled, oldest first, and the note before them."""
+    found: list[LogEntry] = []
+    for version in range(newest, -1, -1):
+        try:
+            entry = settled.log.entry(version)
+        except FileGone:
+            first = found.pop() if found else None
+            return (first.note if first is not None and first.note is not None else _NOTHING), found[::-1]
+        if entry.note is None or entry.note.op is not Op.APPEND:
+            continue
+        if not settled_files([oldest], {name: mark.position for name, mark in entry.note.watermarks.items()}):
+            return entry.note, found[::-1]
+        found.append(entry)
+    return _NOTHING, found[::-1]
+
+
+def _added(settled: SettledTable, entry: LogEntry) -> dict[str, AddedRows]:
+    """What the files that a commit added hold of each stream, by their own footers."""
+    found: dict[str, AddedRows] = {}
+    for file in entry.added:
+        path = settled.log.path_of(file)
+        try:
+            rows, last = settled.files.extent(path)
+        except FileGone:  # compacted since, and vacuumed: the commits after it are held against what it had
+            rows, last = file.rows, file.seq[1]
+        except DamagedData as error:
+            raise NotDurable(str(error)) from error
+        if rows != file.rows:
+            raise NotDurable(f"settled file {path} has {rows} rows, its log entry says {file.rows}")
+        name = file.stream or ""
+        before = found.get(name, AddedRows(0, 0))
+        found[name] = AddedRows(before.rows + rows, max(before.last_seq or 0, last))
+    return found
+
+
+_NOTHING = CommitNote(Op.APPEND, {})

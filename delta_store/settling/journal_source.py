@@ -1,0 +1,54 @@
+"""The journal as a Spark stream; opened anew at each start, from the first rows that are not settled."""
+
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.settling.journal_start import starting_version
+from delta_store.values.watermark import Watermarks
+
+_ALL = 2**31 - 1
+
+
+class JournalSource:
+    """Reads the journal at ``path``; never writes to it."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.spark = spark
+        self.path = path
+        self._log = JournalTail(path)
+
+    def exists(self) -> bool:
+        """Whether a gateway has made the journal."""
+        return bool(DeltaTable.isDeltaTable(self.spark, self.path))
+
+    def check(self) -> None:
+        """Raise ``DamagedData`` unless the log is whole up to its end: Spark itself would read past damage."""
+        self._log.refresh()
+
+    def stream(self, watermarks: Watermarks) -> DataFrame:
+        """The journal from the first commit with rows above the watermarks, in commit order."""
+        reader = self.spark.readStream.format("delta").option("maxBytesPerTrigger", SETTLE_BATCH_BYTES)
+        start = self._start(watermarks)
+        if start is None:  # one batch: a snapshot's files come in no order that settling could rely on
+            return reader.option("maxFilesPerTrigger", _ALL).option("maxBytesPerTrigger", 2**62).load(self.path)
+        reader = reader.option("startingVersion", start)
+        return reader.option("maxFilesPerTrigger", SETTLE_FILES_PER_BATCH).load(self.path)
+
+    def _start(self, watermarks: Watermarks) -> int | None:
+        jvm: Any = self.spark._jvm  # noqa: SLF001 - Delta has no Python API for its log
+        delta, session = jvm.org.apache.spark.sql.delta, self.spark._jsparkSession  # noqa: SLF001 - as above
+        log = delta.DeltaLog.forTable(session, self.path)
+        none = jvm.scala.Option.empty()
+        latest = log.update(False, none, none).version()
+        earliest = delta.DeltaHistoryManager.getEarliestDeltaFile(log)
+        hadoop = log.newDeltaHadoopConf()
+
+        def entry(version: int) -> str:
+            path = jvm.org.apache.hadoop.fs.Path(log.logPath(), f"{version:020d}.json")
+            return str(log.store().read(path, hadoop).mkString("\n"))
+
+        return starting_version(entry, earliest, latest, watermarks)

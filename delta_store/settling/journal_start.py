@@ -1,0 +1,47 @@
+"""Where in the journal the settle job starts to read: decided from log entries and watermarks, not from a checkpoint.
+
+The job settles commits in order, so the versions whose rows are all settled come first: the place is found by
+bisection. Pure.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable
+
+from delta_store.values.records import Position
+from delta_store.values.watermark import Watermarks, is_settled
+
+EntryText = Callable[[int], str]
+"""Gives a version's log entry."""
+
+
+def starting_version(entry: EntryText, earliest: int, latest: int, watermarks: Watermarks) -> int | None:
+    """The version to start from: the first with rows that are not settled, or the latest when there is none.
+
+    None when it can't be told, because log cleanup has taken entries of rows that are not settled yet: then only the
+    table's current files as a whole hold all of them.
+    """
+    versions = range(earliest, latest + 1)
+    place = bisect_left(versions, True, key=lambda version: not _all_settled(entry, version, earliest, watermarks))
+    if place == 0 and earliest > 0:
+        return None
+    return min(earliest + place, latest)
+
+
+def _all_settled(entry: EntryText, version: int, earliest: int, watermarks: Watermarks) -> bool:
+    """Whether the newest version up to this one that has rows is settled."""
+    for older in range(version, earliest - 1, -1):
+        last_rows = _last_positions(entry(older))
+        if last_rows:
+            return all(is_settled(position, watermarks.get(stream)) for stream, position in last_rows)
+    return True
+
+
+def _last_positions(text: str) -> list[tuple[str, Position]]:
+    """Each stream's last row in the file that a commit added; empty for a commit that added none."""
+    for line in text.splitlines():
+        add = json.loads(line).get("add") if line.startswith('{"add"') else None
+        if add is not None:
+            spans = json.loads(add["tags"]["silt"])["spans"]
+            return [(span[0], Position(span[1], span[4], span[5])) for span in spans]
+    return []

@@ -1,0 +1,130 @@
+"""Keeps ``messages`` small and fast: dead rows deleted, small files merged, old files and log entries cleaned up.
+
+It runs in the settle process, between batches, because ``messages`` has one committer. Checkpoints and log cleanup
+are Delta's own, after every so many commits and by the table's retention, which is the history horizon.
+
+Order of deletion: an evicting message never leaves the table before the message it evicted. Files that lie wholly
+below a stream's first sequence may leave alone (all in them is dead by the watermark); everything else that is dead
+goes in one commit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from conf.clock import Clock
+from delta_store.settling.messages_table import FolderFiles, MessagesTable
+from delta_store.settling.settle_batch import Progress, SettleBatch
+from delta_store.transforms.consumer_rows import dead_consumer_rows
+from delta_store.transforms.live_rows import dead_at
+from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, live_bounds, superseded_events
+from delta_store.values.watermark import Claim, CommitNote, Op
+
+SMALL_FILE_BYTES = 16 * 1024 * 1024
+SMALL_FILES_MIN = 16
+"""Small files of one folder that are worth merging."""
+FOLDERS_NAMED_MAX = 64
+"""More folders than that are merged without naming them."""
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When maintenance is due, seconds."""
+
+    compact_interval_seconds: float = 300.0
+    """Also how often everything dead is deleted, however little it is."""
+    vacuum_interval_seconds: float = 3600.0
+    horizon_seconds: float = 7 * 24 * 3600.0
+
+
+class Maintenance:
+    """Does what is due; each round is bounded by the table's size, and logged."""
+
+    def __init__(self, table: MessagesTable, settle: SettleBatch, *, schedule: Schedule, clock: Clock) -> None:
+        self._table = table
+        self._settle = settle
+        self._schedule = schedule
+        self._clock = clock
+        self._round_at = self._vacuum_at = clock.monotonic()
+
+    def run_due(self) -> None:
+        """Wait for the batch that runs, then do what is due."""
+        with self._settle.lock:
+            progress = self._settle.progress()
+            now = self._clock.monotonic()
+            round_due = now - self._round_at >= self._schedule.compact_interval_seconds
+            if round_due or progress.debt.front_pays:
+                self.drop_dead_files(progress)
+            if progress.debt.scattered_pays or (round_due and progress.debt.scattered):
+                self.delete_dead_rows(progress)
+            if progress.debt.consumers_pay or (round_due and progress.debt.consumer_rows):
+                self.delete_consumer_rows(progress)
+            if round_due:
+                self.compact(progress)
+                self._round_at = self._clock.monotonic()
+            if now - self._vacuum_at >= self._schedule.vacuum_interval_seconds:
+                self._table.vacuum()
+                self._vacuum_at = self._clock.monotonic()
+
+    def drop_dead_files(self, progress: Progress) -> int:
+        """Take out the files of which every message is dead, unread; returns how many rows they held."""
+        live = {
+            row["stream"] for row in self._table.event_rows().transform(existing_streams).select("stream").collect()
+        }
+        fronts = {
+            stream: (mark.stream_id, mark.first_seq) if stream in live else (mark.stream_id + 1, 0)
+            for stream, mark in progress.watermarks.items()
+        }
+        dropped = self._table.drop_message_files(fronts, partial(_note, progress, Op.LIMITS))
+        progress.rows -= dropped
+        progress.debt.note_dropped(dropped, progress.watermarks)
+        if dropped:
+            _log.info("dead files dropped", rows=dropped)
+        return dropped
+
+    def delete_dead_rows(self, progress: Progress) -> None:
+        """Apply every recorded effect up to the watermark, and forget events that nothing needs any more."""
+        self.drop_dead_files(progress)
+        rows, events = self._table.rows(), self._table.event_rows()
+        bounds = events.transform(existing_streams).transform(live_bounds(None))
+        dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
+        old_ns = self._clock.now_ns() - round(2 * self._schedule.horizon_seconds * 1e9)
+        dead = dead.unionByName(events.transform(superseded_events(old_ns)))
+        progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS))
+        progress.debt.note_rewritten(progress.rows)
+        _log.info("dead rows deleted", rows_left=progress.debt.rows)
+
+    def delete_consumer_rows(self, progress: Progress) -> None:
+        """Delete the rows about consumers that later ones supersede, reading no other files."""
+        consumers = self._table.event_rows(of_consumers=True)
+        dead = consumers.transform(dead_consumer_rows(self._table.event_rows()))
+        progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS), of_consumers=True)
+        progress.debt.note_consumers_rewritten()
+        _log.info("superseded consumer rows deleted")
+
+    def compact(self, progress: Progress) -> int:
+        """Merge the small files of folders that have many; returns how many folders."""
+        folders = [one for one in self._table.folders(SMALL_FILE_BYTES) if one.small_files >= SMALL_FILES_MIN]
+        if folders:
+            where = _choosing(folders) if len(folders) <= FOLDERS_NAMED_MAX else None
+            self._table.compact(where, _note(progress, Op.COMPACT, 0))
+            _log.info("small files merged", folders=len(folders), files=sum(one.small_files for one in folders))
+        return len(folders)
+
+
+def _note(progress: Progress, op: Op, deleted: int) -> CommitNote:
+    return CommitNote(op, progress.note.watermarks, progress.note.batch, Claim(progress.rows - deleted, {}))
+
+
+def _choosing(folders: Sequence[FolderFiles]) -> str:
+    return " OR ".join(
+        f"(stream = {_quoted(one.stream)} AND subject_partition = {_quoted(one.subject_partition)})" for one in folders
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

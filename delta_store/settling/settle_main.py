@@ -1,0 +1,189 @@
+"""The settle process: ``python -m delta_store.settling.settle_main --data DIR``, or this file given to spark-submit.
+
+Prints one line ``{"ready": true, …}`` once the query runs. Stops between batches on SIGTERM and SIGINT. It may be
+killed at any point: the next start goes on from the watermark in ``messages``.
+
+Exit codes: 0 stopped as asked, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from shutil import rmtree
+from threading import Event
+
+if __package__ in (None, ""):  # spark-submit runs this file by its path
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from conf.clock import SystemClock
+from conf.data_folder import folder_argument
+from conf.error_text import error_text
+from conf.limits import SETTLE_START_NICE
+from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
+from delta_store.log.log_repair import repair_messages
+from delta_store.reading.settle_state import SettleState, StateTeller
+from delta_store.settling.give_way import give_way
+from delta_store.settling.journal_source import JournalSource
+from delta_store.settling.maintenance import Maintenance, Schedule
+from delta_store.settling.messages_table import MessagesTable
+from delta_store.settling.settle_batch import SettleBatch
+from delta_store.settling.settle_query import start_settling
+from delta_store.settling.spark_session import open_session
+from delta_store.storage.store_lock import AlreadySettling, sole_settler
+from delta_store.values.journal_errors import JournalError
+from delta_store.values.read_errors import ReadError
+from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+
+POLL_SECONDS = 0.5
+FAILURES_MAX = 5
+"""Starts that fail one after the other before the process gives up; its supervisor starts it again."""
+EXIT_FAILED = 1
+EXIT_TAKEN = 3
+_log = structlog.get_logger()
+
+
+Tell = Callable[[SettleState, str], None]
+
+
+class SettleJob:
+    """Runs the query, starts it again when it fails, and does maintenance between batches."""
+
+    def __init__(
+        self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1, tell: Tell | None = None
+    ) -> None:
+        self._spark = spark
+        self._data = data
+        self._settings = settings
+        clock = SystemClock()
+        table = MessagesTable(
+            spark,
+            f"{data}/{MESSAGES_FOLDER}",
+            horizon_seconds=settings.history.horizon_seconds,
+            checkpoint_commits=settings.settle.checkpoint_commits,
+            durable_version=durable_version,
+        )
+        self._journal = JournalSource(spark, f"{data}/{JOURNAL_FOLDER}")
+        self._settle = SettleBatch(table)
+        schedule = Schedule(
+            compact_interval_seconds=settings.settle.compact_interval_seconds,
+            vacuum_interval_seconds=settings.settle.vacuum_interval_seconds,
+            horizon_seconds=settings.history.horizon_seconds,
+        )
+        self._maintenance = Maintenance(table, self._settle, schedule=schedule, clock=clock)
+        self._starts = 0
+        self._tell = tell or (lambda _state, _error: None)
+
+    def run(self, stop: Event, *, once: bool) -> None:
+        """Settle until asked to stop, or with ``once`` until all is settled; raise what failed too often in a row."""
+        failures = 0
+        while not stop.is_set():
+            if not self._journal.exists():
+                if once:
+                    return
+                stop.wait(POLL_SECONDS)
+                continue
+            settled = self._settle.batches
+            try:
+                self._run_query(stop, once=once)
+            except Exception as error:
+                failures = 1 if self._settle.batches > settled else failures + 1
+                _log.error("settling failed", error=error_text(error).splitlines()[0], failures=failures)
+                self._tell(SettleState.FAILING, error_text(error).partition("\n")[0])
+                self._settle.forget_position()
+                if failures >= FAILURES_MAX:
+                    raise
+                stop.wait(failures * POLL_SECONDS)
+                continue
+            if once:
+                return
+
+    def _run_query(self, stop: Event, *, once: bool) -> None:
+        self._starts += 1
+        checkpoint = Path(self._data, "spark", f"settle-checkpoint-{self._starts}")
+        rmtree(checkpoint, ignore_errors=True)
+        interval = None if once else self._settings.settle.trigger_interval_seconds
+        query = start_settling(self._journal, self._settle, checkpoint=checkpoint.as_uri(), interval_seconds=interval)
+        if self._starts == 1:
+            said = {"ready": True, "master": self._spark.sparkContext.master, "data": self._data}
+            sys.stdout.write(json.dumps(said) + "\n")
+            sys.stdout.flush()
+        self._tell(SettleState.SETTLING, "")
+        give_way(self._settings.settle.nice)
+        try:
+            while query.isActive and not stop.wait(POLL_SECONDS):
+                self._maintenance.run_due()
+            if not query.isActive:
+                query.awaitTermination()  # raises what ended it
+        finally:
+            self._end(query)
+            rmtree(checkpoint, ignore_errors=True)
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the query between two batches."""
+        with self._settle.pausing():
+            query.stop()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the settle process; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="silt settle", description="Carry the journal into the messages table.")
+    found = os.environ.get(DATA_VARIABLE)
+    parser.add_argument(
+        "--data",
+        type=folder_argument,
+        default=found,
+        required=not found,
+        help=f"folder with the journal; default from {DATA_VARIABLE}",
+    )
+    parser.add_argument("--master", help="Spark master; the settings' by default, spark-submit's under spark-submit")
+    parser.add_argument("--once", action="store_true", help="settle what is there, then end")
+    options = parser.parse_args(arguments)
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        parser.error(str(error))
+    give_way(min(settings.settle.nice, SETTLE_START_NICE))
+    stop, settling = Event(), Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    data = options.data.resolve()
+    try:
+        with sole_settler(data), StateTeller(data, SystemClock()) as teller:
+            repaired = repair_messages(data, now_ns=SystemClock().now_ns())
+            if repaired.aside:
+                _log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
+            spark = open_session(
+                "silt settle",
+                master=options.master,
+                default_master=settings.settle.spark_master,
+                spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
+            )
+            spark.sparkContext.setLogLevel("ERROR")
+            settling.set()
+            job = SettleJob(spark, str(data), settings, durable_version=repaired.durable_version, tell=teller.tell)
+            job.run(stop, once=options.once)
+            spark.stop()
+    except AlreadySettling as error:
+        _log.error("not started", error=str(error))
+        return EXIT_TAKEN
+    except (JournalError, ReadError, OSError) as error:
+        advice = {} if isinstance(error, OSError) else {"advice": "run: silt verify"}
+        _log.error("settling ended", error=error_text(error), **advice)
+        return EXIT_FAILED
+    except Exception:  # noqa: BLE001 - logged whole, and told by the exit code
+        _log.exception("settling ended")
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Builds the Spark session that all of Silt's Spark code runs in; nothing else creates one.
+
+A session that runs already is used as it is (a notebook, a cluster's driver); it must carry Delta's extensions.
+"""
+
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+SCALA = "2.13"
+ARTIFACT_FOLDERS = (".ivy2.5.2/jars", ".ivy2/jars")
+"""Where Spark's package resolver keeps what it has fetched, below the home folder."""
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+SMALL_MACHINE = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "4",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.cleaner.periodicGC.interval": "5min",
+}
+"""Settings for a job that runs many small batches on two cores; each may be overridden by ``settings``."""
+
+ALWAYS = {
+    "spark.sql.extensions": EXTENSION,
+    "spark.sql.catalog.spark_catalog": CATALOG,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
+}
+"""What correctness rests on: UTC, streams that differ only by case, tables without deletion vectors.
+
+Hadoop's plain local file system, because the default one keeps a checksum file beside each file, which nobody fsyncs:
+after a power cut an empty one makes every read fail. Without the rule on pruning, Spark 4.1 fails on joins over a union
+of two Delta tables ("dynamicpruning … has not finished").
+"""
+
+
+def delta_coordinates() -> str:
+    """Maven coordinates of the Delta jar that belongs to the installed pyspark and delta-spark."""
+    spark = ".".join(version("pyspark").split(".")[:2])
+    return f"io.delta:delta-spark_{spark}_{SCALA}:{version('delta-spark')}"
+
+
+def fetched_jars(home: Path) -> list[Path]:
+    """Delta's jars where Spark's resolver put them earlier; empty when one is missing."""
+    delta = version("delta-spark")
+    spark_jar = delta_coordinates().split(":")[1]
+    for folder in (home / name for name in ARTIFACT_FOLDERS):
+        needed = [folder / f"io.delta_{spark_jar}-{delta}.jar", folder / f"io.delta_delta-storage-{delta}.jar"]
+        if all(jar.is_file() for jar in needed):
+            extra = [*folder.glob(f"io.delta_delta-kernel*-{delta}.jar"), *folder.glob("io.unitycatalog_*.jar")]
+            return needed + sorted(extra)
+    return []
+
+
+def _carried_by_spark() -> bool:
+    home = os.environ.get("SPARK_HOME")
+    return home is not None and any(Path(home, "jars").glob("delta-spark_*.jar"))
+
+
+def _jar_settings(home: Path) -> dict[str, str]:
+    if _carried_by_spark():
+        return {}
+    jars = fetched_jars(home)
+    if jars:
+        return {"spark.jars": ",".join(str(jar) for jar in jars)}
+    return {"spark.jars.packages": delta_coordinates()}
+
+
+def _share_python() -> None:
+    """Let Python workers import what this process can: they start with the environment, not with ``sys.path``."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def open_session(
+    name: str, *, master: str | None = None, default_master: str = "local[*]", **settings: Any
+) -> SparkSession:
+    """Return the running session, or start one.
+
+    ``master`` wins over what spark-submit says, ``default_master`` does not.
+    ``settings`` are Spark's own, with ``__`` for the
+    dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark raises when it can't start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    _share_python()
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    builder = SparkSession.builder.appName(name)
+    if master is not None or not submitted:
+        builder = builder.master(master or default_master)
+    own = {key.replace("__", "."): str(value) for key, value in settings.items()}
+    defaults = SMALL_MACHINE | ({} if submitted else _jar_settings(Path.home()))
+    executors = {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
+    for key, value in (defaults | executors | ALWAYS | own).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

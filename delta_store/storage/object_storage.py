@@ -1,0 +1,137 @@
+"""The journal in an object store: durability is its promise, put-if-absent is probed before it is trusted."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+from typing import TYPE_CHECKING, Final
+
+from delta_store.storage.storage import Blob
+from delta_store.values.journal_errors import EntryExists, NotStored, StorageFailed, UnsafeStore
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_PROBE_ROUNDS: Final = 4
+_PROBE_SECONDS: Final = 10
+
+
+class ObjectStorage:
+    """An object store that honours conditional puts; durability is the store's promise."""
+
+    repeatable = True
+    has_room = True
+
+    def __init__(self, store: "ObjectStore", *, uri: str, options: Mapping[str, str]) -> None:
+        """``store`` is rooted at the journal's folder, which ``uri`` and ``options`` name for delta-rs."""
+        self._store = store
+        self.uri, self.options = uri, options
+
+    def prepare(self, probe_id: str) -> None:
+        """Race conditional puts on a few objects; raises :class:`UnsafeStore` unless exactly one of each wins."""
+        for number in range(_PROBE_ROUNDS):
+            blob = Blob(f"_probe/{probe_id}-{number}", b"probe")
+            create = partial(self._create, blob)
+            outcomes = race([create, create])
+            outcomes.append(create())
+            self.delete([blob.name])
+            if sum(outcomes) != 1:
+                raise UnsafeStore(self.uri, f"{sum(outcomes)} of 3 conditional puts of one object won")
+
+    def publish(self, entry: Blob, data: Blob | None = None) -> None:
+        """A plain put of a name that is used once, then a conditional one."""
+        if data is not None:
+            self._put(data, published=False)
+        if not self._create(entry):
+            raise EntryExists(entry.name, "there already")
+
+    def write(self, blob: Blob) -> None:
+        """One put."""
+        self._put(blob, published=False)
+
+    def read(self, name: str) -> bytes:
+        """One get."""
+        import obstore
+        from obstore.exceptions import BaseError, NotFoundError
+
+        try:
+            return bytes(obstore.get(self._store, name).bytes())
+        except (NotFoundError, FileNotFoundError) as error:
+            raise NotStored(name, "not found") from error
+        except (BaseError, OSError) as error:
+            raise StorageFailed(name, _first_line(error)) from error
+
+    def exists(self, name: str) -> bool:
+        """One head."""
+        import obstore
+        from obstore.exceptions import BaseError, NotFoundError
+
+        try:
+            obstore.head(self._store, name)
+        except (NotFoundError, FileNotFoundError):
+            return False
+        except (BaseError, OSError) as error:
+            raise StorageFailed(name, _first_line(error)) from error
+        return True
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """One listing."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            listed = obstore.list_with_delimiter(self._store, folder or None)
+        except (BaseError, OSError) as error:
+            raise StorageFailed(folder, _first_line(error)) from error
+        return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"]}
+
+    def delete(self, names: Iterable[str]) -> None:
+        """One request a file: a bulk request has no order."""
+        import obstore
+        from obstore.exceptions import BaseError, NotFoundError
+
+        for name in names:
+            try:
+                obstore.delete(self._store, name)
+            except (NotFoundError, FileNotFoundError):
+                continue
+            except (BaseError, OSError) as error:
+                raise StorageFailed(name, _first_line(error)) from error
+
+    def _put(self, blob: Blob, *, published: bool | None) -> None:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            obstore.put(self._store, blob.name, memoryview(blob.whole).cast("B"))
+        except (BaseError, OSError) as error:
+            raise StorageFailed(blob.name, _first_line(error), published=published, retryable=True) from error
+
+    def _create(self, blob: Blob) -> bool:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+        try:
+            obstore.put(self._store, blob.name, memoryview(blob.whole).cast("B"), mode="create", use_multipart=False)
+        except (AlreadyExistsError, FileExistsError, PreconditionError):
+            return False
+        except (BaseError, OSError) as error:
+            raise StorageFailed(blob.name, _first_line(error), published=None) from error
+        return True
+
+
+def race(attempts: Sequence[Callable[[], bool]]) -> list[bool]:
+    """Start all attempts at once, one thread each, and return their outcomes; raises what one of them raised."""
+    start = Barrier(len(attempts))
+
+    def run(attempt: Callable[[], bool]) -> bool:
+        start.wait(timeout=_PROBE_SECONDS)
+        return attempt()
+
+    with ThreadPoolExecutor(len(attempts)) as threads:
+        return list(threads.map(run, attempts))
+
+
+def _first_line(error: BaseException) -> str:
+    """Object stores answer with whole documents, which may name keys and hosts."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

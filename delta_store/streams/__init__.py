@@ -1,0 +1,4 @@
+"""Streams as state: the catalog, what a publish or a limit changes, and the same again from recorded rows.
+
+Pure; may import `index`, `config` and `values`; a stranger to `journal`.
+"""

@@ -1,0 +1,42 @@
+"""The copies of a stream within this store, and who answers Direct Get for an origin. Pure."""
+
+from itertools import islice
+from typing import Final
+
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.copy_links import CopyLink
+from delta_store.streams.stream_sources import is_local
+from delta_store.streams.stream_state import StreamState
+
+_CAUGHT_UP: Final = 10
+"""nats-server lets a mirror answer for its origin when fewer messages than this are left to copy."""
+
+
+def local_copies(catalog: Catalog, name: str) -> list[CopyLink]:
+    """The copies of a stream of this store."""
+    return [link for link in catalog.copies_of(name) if is_local(link.source, catalog.domain)]
+
+
+def direct_server(catalog: Catalog, name: str) -> StreamState | None:
+    """The stream that answers Direct Get for this name, None for nobody.
+
+    nats-server asks one of those that may answer at random; here the origin answers, and a mirror where it does not.
+    """
+    origin = catalog.streams.get(name)
+    if origin is not None and origin.config.allow_direct:
+        return origin
+    for link in catalog.copies_of(name):
+        if not link.label and is_local(link.source, catalog.domain) and _serves(link, origin):
+            return link.target
+    return None
+
+
+def _serves(link: CopyLink, origin: StreamState | None) -> bool:
+    """Whether a mirror may answer for its origin: once it has caught up it may for good."""
+    mirror = link.target
+    if not mirror.config.mirror_direct:
+        return False
+    if not mirror.serves_origin and mirror.index.last_seq:
+        left = iter(()) if origin is None else origin.index.iter_matching(link.selection.filter, link.next_seq(origin))
+        mirror.serves_origin = sum(1 for _ in islice(left, _CAUGHT_UP)) < _CAUGHT_UP
+    return mirror.serves_origin

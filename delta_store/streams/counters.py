@@ -1,0 +1,117 @@
+"""Counters: streams with ``allow_msg_counter``, where each message holds its subject's total so far. Pure.
+
+The totals of live messages are kept in memory, because the next one is decided without reading a payload; they follow
+from the messages alone, so they can be rebuilt from rows.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from typing import Final, NamedTuple
+
+from delta_store.index.stream_index import StreamIndex
+
+_SOURCES: Final = re.compile(rb"\r\nNats-Counter-Sources: *(.*?)\r\n", re.DOTALL)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
+_SPARE: Final = 1024
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Totals have as many digits as a message holds. Python's integers refuse texts of more than 4,300 of them."""
+
+
+class BrokenCounter(Exception):
+    """The last message of a subject holds no total."""
+
+
+class Total(NamedTuple):
+    """What a counter's last message holds."""
+
+    value: Decimal
+    """An integer of any size."""
+    sources: bytes
+    """``Nats-Counter-Sources``: what other streams contributed, empty for nothing."""
+
+    def with_source(self, source: bytes, data: bytes) -> tuple[Decimal, bytes]:
+        """What a counter's copy from another stream adds: the increment and the contributions with it.
+
+        ``source`` is the copy's ``Nats-Stream-Source``, ``data`` holds the origin's total. Only the difference to what
+        the origin contributed before counts, so that a total that is copied twice adds nothing. Raises
+        :class:`BrokenCounter`.
+        """
+        told, copied = source.decode(errors="replace").split(" "), _total(data, b"")
+        stream, subject = told[0], told[4] if len(told) > 4 else ""
+        if copied is None:
+            raise BrokenCounter
+        shares: dict[str, dict[str, str] | None] = json.loads(self.sources) if self.sources else {}
+        share = shares.get(stream) or {}
+        before, shares[stream] = share.get(subject, "0"), share | {subject: str(copied.value)}
+        return _EXACT.subtract(copied.value, whole_number(before)), _go_json(shares)
+
+    def plus(self, added: Decimal) -> bytes:
+        """The payload of the message that adds this much."""
+        return b'{"val":"%b"}' % str(_EXACT.add(self.value, added)).encode()
+
+
+class Counters:
+    """The totals that one stream's live messages hold."""
+
+    __slots__ = ("_totals",)
+
+    def __init__(self) -> None:
+        self._totals: dict[int, Total | None] = {}
+
+    def note(self, seq: int, headers: bytes | None, data: bytes) -> None:
+        """A message was stored."""
+        found = _SOURCES.search(headers) if headers else None
+        self._totals[seq] = _total(data, found[1] if found is not None else b"")
+
+    def last(self, index: StreamIndex, sid: int) -> Total:
+        """The total of a subject, zero when it has no message; raises :class:`BrokenCounter`."""
+        if len(self._totals) > index.msgs + _SPARE:
+            self._totals = {seq: total for seq, total in self._totals.items() if index.sid_of(seq) >= 0}
+        seq = index.last_of_id(sid)
+        total = self._totals.get(seq) if seq else Total(Decimal(), b"")
+        if total is None:
+            raise BrokenCounter
+        return total
+
+
+def whole_number(text: str) -> Decimal:
+    """The integer that a text holds, 0 if it holds none."""
+    return _EXACT.plus(Decimal(text)) if _NUMBER.fullmatch(text) else Decimal()
+
+
+def _total(data: bytes, sources: bytes) -> Total | None:
+    try:
+        shown = json.loads(data)
+        value = shown.get("val", "") if isinstance(shown, dict) else None
+        shares = _shares(json.loads(sources)) if sources else {}
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, str) or shares is None:
+        return None
+    return Total(whole_number(value), _go_json(shares) if shares else b"")
+
+
+def _shares(shown: object) -> dict[str, dict[str, str] | None] | None:
+    """``{stream: {subject: total}}`` as Go reads it, with null for what is empty; None for anything else."""
+    if shown is None:
+        return {}
+    if not isinstance(shown, dict):
+        return None
+    shares: dict[str, dict[str, str] | None] = {}
+    for stream, share in shown.items():
+        if share is None:
+            shares[stream] = None
+            continue
+        if not isinstance(share, dict) or not all(isinstance(total, str | None) for total in share.values()):
+            return None
+        shares[stream] = {subject: total or "" for subject, total in share.items()}
+    return shares
+
+
+def _go_json(shares: Mapping[str, Mapping[str, str] | None]) -> bytes:
+    """As nats-server writes it: sorted, and with what HTML would read escaped."""
+    text = json.dumps(shares, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()

@@ -1,0 +1,119 @@
+"""Messages that expire on their own: ``Nats-TTL``, messages that never do, and subject delete markers. Pure.
+
+Only streams with ``allow_msg_ttl`` have a :class:`MsgTtls`. It follows from the live messages' headers alone, so it can
+be rebuilt from rows; what it finds expired is recorded as removed like everything else.
+"""
+
+import re
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from delta_store.config.go_duration import go_duration_ns
+from delta_store.index.stream_index import StreamIndex
+
+_SECOND: Final = 1_000_000_000
+_TTL: Final = re.compile(rb"\r\nNats-TTL: *(.*?)\r\n", re.DOTALL)
+_MARKER: Final = re.compile(rb"\r\n(?:Nats-Marker-Reason: *[^\r]|KV-Operation: *PURGE\r\n)")
+_DIGITS_MAX: Final = 19
+"""Of a number of seconds: more are no 64 bits."""
+_NEVER: Final = -1
+_SPARE: Final = 1024
+"""Entries of messages that are gone before they are looked for."""
+
+
+def ttl_seconds(value: bytes) -> int | None:
+    """A per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
+    if value.lower() == b"never":
+        return _NEVER
+    duration_ns = go_duration_ns(value.decode(errors="replace"))
+    if duration_ns is not None:
+        return duration_ns // _SECOND if duration_ns >= _SECOND else None
+    return int(value) if value.isdigit() and len(value) <= _DIGITS_MAX else None
+
+
+def marker_header(ttl_ns: int) -> bytes:
+    """The header block of the message that takes the place of a subject's last one when that has expired."""
+    seconds = ttl_ns // _SECOND
+    return b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n" % _go_text(seconds)
+
+
+class MsgTtls:
+    """What the headers of one stream's live messages say about when they expire."""
+
+    __slots__ = ("_aging_from", "_due", "_markers", "_never")
+
+    def __init__(self) -> None:
+        self._due: list[tuple[int, int]] = []
+        """Heap of expiry time (ns) and sequence; may hold messages that are gone."""
+        self._never: set[int] = set()
+        self._markers: set[int] = set()
+        self._aging_from = 0
+        """All live messages below it never expire."""
+
+    def note(self, seq: int, headers: bytes | None, *, ts_ns: int) -> None:
+        """A message was stored."""
+        if not headers:
+            return
+        found = _TTL.search(headers)
+        seconds = (ttl_seconds(found[1]) or 0) if found is not None else 0
+        if seconds == _NEVER:
+            self._never.add(seq)
+        elif seconds:
+            heappush(self._due, (ts_ns + seconds * _SECOND, seq))
+        if _MARKER.search(headers) is not None:
+            self._markers.add(seq)
+
+    def is_marker(self, seq: int) -> bool:
+        """Whether a message is a delete marker: nothing takes its place when it expires."""
+        return seq in self._markers
+
+    def expired(self, index: StreamIndex, *, max_age: int, now_ns: int) -> list[int]:
+        """Live messages that are to be removed by now, those that are too old first, each part ascending."""
+        aged: list[int] = []
+        oldest = self._oldest_aging(index) if max_age > 0 else 0
+        if oldest and index.ts_of(oldest) + max_age <= now_ns:
+            last = index.seq_at_time(now_ns - max_age + 1) - 1
+            aged = [seq for seq in index.live_sequences(oldest, last).tolist() if seq not in self._never]
+        gone = set(aged)
+        due = []
+        while self._due and self._due[0][0] <= now_ns:
+            _, seq = heappop(self._due)
+            if seq not in gone and index.sid_of(seq) >= 0:
+                due.append(seq)
+        self._forget(index)
+        return aged + sorted(due)
+
+    def next_ns(self, index: StreamIndex, *, max_age: int) -> int:
+        """When the next message expires, 0 when none ever will."""
+        while self._due and index.sid_of(self._due[0][1]) < 0:
+            heappop(self._due)
+        oldest = self._oldest_aging(index) if max_age > 0 else 0
+        times = [self._due[0][0]] if self._due else []
+        return min([*times, index.ts_of(oldest) + max_age] if oldest else times, default=0)
+
+    def _oldest_aging(self, index: StreamIndex) -> int:
+        """The first live message that ``max_age`` applies to, or 0."""
+        seq = index.next_live(max(self._aging_from, index.first_seq))
+        while seq and seq in self._never:
+            seq = index.next_live(seq + 1)
+        self._aging_from = seq or index.last_seq + 1
+        return seq
+
+    def _forget(self, index: StreamIndex) -> None:
+        """Drop what is remembered of messages that are gone, when that is much."""
+        is_live: Callable[[int], bool] = lambda seq: index.sid_of(seq) >= 0  # noqa: E731 - a predicate for three sets
+        if len(self._never) > index.msgs + _SPARE:
+            self._never = set(filter(is_live, self._never))
+        if len(self._markers) > index.msgs + _SPARE:
+            self._markers = set(filter(is_live, self._markers))
+        if len(self._due) > index.msgs + _SPARE:
+            self._due = [one for one in self._due if is_live(one[1])]
+            heapify(self._due)
+
+
+def _go_text(seconds: int) -> bytes:
+    """A duration of whole seconds as Go prints it."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    return (f"{hours}h" if hours else "").encode() + (f"{minutes}m" if seconds >= 60 else "").encode() + b"%ds" % left

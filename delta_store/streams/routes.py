@@ -1,0 +1,107 @@
+"""From a publish subject to its stream: found once, then remembered.
+
+Streams never overlap, so a subject has at most one. The cache is bounded: when it is full it starts anew, which costs
+a look-up for each subject that is still in use.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from conf.limits import ROUTES_CACHED_MAX
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.subject_relations import SubjectTrie
+from delta_store.values.subjects import valid
+
+
+class Route(NamedTuple):
+    """Where messages of one subject go."""
+
+    state: StreamState
+    subject: str
+    """The subject that it is stored under: the stream's transform is applied."""
+    sid: int
+    """The subject's id in the stream's index; -1 for a subject that is not UTF-8 and can't be stored."""
+
+
+class RouteTable:
+    """All streams' subjects; routes stay valid until :meth:`clear` or :meth:`take`."""
+
+    __slots__ = ("_routes", "_taken", "subjects")
+
+    def __init__(self) -> None:
+        self._routes: dict[bytes, Route | None] = {}
+        self._taken: dict[str, tuple[StreamState, tuple[str, ...]]] = {}
+        self.subjects: SubjectTrie[StreamState] = SubjectTrie()
+        """Every subject that is taken, with its stream."""
+
+    def take(self, name: str, state: StreamState | None) -> None:
+        """Take in a stream's subjects in place of what it had; None for one that is gone."""
+        self._routes.clear()
+        before, had = self._taken.pop(name, (None, ()))
+        if state is not None:
+            self._taken[name] = state, state.config.subjects
+        if state is before and (state is None or state.config.subjects == had):
+            return
+        for subject in had:
+            assert before is not None
+            self.subjects.discard(subject, before)
+        for subject in state.config.subjects if state is not None else ():
+            assert state is not None
+            self.subjects.add(subject, state)
+
+    def clear(self) -> None:
+        """Forget the routes found: subject ids are void."""
+        self._routes.clear()
+
+    def find(self, subject: bytes) -> Route | None:
+        """The route of a subject, None when no stream takes it."""
+        try:
+            return self._routes[subject]
+        except KeyError:
+            return self._look_up(subject)
+
+    def find_all(self, subjects: Sequence[bytes]) -> list[Route | None]:
+        """The routes of many subjects."""
+        found = self._routes
+        try:
+            return [found[subject] for subject in subjects]
+        except KeyError:
+            return [self.find(subject) for subject in subjects]
+
+    def stream_of(self, subject: str) -> StreamState | None:
+        """The stream that takes a subject."""
+        found = next(self.subjects.matching(subject), None)
+        return found.value if found is not None else None
+
+    def _look_up(self, subject: bytes) -> Route | None:
+        text = subject.decode(errors="surrogateescape")
+        state = self.stream_of(text) if _publishable(text) else None
+        if state is not None and state.transform is not None:
+            text = state.transform.match(text) or text
+            if state.transform.is_random:
+                return _route(state, text)
+        route = None
+        if state is not None:
+            route = _route(state, text)
+        if len(self._routes) >= ROUTES_CACHED_MAX:
+            self._routes.clear()
+        self._routes[subject] = route
+        return route
+
+
+def _route(state: StreamState, text: str) -> Route:
+    sound = text.isascii() or _is_unicode(text)
+    return Route(state, text, state.index.table.intern(text)) if sound else Route(state, "", -1)
+
+
+def _publishable(subject: str) -> bool:
+    """Whether a message may be published to it: a wildcard is plain text then, as nats-server has it."""
+    return valid(subject.replace(">", "x")) if ">" in subject else valid(subject)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,104 @@
+"""Message schedules of one stream: which live messages are schedules, and when each is due. Pure.
+
+Only streams with ``allow_msg_schedules`` have :class:`Schedules`. All of it follows from the messages' headers: a
+schedule is due when its pattern says, and after it fired when the message that it produced says. So it can be rebuilt
+from rows. A schedule counts as long as it is its subject's last message.
+"""
+
+import re
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from delta_store.config.schedule_pattern import BadZone, Firing, firing, time_ns, zone
+from delta_store.index.stream_index import StreamIndex
+
+_FIELD: Final = re.compile(rb"\r\n(Nats-Schedule(?:r|-Next|-Source|-Time-Zone)?): *(.*?)(?=\r\n)", re.DOTALL)
+_SPARE: Final = 1024
+"""Entries of messages that are gone before they are looked for."""
+
+
+class Scheduled(NamedTuple):
+    """One schedule."""
+
+    due_ns: int
+    source: str
+    """The subject whose last message's content is taken, empty for the schedule's own."""
+
+
+class Schedules:
+    """The schedules of one stream."""
+
+    __slots__ = ("_by_seq", "_heap")
+
+    def __init__(self) -> None:
+        self._by_seq: dict[int, Scheduled] = {}
+        self._heap: list[tuple[int, int]] = []
+        """Due time and sequence; may hold what is not so any more."""
+
+    def note(self, index: StreamIndex, seq: int, headers: bytes | None, *, ts_ns: int) -> None:
+        """A message was stored; messages must be noted in order."""
+        if not headers or b"\r\nNats-Schedule" not in headers:
+            return
+        fields = {name: value.decode(errors="replace") for name, value in reversed(_FIELD.findall(headers))}
+        is_live = index.sid_of(seq) >= 0
+        found = own_firing(fields, ts_ns=ts_ns, now_ns=ts_ns) if is_live else None
+        if found is not None and found.due_ns:
+            self._put(seq, Scheduled(found.due_ns, fields.get(b"Nats-Schedule-Source", "")))
+            self._forget(index)
+        following = time_ns(fields.get(b"Nats-Schedule-Next", ""))
+        fired = index.last_by_subject(fields[b"Nats-Scheduler"]) if fields.get(b"Nats-Scheduler") else 0
+        if following is not None and fired < seq and fired in self._by_seq:
+            self._put(fired, self._by_seq[fired]._replace(due_ns=following))
+
+    def holds(self, seq: int) -> bool:
+        """Whether a live message is a schedule."""
+        return seq in self._by_seq
+
+    def due(self, index: StreamIndex, *, now_ns: int, limit: int) -> list[int]:
+        """The schedules that are due, at most ``limit``, ascending; they are taken out: see :meth:`put_back`."""
+        found: set[int] = set()
+        while self._heap and self._heap[0][0] <= now_ns and len(found) < limit:
+            due_ns, seq = heappop(self._heap)
+            known = self._by_seq.get(seq)
+            sid = index.sid_of(seq)
+            if sid < 0:
+                self._by_seq.pop(seq, None)
+            elif known is not None and known.due_ns == due_ns and index.last_of_id(sid) == seq:
+                found.add(seq)
+        return sorted(found)
+
+    def put_back(self, seq: int) -> None:
+        """Have a schedule that :meth:`due` gave be due still."""
+        heappush(self._heap, (self._by_seq[seq].due_ns, seq))
+
+    def get(self, seq: int) -> Scheduled:
+        """A schedule that :meth:`due` gave."""
+        return self._by_seq[seq]
+
+    def next_ns(self) -> int:
+        """When the next schedule may be due, 0 when none will be."""
+        return self._heap[0][0] if self._heap else 0
+
+    def _put(self, seq: int, scheduled: Scheduled) -> None:
+        self._by_seq[seq] = scheduled
+        heappush(self._heap, (scheduled.due_ns, seq))
+
+    def _forget(self, index: StreamIndex) -> None:
+        """Drop what is remembered of messages that are gone, when that is much."""
+        if len(self._by_seq) > index.msgs + _SPARE:
+            self._by_seq = {seq: one for seq, one in self._by_seq.items() if index.sid_of(seq) >= 0}
+        if len(self._heap) > 2 * len(self._by_seq) + _SPARE:
+            self._heap = [(one.due_ns, seq) for seq, one in self._by_seq.items()]
+            heapify(self._heap)
+
+
+def own_firing(fields: dict[bytes, str], *, ts_ns: int, now_ns: int) -> Firing | None:
+    """When the schedule that a message's headers hold is due next; None when they hold none that is valid."""
+    pattern, named = fields.get(b"Nats-Schedule", ""), fields.get(b"Nats-Schedule-Time-Zone")
+    if not pattern:
+        return None
+    try:
+        where = zone(named) if named is not None else None
+    except BadZone:
+        return None
+    return firing(pattern, where, ts_ns=ts_ns, now_ns=now_ns)

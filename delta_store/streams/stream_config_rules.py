@@ -1,0 +1,344 @@
+"""What makes a stream configuration valid: nats-server 2.15's rules and texts.
+
+A *request* is the decoded JSON of a configuration: the fields that were set, with their right types. The rules run in
+nats-server's order, so that a configuration with several faults gets the same error. Whatever is valid for nats-server
+but is not built in Silt yet is refused by name in a step of its own, in ``source_rules``: a field is never silently
+ignored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from conf.limits import (
+    FIRST_SEQ_MAX,
+    STREAM_DESCRIPTION_BYTES_MAX,
+    STREAM_METADATA_BYTES_MAX,
+    STREAM_NAME_CHARS_MAX,
+)
+from delta_store.config import api_errors
+from delta_store.config.api_errors import stream_invalid_config
+from delta_store.config.stream_config import StreamConfig, read_part
+from delta_store.config.subject_overlaps import first_overlap
+from delta_store.config.subject_transform import BadMapping, SubjectTransform, check_mapping
+from delta_store.streams import source_rules
+from delta_store.streams.source_rules import Find, is_asset_name, no_stream
+from delta_store.values import subjects
+
+Request = Mapping[str, Any]
+
+REPLICAS_MAX = 5
+MAX_AGE_MIN_NS = 100_000_000
+DUPLICATE_WINDOW_DEFAULT_NS = 120_000_000_000
+MARKER_TTL_MIN_NS = 1_000_000_000
+
+REQUIRED_LEVEL_KEY = "_nats.req.level"
+VERSION_KEY = "_nats.ver"
+LEVEL_KEY = "_nats.level"
+
+_LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
+_API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
+_RESERVED_STARTS = ("$", "*", ">")
+"""How subjects begin that may overlap them, or ``$SYS.>``."""
+
+_BY_POINTER = ("mirror", "subject_transform", "republish")
+"""Objects that are set even when empty; an empty placement or consumer_limits is none."""
+
+_AS_REQUESTED = (
+    "first_seq",
+    "mirror_direct",
+    "discard_new_per_subject",
+    "sealed",
+    "allow_rollup_hdrs",
+    "allow_msg_ttl",
+    "subject_delete_marker_ttl",
+    "allow_msg_counter",
+    "allow_atomic",
+    "allow_msg_schedules",
+    "persist_mode",
+    "allow_batched",
+    "consumer_limits",
+    "placement",
+    "mirror",
+    "sources",
+    "subject_transform",
+    "republish",
+)
+"""Fields that a configuration takes over when they are set."""
+
+_LEVELS = (
+    (4, ("allow_batched",)),
+    (2, ("allow_msg_counter", "allow_atomic", "allow_msg_schedules", "persist_mode")),
+    (1, ("allow_msg_ttl", "subject_delete_marker_ttl")),
+)
+"""API levels, and the fields that need them when they are set."""
+
+
+def normalise(request: Request, *, pedantic: bool = False, find: Find = no_stream) -> StreamConfig:
+    """The configuration with its defaults filled in, or the :class:`ApiError` that nats-server gives.
+
+    ``pedantic`` refuses what would otherwise be adjusted; ``find`` gives the configuration of another stream. What
+    nats-server would take and Silt does not have is not looked at here.
+    """
+    _check_name_and_texts(request)
+    config = _with_limits(request, pedantic=pedantic)
+    config = _with_window(config, request, pedantic=pedantic)
+    config = _with_features(config, request, pedantic=pedantic)
+    config = source_rules.checked(config, pedantic=pedantic, find=find)
+    if not config.subjects and config.mirror is None and not config.sources:
+        config = replace(config, subjects=(config.name,))
+    _check_subjects(config)
+    _check_transform(config)
+    config = _with_republish(config, pedantic=pedantic)
+    if _is_set(request, "placement") and request["placement"].get("preferred"):
+        raise stream_invalid_config("preferred server not permitted in placement")
+    return config
+
+
+def check_create(request: Request) -> None:
+    """What only a create request is refused for, before its configuration is looked at."""
+    if request.get("sealed"):
+        raise stream_invalid_config("stream configuration for create can not be sealed")
+    if request.get("mirror_direct") and not _is_set(request, "mirror"):
+        raise stream_invalid_config("stream has no mirror but does have mirror direct")
+
+
+def check_replicas(config: StreamConfig) -> None:
+    """A single server has no place for replicas."""
+    if config.num_replicas > 1:
+        raise api_errors.REPLICAS_NOT_SUPPORTED.error
+
+
+def with_required_level(metadata: Mapping[str, str], request: Request) -> dict[str, str]:
+    """Metadata as it is kept: what a reply adds is taken away, and the API level that the stream needs is set."""
+    kept = {key: value for key, value in metadata.items() if key not in (VERSION_KEY, LEVEL_KEY)}
+    level = next((level for level, names in _LEVELS if any(_needs(request, name) for name in names)), 0)
+    return kept | {REQUIRED_LEVEL_KEY: str(level)}
+
+
+def same_config(one: StreamConfig, other: StreamConfig) -> bool:
+    """Whether a create request asks for the stream that is there."""
+    return one == replace(other, metadata=one.metadata) and _own(one.metadata) == _own(other.metadata)
+
+
+def _own(metadata: Mapping[str, str]) -> dict[str, str]:
+    ours = (VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY)
+    return {key: value for key, value in metadata.items() if key not in ours}
+
+
+def _needs(request: Request, name: str) -> bool:
+    value = request.get(name)
+    return value > 0 if isinstance(value, int) else bool(value)
+
+
+def _is_set(request: Request, name: str) -> bool:
+    """Whether a field has another value than Go's zero value."""
+    value = request.get(name)
+    if name in _BY_POINTER:
+        return value is not None
+    return any(value.values()) if isinstance(value, dict) else bool(value)
+
+
+def _check_name_and_texts(request: Request) -> None:
+    name = request.get("name", "")
+    if not is_asset_name(name):
+        raise stream_invalid_config("stream name is required and can not contain '.', '*', '>', '\\', '/'")
+    if len(name.encode()) > STREAM_NAME_CHARS_MAX:
+        raise stream_invalid_config(f"stream name is too long, maximum allowed is {STREAM_NAME_CHARS_MAX}")
+    if len(request.get("description", "").encode()) > STREAM_DESCRIPTION_BYTES_MAX:
+        raise stream_invalid_config(
+            f"stream description is too long, maximum allowed is {STREAM_DESCRIPTION_BYTES_MAX}"
+        )
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in request.get("metadata", {}).items())
+    if size > STREAM_METADATA_BYTES_MAX:
+        raise stream_invalid_config(f"stream metadata exceeds maximum size of {STREAM_METADATA_BYTES_MAX} bytes")
+
+
+def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
+    replicas = request.get("num_replicas", 0) or 1
+    if replicas > REPLICAS_MAX:
+        raise stream_invalid_config(f"maximum replicas is {REPLICAS_MAX}")
+    if replicas < 0:
+        raise api_errors.REPLICAS_NEGATIVE.error
+    limits: dict[str, Any] = {}
+    for name in _LIMITS:
+        limit = request.get(name, 0)
+        if pedantic and limit < -1:
+            raise api_errors.pedantic(f"{name} must be set to -1")
+        limits[name] = limit if limit > 0 else -1
+    max_age = request.get("max_age", 0)
+    if max_age < 0:
+        raise stream_invalid_config("max age can not be negative")
+    if 0 < max_age < MAX_AGE_MIN_NS:
+        raise stream_invalid_config("max age needs to be >= 100ms")
+    if request.get("first_seq", 0) > FIRST_SEQ_MAX:
+        raise stream_invalid_config(f"first sequence can not be above {FIRST_SEQ_MAX}")
+    config = StreamConfig(
+        name=request["name"],
+        subjects=tuple(request.get("subjects", ())),
+        description=request.get("description", ""),
+        retention=request.get("retention", "limits"),
+        discard=request.get("discard", "old"),
+        storage=request.get("storage", "file"),
+        max_age=max_age,
+        num_replicas=replicas,
+        no_ack=request.get("no_ack", False),
+        allow_direct=request.get("allow_direct", False),
+        deny_delete=request.get("deny_delete", False),
+        deny_purge=request.get("deny_purge", False),
+        compression=request.get("compression", "none"),
+        metadata=dict(request.get("metadata", {})),
+    )
+    set_too: dict[str, Any] = {name: read_part(name, request[name]) for name in _AS_REQUESTED if _is_set(request, name)}
+    return replace(config, **limits, **set_too)
+
+
+def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
+    """Fill in and check the duplicate window."""
+    window = request.get("duplicate_window", 0)
+    if window == 0 and not _is_set(request, "mirror") and not _is_set(request, "sources"):
+        window = DUPLICATE_WINDOW_DEFAULT_NS
+        if 0 < config.max_age < window:
+            if pedantic:
+                raise api_errors.pedantic("duplicate window cannot be bigger than max age")
+            window = config.max_age
+    if window < 0:
+        raise stream_invalid_config("duplicates window can not be negative")
+    if config.max_age and window > config.max_age:
+        raise stream_invalid_config("duplicates window can not be larger then max age")
+    if 0 < window < MAX_AGE_MIN_NS:
+        raise stream_invalid_config("duplicates window needs to be >= 100ms")
+    return replace(config, duplicate_window=window)
+
+
+def _with_features(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
+    """Check how features go together, and switch on what others need."""
+    if config.deny_purge and config.allow_rollup_hdrs:
+        raise stream_invalid_config("roll-ups require the purge permission")
+    if config.allow_msg_counter:
+        _check_counter(config)
+    if config.discard_new_per_subject:
+        _check_discard_new_per_subject(config)
+    _check_marker_ttl(request, pedantic=pedantic)
+    if config.subject_delete_marker_ttl:
+        config = _with_rollups(replace(config, allow_msg_ttl=True))
+    if config.allow_msg_schedules:
+        if config.discard == "new":
+            raise stream_invalid_config("message scheduling cannot use discard new")
+        if pedantic and not config.allow_rollup_hdrs:
+            raise stream_invalid_config("message scheduling cannot be set if roll-ups are disabled")
+        config = _with_rollups(config)
+    if config.persist_mode:
+        _check_async_persist(config)
+    return config
+
+
+def _with_rollups(config: StreamConfig) -> StreamConfig:
+    return config if config.allow_rollup_hdrs else replace(config, allow_rollup_hdrs=True, deny_purge=False)
+
+
+def _check_counter(config: StreamConfig) -> None:
+    if config.discard == "new":
+        raise stream_invalid_config("counter stream cannot use discard new")
+    if config.allow_msg_ttl:
+        raise stream_invalid_config("counter stream cannot use message TTLs")
+    if config.allow_msg_schedules:
+        raise stream_invalid_config("counter stream cannot use message schedules")
+    if config.retention != "limits":
+        raise stream_invalid_config("counter stream can only use limits retention")
+
+
+def _check_discard_new_per_subject(config: StreamConfig) -> None:
+    if config.discard != "new":
+        raise stream_invalid_config("discard new per subject requires discard new policy to be set")
+    if config.max_msgs_per_subject <= 0:
+        raise stream_invalid_config("discard new per subject requires max msgs per subject > 0")
+
+
+def _check_marker_ttl(request: Request, *, pedantic: bool) -> None:
+    ttl = request.get("subject_delete_marker_ttl", 0)
+    if ttl < 0:
+        raise stream_invalid_config("subject delete marker TTL must not be negative")
+    if 0 < ttl < MARKER_TTL_MIN_NS:
+        raise stream_invalid_config("subject delete marker TTL must be at least 1 second")
+    if ttl and pedantic:
+        if not request.get("allow_msg_ttl"):
+            raise stream_invalid_config("subject delete marker cannot be set if message TTLs are disabled")
+        if not request.get("allow_rollup_hdrs"):
+            raise stream_invalid_config("subject delete marker cannot be set if roll-ups are disabled")
+
+
+def _check_async_persist(config: StreamConfig) -> None:
+    if config.storage != "file":
+        raise stream_invalid_config("async persist mode is only supported on file storage")
+    if config.num_replicas > 1:
+        raise stream_invalid_config("async persist mode is not supported on replicated streams")
+    if config.allow_atomic:
+        raise stream_invalid_config("async persist mode is not supported with atomic batch publish")
+
+
+def _check_transform(config: StreamConfig) -> None:
+    """Whether messages coming in can be given another subject as the configuration says."""
+    mapping = config.subject_transform
+    if mapping is None:
+        return
+    if mapping.src and not subjects.valid(mapping.src):
+        raise api_errors.transform_source_invalid(f"invalid subject {mapping.src}")
+    try:
+        check_mapping(mapping.src, mapping.dest)
+    except BadMapping as error:
+        raise api_errors.transform_invalid(str(error)) from None
+
+
+def _with_republish(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    """Fill in and check what is republished."""
+    again, mapping = config.republish, config.subject_transform
+    if again is None:
+        return config
+    if not again.src:
+        if pedantic:
+            raise api_errors.pedantic("republish source can not be empty")
+        again = again._replace(src=">")
+    if (again.src, again.dest) == (">", ">") and mapping is not None and config.subjects == (mapping.src,):
+        if pedantic:
+            raise api_errors.pedantic("implicit republish based on subject transform")
+        again = again._replace(src=mapping.dest, dest=mapping.dest)
+    if any(subjects.overlaps(again.dest, one) for one in config.subjects):
+        raise stream_invalid_config("stream configuration for republish destination forms a cycle")
+    try:
+        SubjectTransform(again.src, again.dest)
+    except BadMapping:
+        if again.dest:
+            raise stream_invalid_config(
+                f"stream configuration for republish with transform from '{again.src}' to '{again.dest}' not valid"
+            ) from None
+    return replace(config, republish=again)
+
+
+def _check_subjects(config: StreamConfig) -> None:
+    """Each subject is valid, asked for once, apart from the others, and not in the spaces that NATS itself uses."""
+    seen: set[str] = set()
+    clash = first_overlap(config.subjects)
+    for place, subject in enumerate(config.subjects):
+        if not subjects.valid(subject):
+            raise stream_invalid_config("invalid subject")
+        if subject in seen:
+            raise stream_invalid_config("duplicate subjects detected")
+        if subject == ">":
+            if not config.no_ack:
+                raise stream_invalid_config("capturing all subjects requires no-ack to be true")
+            if config.num_replicas != 1:
+                raise stream_invalid_config("capturing all subjects requires replicas of 1")
+        if not config.no_ack and subject.startswith(_RESERVED_STARTS):
+            _check_reserved(subject)
+        if clash is not None and clash[0] == place:
+            raise stream_invalid_config(f'subject "{subject}" overlaps with "{config.subjects[clash[1]]}"')
+        seen.add(subject)
+
+
+def _check_reserved(subject: str) -> None:
+    reserved = any(subjects.overlaps(subject, space) for space in _API_SPACES)
+    if reserved and not subjects.subset(subject, "$JS.EVENT.>"):
+        raise stream_invalid_config("subjects that overlap with jetstream api require no-ack to be true")
+    if subjects.overlaps(subject, "$SYS.>") and not subjects.subset(subject, "$SYS.ACCOUNT.>"):
+        raise stream_invalid_config("subjects that overlap with system api require no-ack to be true")

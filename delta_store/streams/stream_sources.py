@@ -1,0 +1,180 @@
+"""What mirrors and sources take from other streams, and how far they are: pure.
+
+A mirror keeps the sequences and times of its origin, so its position is its own last sequence. A stream with sources
+gives its own, so the position of each source is recorded, beside the ``Nats-Stream-Source`` header that every message
+carries. Names, header and starting points are those of nats-server 2.15 (server/stream.go).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice, takewhile
+from typing import Any, Final, NamedTuple
+
+from conf.limits import SEQUENCE_MAX
+from delta_store.config import api_errors
+from delta_store.config.stream_parts import StreamSource
+from delta_store.config.subject_transform import SubjectTransform
+from delta_store.index.stream_index import StreamIndex
+from delta_store.values.subject_relations import SubjectTrie
+from delta_store.values.subjects import SubjectFilter
+
+Json = dict[str, Any]
+_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_LINE: Final = b"NATS/1.0\r\n"
+_HEADER: Final = b"Nats-Stream-Source"
+_NOT_MIRRORED: Final = (b"Nats-Expected-", b"Nats-Batch-")
+_NOT_COPIED: Final = (_HEADER + b":", *_NOT_MIRRORED)
+
+
+class SourcePosition(NamedTuple):
+    """How far a source has been copied."""
+
+    seq: int
+    """The last sequence of the origin that was taken."""
+    identity: str
+    """Tells the origin from another stream of its name, see :func:`identity`."""
+
+
+Positions = Mapping[str, SourcePosition]
+"""Of the sources of a stream, by :func:`index_name`."""
+
+
+def positions_data(positions: Positions) -> bytes:
+    """The ``data`` of a SOURCE_STATE row."""
+    shown = {name: list(position) for name, position in sorted(positions.items())}
+    return json.dumps({"positions": shown}, separators=(",", ":")).encode()
+
+
+def read_positions(data: bytes) -> dict[str, SourcePosition]:
+    """The positions of a SOURCE_STATE row."""
+    shown: dict[str, list[Any]] = json.loads(data)["positions"]
+    return {name: SourcePosition(int(seq), str(identity)) for name, (seq, identity) in shown.items()}
+
+
+def index_name(source: StreamSource) -> str:
+    """What tells the sources of one stream apart: origin, filters and destinations."""
+    name = source.name
+    if source.external is not None:
+        name += f":{_short_hash(source.external.api)}"
+    if source.consumer is not None:
+        name += f":C={_short_hash(source.consumer.name)}"
+    mappings = source.subject_transforms
+    if not mappings:
+        return f"{name} {source.filter_subject or '>'} >"
+    filters, dests = "\f".join(one.src or ">" for one in mappings), "\f".join(one.dest or ">" for one in mappings)
+    return f"{name} {filters} {dests}"
+
+
+def identity(name: str, stream_id: int) -> str:
+    """Eight letters that tell a stream from others that had its name before."""
+    return _short_hash(f"{name} {stream_id}")
+
+
+def _short_hash(text: str) -> str:
+    return "".join(_DIGITS[byte % len(_DIGITS)] for byte in sha256(text.encode()).digest()[:8])
+
+
+def is_local(source: StreamSource, domain: str) -> bool:
+    """Whether the origin is a stream of this store: of no other domain or account than ``domain``."""
+    return source.external is None or bool(domain and source.external.api == f"$JS.{domain}.API")
+
+
+class Selection:
+    """The messages that a source takes and the subjects it gives them."""
+
+    __slots__ = ("_mappings", "_places", "filter")
+
+    def __init__(self, source: StreamSource) -> None:
+        mappings = source.subject_transforms
+        filters = [one.src or ">" for one in mappings] or ([source.filter_subject] if source.filter_subject else [])
+        self.filter = SubjectFilter(filters) if filters and ">" not in filters else None
+        """None for all."""
+        changing = [one for one in mappings if one.dest]
+        self._mappings = [SubjectTransform(one.src, one.dest) for one in changing]
+        self._places = SubjectTrie((one.src or ">", place) for place, one in enumerate(changing))
+
+    def subject(self, subject: str) -> str:
+        """The subject of the copy."""
+        for place in sorted(one.value for one in self._places.matching(subject)):
+            found = self._mappings[place].match(subject)
+            if found is not None:
+                return found
+        return subject
+
+    def subjects(self, subjects: Sequence[str]) -> Sequence[str]:
+        """:meth:`subject` of each."""
+        return [self.subject(one) for one in subjects] if self._mappings else subjects
+
+    def sequences(self, origin: StreamIndex, from_seq: int, *, up_to: int, limit: int) -> list[int]:
+        """The next sequences to take, at most ``limit`` and none behind ``up_to``, ascending."""
+        found: Iterator[int] = origin.iter_matching(self.filter, from_seq)
+        return list(islice(takewhile(lambda seq: seq <= up_to, found), limit))
+
+
+def mirror_start(source: StreamSource, mirror: StreamIndex, origin: StreamIndex) -> int:
+    """The first sequence that a mirror takes next."""
+    if mirror.last_seq or mirror.first_seq:
+        return mirror.last_seq + 1
+    if source.opt_start_seq:
+        return min(source.opt_start_seq, SEQUENCE_MAX)
+    return origin.seq_at_time(source.opt_start_time) if source.opt_start_time is not None else 1
+
+
+def source_start(
+    source: StreamSource, target: StreamIndex, origin: StreamIndex, position: SourcePosition | None
+) -> int:
+    """The first sequence that a source takes next; ``position`` is None, or that in the stream it copies now."""
+    if position is not None and position.seq:
+        return position.seq + 1
+    if source.opt_start_seq:
+        return min(source.opt_start_seq, SEQUENCE_MAX)
+    since = source.opt_start_time
+    if since is not None:
+        return origin.seq_at_time(max(since, target.last_ts))
+    if target.first_seq > 1 and target.last_ts and position is None:
+        return origin.seq_at_time(target.last_ts)
+    return 1
+
+
+def sourced_header(header: bytes | None, index: str, *, seq: int, subject: str, identity: str) -> bytes:
+    """The header block of a copy; ``subject`` is the one that the message has in its origin."""
+    name, filters, dests = index.split(" ")
+    field = f"{_HEADER.decode()}: {name} {seq} {filters} {dests} {subject} {identity}\r\n\r\n".encode()
+    if not header:
+        return _LINE + field
+    return _without(header, _NOT_COPIED)[:-2] + field
+
+
+def mirrored_header(header: bytes | None) -> bytes | None:
+    """The header block of a mirror's copy; None when nothing of it is left."""
+    kept = _without(header, _NOT_MIRRORED) if header else None
+    return kept if kept != _LINE + b"\r\n" else None
+
+
+def _without(header: bytes, names: tuple[bytes, ...]) -> bytes:
+    """The block without the fields whose names begin so."""
+    if b"\r\nNats-" not in header or not any(b"\r\n" + one in header for one in names):
+        return header
+    lines = header[:-2].split(b"\r\n")
+    return b"\r\n".join(line for line in lines if not line.startswith(names)) + b"\r\n"
+
+
+def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, seq: int) -> Json:
+    """What stream info says of a source: ``seq`` is its position (0: not said), ``next_seq`` what it takes next."""
+    said: Json = {"name": source.name}
+    if source.external is not None:
+        said["external"] = source.external._asdict()
+    chosen = Selection(source).filter
+    said["lag"] = origin.count_matching(chosen, next_seq) if origin is not None else 0
+    if seq:
+        said["seq"] = seq
+    # An origin within the store is heard at once; clients take 0 for never.
+    said["active"] = 1 if origin is not None else -1
+    if origin is None and source.external is None:
+        said["error"] = api_errors.STREAM_NOT_FOUND.error.as_json()
+    if source.filter_subject:
+        said["filter_subject"] = source.filter_subject
+    if source.subject_transforms:
+        said["subject_transforms"] = [one.as_json() for one in source.subject_transforms]
+    return said

@@ -1,0 +1,79 @@
+"""What an update of a stream's configuration may change: nats-server 2.15's rules, their order and texts."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from delta_store.config import api_errors
+from delta_store.config.api_errors import ApiError, stream_invalid_config
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import ConsumerLimits, Republish
+from delta_store.config.subject_transform import BadMapping, SubjectTransform
+from delta_store.streams.stream_config_rules import check_replicas
+
+_CHANGE: Final = "stream configuration update can not "
+_REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiError], ...]] = (
+    # nats-server checks an update twice, the second time with what the first has filled in.
+    (
+        lambda _, new: new.allow_msg_counter and new.allow_msg_ttl,
+        stream_invalid_config("counter stream cannot use message TTLs"),
+    ),
+    (lambda old, new: new.storage != old.storage, stream_invalid_config(_CHANGE + "change storage type")),
+    (
+        lambda old, new: new.retention != old.retention and "workqueue" in (new.retention, old.retention),
+        stream_invalid_config(_CHANGE + "change retention policy to/from workqueue"),
+    ),
+    (lambda old, new: old.sealed and not new.sealed, stream_invalid_config(_CHANGE + "unseal a sealed stream")),
+    (
+        lambda old, new: old.deny_delete and not new.deny_delete,
+        stream_invalid_config(_CHANGE + "cancel deny message deletes"),
+    ),
+    (lambda old, new: old.deny_purge and not new.deny_purge, stream_invalid_config(_CHANGE + "cancel deny purge")),
+    (lambda old, new: new.mirror not in (None, old.mirror), api_errors.MIRROR_NOT_UPDATABLE.error),
+    (
+        lambda old, new: old.allow_msg_ttl and not new.allow_msg_ttl,
+        stream_invalid_config("message TTL status can not be disabled"),
+    ),
+    (
+        lambda old, new: new.allow_msg_counter != old.allow_msg_counter,
+        stream_invalid_config(_CHANGE + "change message counter setting"),
+    ),
+    (
+        lambda old, new: old.allow_msg_schedules and not new.allow_msg_schedules,
+        stream_invalid_config("message schedules can not be disabled"),
+    ),
+    (lambda old, new: new.persist_mode != old.persist_mode, stream_invalid_config(_CHANGE + "change persist mode")),
+)
+
+
+def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
+    """The configuration that ``old`` is changed to when ``new`` is asked for; refuses what may not change."""
+    check_replicas(new)
+    for is_refused, error in _REFUSED:
+        if is_refused(old, new):
+            raise ApiError(error.code, error.err_code, error.description)
+    if new.republish is not None:
+        new = replace(new, republish=_mapped(new.republish))
+    if not new.sealed:
+        return new
+    return replace(new, max_age=0, discard="new", deny_delete=True, deny_purge=True, allow_rollup_hdrs=False)
+
+
+def _mapped(again: Republish) -> Republish:
+    """What is republished after an update: an empty destination, which a create request may have, is every subject."""
+    again = again._replace(dest=again.dest or ">")
+    try:
+        SubjectTransform(again.src, again.dest)
+    except BadMapping as error:
+        text = f"stream configuration for republish from '{again.src}' to '{again.dest}': {error}"
+        raise api_errors.update_failed(text) from None
+    return again
+
+
+def violated_by(old: StreamConfig, new: StreamConfig, limits: Mapping[str, ConsumerLimits]) -> ApiError | None:
+    """What a change of ``consumer_limits`` is refused with: ``limits`` are what the consumers have, by name."""
+    before, after = old.consumer_limits, new.consumer_limits
+    if not any(limit and limit != was for was, limit in zip(before, after, strict=True)):
+        return None
+    over = [name for name, its in limits.items() if any(0 < limit < one for limit, one in zip(after, its, strict=True))]
+    return api_errors.update_failed(f"change to limits violates consumers: {', '.join(over)}") if over else None

@@ -1,0 +1,95 @@
+"""The columns of both tables: this is the storage layout. Names, types and order are persisted and must not change.
+
+``journal/``   what happened, in commit order: one Parquet file a commit, append only, no partitions. A row is a
+               message or an event (:mod:`delta_store.values.records`). Rows leave once they are settled.
+``messages/``  what is settled, partitioned by ``(stream, subject_partition)``; events are kept beside the messages
+               under ``subject_partition = "$events"``, those of consumers under ``"$consumers"``: their states are
+               many and large, and who reads a stream's events or messages never opens their files.
+
+Both tables stay at Delta reader 1 / writer 2: no table feature, no deletion vector, so that delta-rs and Delta for
+Spark can always read them. All columns are nullable to Delta, as engines differ in what they do to a table with
+NOT NULL; the files of the journal still mark those that are never null as required.
+"""
+
+import json
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+JOURNAL_FOLDER: Final = "journal"
+MESSAGES_FOLDER: Final = "messages"
+LOG_FOLDER: Final = "_delta_log"
+"""Of each table, inside its folder."""
+MESSAGES_PARTITION_COLUMNS: Final = ("stream", "subject_partition")
+EVENTS_PARTITION: Final = "$events"
+"""``subject_partition`` of the event rows of ``messages``."""
+CONSUMERS_PARTITION: Final = "$consumers"
+"""``subject_partition`` of the rows that are about consumers."""
+MIN_READER_VERSION: Final = 1
+MIN_WRITER_VERSION: Final = 2
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    name: str
+    delta_type: str
+    """Delta's (and Spark's) name of the type: ``string``, ``long`` or ``binary``."""
+    nullable: bool
+    meaning: str
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The same type in Arrow."""
+        return _ARROW_TYPES[self.delta_type]
+
+
+_ARROW_TYPES: Final = {"string": pa.string(), "long": pa.int64(), "binary": pa.binary()}
+
+JOURNAL_COLUMNS: Final = (
+    Column("stream", "string", False, "Name of the stream"),
+    Column("stream_id", "long", False, "Creation time of the stream, ns since 1970: one incarnation of a name"),
+    Column("seq", "long", False, "Sequence of the message; of an event, the last sequence before it"),
+    Column("event_no", "long", False, "Number of events of the stream so far; orders events of one seq"),
+    Column("kind", "string", False, "message, or the event: remove, stream[_delete], consumer[_delete|_state]"),
+    Column("subject", "string", False, "Subject of the message; of a consumer's event, its name; else empty"),
+    Column("ts_ns", "long", False, "When the row was decided, ns since 1970, increasing along a stream"),
+    Column("msg_id", "string", True, "Nats-Msg-Id of the message"),
+    Column("first_seq", "long", False, "First sequence of the stream once this row is applied"),
+    Column("evicts", "long", False, "Sequence that a per-subject limit removed for this row; 0 for none"),
+    Column("headers", "binary", True, "Raw header block as published"),
+    Column("data", "binary", False, "Payload of the message; of an event, its JSON"),
+    Column("crc", "long", False, "CRC-32 over subject, headers and data"),
+)
+MESSAGES_COLUMNS: Final = (
+    *JOURNAL_COLUMNS,
+    Column("size", "long", False, "Bytes the message counts for in max_bytes"),
+    Column("subject_partition", "string", False, "Layout: the subject, a bucket b00…b15, $events or $consumers"),
+)
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """The Arrow schema of a table's rows; partition columns included."""
+    return pa.schema([pa.field(column.name, column.arrow_type, nullable=column.nullable) for column in columns])
+
+
+def delta_schema_string(columns: tuple[Column, ...]) -> str:
+    """The ``schemaString`` of a table's Delta metadata."""
+    fields: list[dict[str, Any]] = [
+        {"name": column.name, "type": column.delta_type, "nullable": True, "metadata": {"comment": column.meaning}}
+        for column in columns
+    ]
+    return json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"))
+
+
+def spark_ddl(columns: tuple[Column, ...]) -> str:
+    """The columns as Spark takes them in ``CREATE TABLE`` and as a schema of a reader."""
+    return ", ".join(f"{column.name} {_DDL_TYPES[column.delta_type]}" for column in columns)
+
+
+_DDL_TYPES: Final = {"string": "STRING", "long": "BIGINT", "binary": "BINARY"}
+
+JOURNAL_SCHEMA: Final = arrow_schema(JOURNAL_COLUMNS)
+MESSAGES_SCHEMA: Final = arrow_schema(MESSAGES_COLUMNS)
+JOURNAL_DDL: Final = spark_ddl(JOURNAL_COLUMNS)
+MESSAGES_DDL: Final = spark_ddl(MESSAGES_COLUMNS)

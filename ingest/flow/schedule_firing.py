@@ -1,0 +1,123 @@
+"""Message schedules that are due: each stores the message that it names in its stream, like a publish.
+
+What a schedule produces says when the schedule is due again, or ends it; both are rows of the same group. Content that
+memory no longer holds is read in a thread, and the schedule fires at the next look.
+"""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final, NamedTuple
+
+from conf.clock import Clock
+from conf.limits import SCHEDULES_READ_MAX, SCHEDULES_TURN_MAX
+from delta_store.config.schedule_pattern import time_text, zone
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.schedules import own_firing
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.read_errors import ReadError
+from delta_store.values.stored_message import StoredMessage
+from ingest.protocol.leaf_protocol import Message
+from ingest.publishing.featured_store import FeaturedStore, Single
+from ingest.publishing.group import Group
+from ingest.publishing.publish import decide
+from ingest.publishing.publish_headers import fields, with_field
+
+_STRIPPED: Final = re.compile(rb"\r\n(?:Nats-Schedule|Nats-Expected-|Nats-Msg-Id:|Nats-TTL:|Nats-Rollup:)[^\r]*")
+
+
+class _Wanted(NamedTuple):
+    """A message whose content a schedule needs."""
+
+    stream: str
+    stream_id: int
+    seq: int
+
+
+class ScheduleFiring:
+    """Fires the schedules of all streams; belongs to the gateway's event loop."""
+
+    def __init__(self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock) -> None:
+        self._catalog = catalog
+        self._payloads = payloads
+        self._threads = threads
+        self._clock = clock
+        self._found: dict[_Wanted, StoredMessage] = {}
+        self._missing: list[_Wanted] = []
+
+    async def look(self, group: Callable[[], Group]) -> bool:
+        """Fire what is due; whether the group has new rows."""
+        fired = self._fire(group())
+        missing, self._missing, self._found = self._missing, [], {}
+        for wanted in missing:
+            with suppress(ReadError, ReadsBusy, TimeoutError):
+                fetch = partial(self._payloads.fetch, wanted.stream, wanted.stream_id, [wanted.seq])
+                found = await self._threads.run(fetch)
+                self._found.update((wanted, message) for message in found.values())
+        return bool(self._found and self._fire(group())) or fired
+
+    def _fire(self, group: Group) -> bool:
+        if self._catalog.held:
+            return False
+        now_ns, rows, again = self._clock.now_ns(), len(group.rows), list[Message]()
+        for state in self._catalog.streams.values():
+            if state.schedules is None or not 0 < state.schedules.next_ns() <= now_ns or state.config.sealed:
+                continue
+            self._catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
+            store = FeaturedStore(self._catalog, state, now_ns, group)
+            for seq in state.schedules.due(state.index, now_ns=now_ns, limit=SCHEDULES_TURN_MAX):
+                if state.index.sid_of(seq) >= 0 and not self._fire_one(store, state, seq, now_ns):
+                    state.schedules.put_back(seq)
+            self._catalog.tidy(state)
+            again += store.again
+        decide(self._catalog, again, now_ns, group)
+        return len(group.rows) > rows
+
+    def _fire_one(self, store: FeaturedStore, state: StreamState, seq: int, now_ns: int) -> bool:
+        """Store what one schedule produces; False when its content must be read first."""
+        assert state.schedules is not None, "the stream has schedules"
+        scheduled = state.schedules.get(seq)
+        of = state.index.last_by_subject(scheduled.source) if scheduled.source else 0
+        own, source = self._content(state, seq), self._content(state, of) if of else None
+        if own is None or (of and source is None):
+            return False
+        message = _produced(own, source or own, due_ns=scheduled.due_ns, now_ns=now_ns)
+        if message is None:
+            return True
+        if state.transform is not None:
+            message = message._replace(subject=state.transform.match(message.subject) or message.subject)
+        if not state.config.allow_rollup_hdrs or state.config.deny_purge:
+            message = message._replace(fields={n: v for n, v in message.fields.items() if n != b"Nats-Rollup"})
+        largest = state.config.max_msg_size
+        if not 0 < largest < len(message.header or b"") + len(message.payload):
+            store.store(message._replace(sid=state.index.table.intern(message.subject)))
+        return True
+
+    def _content(self, state: StreamState, seq: int) -> StoredMessage | None:
+        wanted = _Wanted(state.name, state.stream_id, seq)
+        found = self._payloads.now(*wanted) or self._found.get(wanted)
+        if found is None and len(self._missing) < SCHEDULES_READ_MAX:
+            self._missing.append(wanted)
+        return found
+
+
+def _produced(own: StoredMessage, content: StoredMessage, *, due_ns: int, now_ns: int) -> Single | None:
+    """What a schedule produces out of its own or another message's content; None when it is none any more."""
+    asked = fields(own.headers or b"")
+    texts = {name: value.decode(errors="replace") for name, value in asked.items()}
+    target = texts.get(b"Nats-Schedule-Target", "")
+    after = own_firing(texts, ts_ns=due_ns, now_ns=now_ns)
+    if after is None or not target:
+        return None
+    named = texts.get(b"Nats-Schedule-Time-Zone")
+    following = time_text(after.due_ns, zone(named) if named else None) if after.repeats else "purge"
+    header = _STRIPPED.sub(b"", content.headers or b"")
+    header = with_field(header, b"Nats-Scheduler", own.subject.encode())
+    header = with_field(header, b"Nats-Schedule-Next", following.encode())
+    for name, source in ((b"Nats-TTL", b"Nats-Schedule-TTL"), (b"Nats-Rollup", b"Nats-Schedule-Rollup")):
+        if source in asked:
+            header = with_field(header, name, asked[source])
+    return Single(target, -1, b"", header, content.data, fields(header))

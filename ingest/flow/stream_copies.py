@@ -1,0 +1,257 @@
+"""Mirrors and sources: what becomes durable in one stream is copied into others of the same store.
+
+Each copy takes one step at a time, bounded in messages and bytes, and takes the next one when that is durable. A step
+appends to the group that gathers, like a publish. Messages that memory no longer holds are read in a thread, for one
+copy after the other. Streams of other domains are not copied from.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+
+from conf.clock import Clock
+from conf.limits import COPY_RETRY_SECONDS, COPY_STEP_BYTES, COPY_STEP_MESSAGES, COPY_TURN_MESSAGES
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.copy_links import CopyLink, links_of
+from delta_store.streams.stream_sources import (
+    SourcePosition,
+    identity,
+    is_local,
+    mirrored_header,
+    positions_data,
+    sourced_header,
+)
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.read_errors import ReadError
+from delta_store.values.records import Kind
+from delta_store.values.stored_message import MessageRun
+from ingest.publishing.copied_messages import CopyStore
+from ingest.publishing.group import Group
+
+_Key = tuple[str, int, str]
+_DURABLE_SPARE = 1_000
+"""Streams that are gone of which it is still known how far they were durable."""
+
+
+@dataclass(slots=True, eq=False)
+class _Copy:
+    """One mirror or source."""
+
+    link: CopyLink
+    origin_id: int = 0
+    """The stream that ``next_seq`` is of."""
+    next_seq: int = 0
+    waits: bool = False
+    """Whether the last step is not durable yet, or its messages are being read."""
+    not_before: float = 0.0
+    """Monotonic time of the next try where the last one came to nothing."""
+    trouble: str = ""
+    """Why the last try came to nothing, empty when it did not."""
+
+    @property
+    def key(self) -> _Key:
+        """What tells it from all others."""
+        target, source, label, _ = self.link
+        return target.name, target.stream_id, f"{label}\n{source.opt_start_seq}"
+
+
+class StreamCopies:
+    """Copies for all mirrors and sources; belongs to the gateway's event loop."""
+
+    def __init__(self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock) -> None:
+        self.group: Callable[[], Group]
+        """Gives the group that gathers; set by whoever assembles the gateway."""
+        self.changed: Callable[[], None]
+        """Told when the group has new rows; set likewise."""
+        self.stored: Callable[[], None] = lambda: None
+        """Told when streams have new messages."""
+        self.taken: Callable[[StreamState, Sequence[int]], None] = lambda _origin, _seqs: None
+        """Told which messages of a stream that keeps them only for those who want them have been copied."""
+        self.warn: Callable[[str], None] = lambda _text: None
+        """Told once why a copy does not get on."""
+        self._catalog = catalog
+        self._payloads = payloads
+        self._threads = threads
+        self._clock = clock
+        self._copies: dict[_Key, _Copy] = {}
+        self._synced = -1
+        self._durable: dict[tuple[str, int], int] = {}
+        self._kick = asyncio.Event()
+        self._reads: deque[tuple[_Copy, StreamState, list[int]]] = deque()
+        self._stopped = False
+
+    def restore(self) -> None:
+        """Begin: all that the catalog holds is durable."""
+        for state in self._catalog.streams.values():
+            self._durable[state.name, state.stream_id] = state.index.last_seq
+        self.sync()
+
+    def sync(self) -> None:
+        """Follow the catalog: streams may have been created, changed or deleted."""
+        self._kick.set()
+        if self._synced == self._catalog.changes:
+            return
+        self._synced = self._catalog.changes
+        streams = self._catalog.streams
+        if len(self._durable) > 2 * len(streams) + _DURABLE_SPARE:
+            live = {(state.name, state.stream_id) for state in streams.values()}
+            self._durable = {key: seq for key, seq in self._durable.items() if key in live}
+        known, self._copies = self._copies, {}
+        for state in streams.values():
+            if state.config.mirror is None and not state.config.sources:
+                continue
+            for copy in map(_Copy, links_of(state)):
+                kept = known.get(copy.key)
+                self._copies[copy.key] = kept if kept is not None and kept.link.target is state else copy
+
+    def released(self, reached: Mapping[tuple[str, int], int]) -> None:
+        """Streams (by name and id) are durable up to these sequences: take the next steps."""
+        self._durable |= reached
+        if not self._copies:
+            return
+        reading = {copy for copy, _, _ in self._reads}
+        for copy in self._copies.values():
+            if copy.waits and copy not in reading and (copy.link.target.name, copy.link.target.stream_id) in reached:
+                copy.waits = False
+        self._advance()
+
+    def stop(self) -> None:
+        """Take no more steps."""
+        self._stopped = True
+
+    async def run(self) -> None:
+        """Do what :meth:`released` left to do, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(COPY_RETRY_SECONDS):
+                    await self._kick.wait()
+            self._kick.clear()
+            self._advance()
+            while self._reads:
+                await self._read(*self._reads[0])
+                self._reads.popleft()
+                self._advance()
+            await asyncio.sleep(0)
+
+    def _advance(self) -> None:
+        """A step of each copy that may take one."""
+        left, now = COPY_TURN_MESSAGES, self._clock.monotonic()
+        for copy in self._copies.values():
+            if self._stopped or self._catalog.held or copy.waits or copy.not_before > now:
+                continue
+            if left <= 0:
+                self._kick.set()
+                return
+            left -= self._step(copy)
+
+    def _step(self, copy: _Copy) -> int:
+        """Copy the next messages if they are in memory, or ask for them; returns how many were copied."""
+        origin = self._catalog.streams.get(copy.link.source.name)
+        if origin is None or not is_local(copy.link.source, self._catalog.domain):
+            return 0
+        durable = self._durable.get((origin.name, origin.stream_id), -1)
+        if durable < 0:
+            return 0
+        if copy.origin_id != origin.stream_id:
+            copy.origin_id, copy.next_seq = origin.stream_id, copy.link.next_seq(origin)
+            self._begin(copy, origin)
+        if copy.next_seq > durable:
+            return 0
+        mean = origin.index.bytes // max(1, origin.index.msgs)
+        limit = max(1, min(COPY_STEP_MESSAGES, COPY_STEP_BYTES // max(1, mean)))
+        seqs = copy.link.selection.sequences(origin.index, copy.next_seq, up_to=durable, limit=limit)
+        if not seqs:
+            copy.next_seq = durable + 1
+            return 0
+        run = self._payloads.span_now(origin.name, origin.stream_id, seqs)
+        if not len(run):
+            copy.waits = True
+            self._reads.append((copy, origin, seqs))
+            self._kick.set()
+            return 0
+        return self._store(copy, origin, MessageRun.of(run))
+
+    def _begin(self, copy: _Copy, origin: StreamState) -> None:
+        """Let a mirror that holds nothing yet begin where its origin does, as nats-server's."""
+        state, first = copy.link.target, max(copy.next_seq, origin.index.first_seq)
+        if not copy.link.label and not state.index.first_seq and first > 1:
+            state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
+            self._catalog.record_removal(state, [], "skip", now_ns=self._clock.now_ns(), rows=self.group().rows)
+            self.changed()
+
+    async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
+        """Copy messages out of files; what can't be read now is tried again later."""
+        found, trouble = None, ""
+        try:
+            found = await self._threads.run(partial(self._payloads.fetch_run, origin.name, origin.stream_id, seqs))
+        except ReadsBusy:
+            trouble = copy.trouble
+        except (ReadError, TimeoutError) as error:
+            trouble = f"its messages can't be read: {str(error) or type(error).__name__}"
+        copy.waits = False
+        streams = self._catalog.streams
+        is_current = self._copies.get(copy.key) is copy and streams.get(origin.name) is origin
+        if self._stopped or not is_current:
+            return
+        if found is None or self._catalog.held:
+            self._try_later(copy, trouble)
+            return
+        held = set(found.seqs)
+        whole = list(takewhile(lambda seq: seq in held or origin.index.sid_of(seq) < 0, seqs))
+        run = found[: sum(seq in held for seq in whole)]
+        if len(run):
+            self._store(copy, origin, run)
+        elif whole:
+            copy.next_seq = whole[-1] + 1
+        else:
+            self._try_later(copy, f"its message {seqs[0]} is in no file")
+
+    def _try_later(self, copy: _Copy, trouble: str) -> None:
+        copy.not_before = self._clock.monotonic() + COPY_RETRY_SECONDS
+        self._tell(copy, trouble)
+
+    def _tell(self, copy: _Copy, trouble: str) -> None:
+        """Warn of a copy that has come to a halt; of one that stays there once."""
+        if trouble and trouble != copy.trouble:
+            self.warn(f"stream {copy.link.target.name} waits for its copy of {copy.link.source.name}: {trouble}")
+        copy.trouble = trouble
+
+    def _store(self, copy: _Copy, origin: StreamState, run: MessageRun) -> int:
+        state, group, now_ns = copy.link.target, self.group(), self._clock.now_ns()
+        store = CopyStore(self._catalog, state, now_ns=now_ns, group=group)
+        ident = identity(origin.name, origin.stream_id)
+        done = store.store(_copied(copy, run, ident))
+        if not done:
+            self._try_later(copy, f"its next message, {run.seqs[0]}, is refused")
+            return 0
+        last = run.seqs[done - 1]
+        copy.next_seq, copy.waits = last + 1, True
+        if copy.link.label:
+            data = positions_data(state.sources | {copy.link.label: SourcePosition(last, ident)})
+            rows = group.rows
+            self._catalog.record_consumer(state, Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
+        if origin.config.retention != "limits":
+            self.taken(origin, run.seqs[:done])
+        self._tell(copy, "")
+        self.stored()
+        self.changed()
+        return done
+
+
+def _copied(copy: _Copy, run: MessageRun, ident: str) -> MessageRun:
+    """The messages as they are stored: under their new subjects and, of a source, saying where they came from."""
+    subjects, seqs, times, headers, data = run.columns
+    if not copy.link.label:
+        headers = [mirrored_header(header) for header in headers]
+    else:
+        headers = [
+            sourced_header(header, copy.link.label, seq=seq, subject=subject, identity=ident)
+            for header, seq, subject in zip(headers, seqs, subjects, strict=True)
+        ]
+    return MessageRun((copy.link.selection.subjects(subjects), seqs, times, headers, data))

@@ -1,0 +1,163 @@
+"""Storing copies of other streams' messages: in bulk where nothing but limits follows from them, else one by one.
+
+The copies of a mirror keep sequence and time. What nats-server checks on publishing does not count for copies: they
+were checked where they came from.
+"""
+
+import numpy as np
+
+from delta_store.index.stream_index import rolled_up
+from delta_store.streams import retention
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.records import Kind, stored_size
+from delta_store.values.stored_message import MessageRun
+from ingest.publishing import publish_checks
+from ingest.publishing.featured_store import FeaturedStore, Single
+from ingest.publishing.group import Group
+from ingest.publishing.publish_headers import fields, is_increment
+
+_MESSAGE = Kind.MESSAGE.value
+_MSG_ID, _ROLLUP = b"Nats-Msg-Id", b"Nats-Rollup"
+
+
+class CopyStore:
+    """Stores copies in one stream; ``mirrors`` says that they keep their places."""
+
+    def __init__(self, catalog: Catalog, state: StreamState, *, now_ns: int, group: Group) -> None:
+        self._catalog = catalog
+        self._state = state
+        self._now_ns = now_ns
+        self._group = group
+        self._mirrors = state.config.mirror is not None
+
+    def store(self, run: MessageRun) -> int:
+        """Store messages in order; returns how many are done with: fewer when the next is refused."""
+        state = self._state
+        if state.config.sealed:
+            return 0
+        self._catalog.expire_stream(state, now_ns=self._now_ns, rows=self._group.rows)
+        state.dedup.forget(self._now_ns)
+        if state.transform is not None:
+            subjects = [state.transform.match(subject) or subject for subject in run.subjects]
+            run = MessageRun((subjects, *run.columns[1:]))
+        if self._needs_a_look(run):
+            return self._store_singly(run)
+        seqs = np.fromiter(run.seqs, np.int64, len(run))
+        ends = [*(np.flatnonzero(np.diff(seqs) != 1) + 1).tolist(), len(run)] if self._mirrors else [len(run)]
+        start = 0
+        for end in ends:
+            self._store_part(run[start:end])
+            start = end
+        self._catalog.tidy(state)
+        return len(run)
+
+    def _needs_a_look(self, run: MessageRun) -> bool:
+        config = self._state.config
+        if self._state.singly or config.discard == "new":
+            return True
+        if 0 < config.max_msg_size < max(map(len, run.data)) + max(len(header or b"") for header in run.headers):
+            return True
+        sought = (_ROLLUP,) if self._mirrors or not config.duplicate_window else (_ROLLUP, _MSG_ID)
+        return any(header and any(name in header for name in sought) for header in run.headers)
+
+    def _store_part(self, run: MessageRun) -> None:
+        """Store messages whose sequences are neighbours."""
+        state, group, number = self._state, self._group, len(run)
+        subjects, seqs, times, headers, data = run.columns
+        if self._mirrors:
+            self._skip_to(seqs[0])
+            ts_ns = np.fromiter(times, np.int64, number)
+            state.clock_ns = max(state.clock_ns, int(ts_ns[-1]))
+        else:
+            first_ts = state.tick(self._now_ns, number)
+            ts_ns = np.arange(first_ts, first_ts + number)
+        first_seq = state.index.last_seq + 1
+        msg_ids = [_msg_id(header) for header in headers]
+        sizes = np.fromiter(map(stored_size, subjects, headers, data), np.int64, number)
+        sids = np.fromiter(map(state.index.table.intern, subjects), np.int64, number)
+        effects = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=msg_ids[-1])
+        if state.reads_content:
+            for seq, header, payload, ts in zip(
+                range(first_seq, first_seq + number), headers, data, ts_ns.tolist(), strict=True
+            ):
+                state.note_content(seq, header, payload, ts_ns=ts)
+        rows, (firsts, evicts) = group.rows, effects
+        rows.stream += [state.name] * number
+        rows.stream_id += [state.stream_id] * number
+        rows.seq += range(first_seq, first_seq + number)
+        rows.event_no += [state.event_no] * number
+        rows.kind += [_MESSAGE] * number
+        rows.subject += subjects
+        rows.ts_ns += ts_ns.tolist()
+        rows.msg_id += msg_ids
+        rows.first_seq += [firsts] * number if isinstance(firsts, int) else firsts.tolist()
+        rows.evicts += [0] * number if evicts is None else evicts.tolist()
+        rows.headers += headers
+        rows.data += data
+        group.bytes += sum(map(len, data)) + sum(len(header) for header in headers if header)
+
+    def _store_singly(self, run: MessageRun) -> int:
+        """The same, with what follows from each message: duplicates, refusals, rollups, republishing."""
+        state = self._state
+        store = FeaturedStore(self._catalog, state, self._now_ns, self._group)
+        for place, (subject, seq, ts_ns, header, payload) in enumerate(run):
+            found = dict(fields(header)) if header else {}
+            msg_id = publish_checks.text(found.get(_MSG_ID, b"")) or None
+            if msg_id and not self._mirrors and state.dedup.find(msg_id):
+                continue
+            if not state.config.allow_rollup_hdrs or state.config.deny_purge:
+                found.pop(_ROLLUP, None)
+            sid = state.index.table.intern(subject)
+            if self._refused(sid, header, payload, size=stored_size(subject, header, payload), rolls=_ROLLUP in found):
+                return place
+            message = Single(subject, sid, b"", header, payload, found)
+            if state.counters is not None:
+                counted = self._counted(store, message)
+                if counted is None:
+                    return place
+                message = counted
+            if self._mirrors:
+                self._store_in_place(store, message, seq=seq, ts_ns=ts_ns)
+            else:
+                store.store(message)
+        self._catalog.tidy(state)
+        return len(run)
+
+    @staticmethod
+    def _counted(store: FeaturedStore, message: Single) -> Single | None:
+        """The message of a counter with the total of this stream; None for one that can't be added."""
+        increment = message.fields.get(b"Nats-Incr")
+        if increment is None or not is_increment(increment):
+            return None
+        counted = store.counted(message)
+        return counted if isinstance(counted, Single) else None
+
+    def _refused(self, sid: int, header: bytes | None, payload: bytes, *, size: int, rolls: bool) -> bool:
+        """Whether the stream has no room for a message, or it is too large for it."""
+        largest = self._state.config.max_msg_size
+        if 0 < largest < len(header or b"") + len(payload):
+            return True
+        return bool(retention.refusal(self._state.config, self._state.index, sid=sid, size=size, rolls_up=rolls))
+
+    def _store_in_place(self, store: FeaturedStore, message: Single, *, seq: int, ts_ns: int) -> None:
+        """Store with the given sequence and time; the row that a rollup puts before it takes the time before."""
+        state = self._state
+        self._skip_to(seq)
+        extra = publish_checks.rollup(message.fields) == "sub" and len(rolled_up(state.index, message.sid)) > 1
+        clock_ns, state.clock_ns = state.clock_ns, ts_ns - 1 - extra
+        store.now_ns = 0
+        store.store(message)
+        state.clock_ns = max(clock_ns, state.clock_ns)
+
+    def _skip_to(self, seq: int) -> None:
+        """Make this the next sequence."""
+        index = self._state.index
+        if seq != index.last_seq + 1:
+            index.restore_bounds(first_seq=seq, last_seq=seq - 1, last_ts=0)
+
+
+def _msg_id(header: bytes | None) -> str | None:
+    if not header or _MSG_ID not in header:
+        return None
+    return publish_checks.text(fields(header).get(_MSG_ID, b"")) or None

@@ -1,0 +1,95 @@
+"""The reply subject of a fast batch's message, which says what the message is, and the answers that go there.
+
+It reads ``<prefix>.<batch id>.<flow>.<fail|ok>.<batch sequence>.<operation>.$FI`` (nats-server 2.15, server/stream.go).
+"""
+
+from typing import Final, NamedTuple
+
+from delta_store.config.api_errors import ApiError
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.publishing.pub_ack import go_json
+
+ENDING: Final = b".$FI"
+_START, _APPEND, _COMMIT, _END, _PING = range(5)
+_OPERATIONS = {b"%d" % operation: operation for operation in range(5)}
+_GAP_OK = {b"ok": True, b"fail": False}
+_FLOW_DEFAULT = 10
+_FLOW_MAX = 0xFFFF
+_SEQUENCE_MAX = 0xFFFF_FFFF_FFFF_FFFE
+_DIGITS_MAX = 30
+"""Longer numbers are out of bounds whatever they are."""
+
+
+class FastReply(NamedTuple):
+    """What a reply subject says of its message."""
+
+    batch_id: bytes
+    flow: int
+    """An acknowledgement at least every so many messages, 1 to 65535."""
+    gap_ok: bool
+    seq: int
+    """The batch sequence, from 1."""
+    operation: int
+
+    @property
+    def ping(self) -> bool:
+        """The message asks for the last acknowledgement again and is not stored."""
+        return self.operation == _PING
+
+    @property
+    def commit(self) -> bool:
+        """The message is the last one of its batch."""
+        return self.operation in (_COMMIT, _END)
+
+    @property
+    def end(self) -> bool:
+        """The message ends its batch and is not stored."""
+        return self.operation == _END
+
+
+def is_fast(reply: bytes) -> bool:
+    """Whether a reply subject is one of a fast batch, well-formed or not."""
+    return reply.endswith(ENDING) and len(reply) > len(ENDING)
+
+
+def parse(reply: bytes) -> FastReply | None:
+    """What the reply subject of a fast batch says, None when it is not well-formed."""
+    parts = reply.rsplit(b".", 6)
+    if len(parts) != 7:
+        return None
+    _, batch_id, flow, gap, number, op, _ = parts
+    operation, seq, gap_ok = _operation(op), _number(number), _GAP_OK.get(gap)
+    if operation < 0 or not 0 < seq <= _SEQUENCE_MAX or gap_ok is None:
+        return None
+    if (operation in (_APPEND, _END) and seq == 1) or (operation == _START and seq != 1):
+        return None
+    wanted = _number(flow)
+    return FastReply(batch_id, min(wanted, _FLOW_MAX) if wanted > 0 else _FLOW_DEFAULT, gap_ok, seq, operation)
+
+
+def ack(reply: bytes, seq: int, flow: int) -> bytes:
+    """Messages up to this batch sequence are stored; the next answer comes after ``flow`` more."""
+    return encode_message(reply, b'{"type":"ack","seq":%d,"msgs":%d}' % (seq, flow))
+
+
+def gap(reply: bytes, expected: int, seq: int) -> bytes:
+    """A message with batch sequence ``seq`` came where ``expected`` was awaited."""
+    return encode_message(reply, b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, seq))
+
+
+def refused(reply: bytes, seq: int, error: ApiError) -> bytes:
+    """The message with this batch sequence was not stored."""
+    return encode_message(reply, b'{"type":"err","seq":%d,"error":%b}' % (seq, go_json(error)))
+
+
+def _number(text: bytes) -> int:
+    """A decimal number as nats-server reads it; -1 for anything else."""
+    return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else -1
+
+
+def _operation(text: bytes) -> int:
+    operation = _OPERATIONS.get(text)
+    if operation is None:
+        operation = _number(text)
+        operation = operation if operation <= _PING else -1
+    return operation

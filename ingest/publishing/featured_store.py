@@ -1,0 +1,138 @@
+"""Storing one message that more follows from: others are removed, a counter goes on, or it is republished."""
+
+from typing import Final, NamedTuple
+
+from delta_store.config import api_errors
+from delta_store.config.api_errors import ApiError
+from delta_store.streams.catalog import Catalog, NewMessage
+from delta_store.streams.counters import BrokenCounter, whole_number
+from delta_store.streams.msg_ttl import ttl_seconds
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.records import Kind, Row, stored_size
+from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.publishing import publish_checks
+from ingest.publishing.group import Group
+from ingest.publishing.pub_ack import PubAcks, pub_acks
+from ingest.publishing.publish_headers import set_field, with_field, without
+from ingest.publishing.republish import republished
+from ingest.publishing.schedule_checks import NEXT, SCHEDULER
+
+_SECOND: Final = 1_000_000_000
+_MESSAGE: Final = Kind.MESSAGE.value
+
+
+class Single(NamedTuple):
+    """One message that passed all checks."""
+
+    subject: str
+    sid: int
+    reply: bytes
+    header: bytes | None
+    payload: bytes
+    fields: publish_checks.Fields
+
+
+class BatchEnd(NamedTuple):
+    """What the acknowledgement of a batch says, given with its last message."""
+
+    batch_id: str
+    messages: int
+
+
+class FeaturedStore:
+    """Stores messages of one stream one by one, with all that follows from each."""
+
+    __slots__ = ("acks", "again", "catalog", "group", "now_ns", "state")
+
+    def __init__(self, catalog: Catalog, state: StreamState, now_ns: int, group: Group) -> None:
+        self.catalog = catalog
+        self.state = state
+        self.now_ns = now_ns
+        self.group = group
+        self.acks: PubAcks = pub_acks(state.name, catalog.domain)
+        self.again: list[Message] = []
+        """What is republished."""
+
+    def counted(self, message: Single) -> Single | ApiError:
+        """The message with the total that it makes its counter; an error when there is none to add to."""
+        counters, increment = self.state.counters, message.fields.get(b"Nats-Incr")
+        if counters is None or increment is None:
+            return message
+        try:
+            total = counters.last(self.state.index, message.sid)
+        except BrokenCounter:
+            return api_errors.COUNTER_BROKEN.error
+        header, added, shares = message.header or b"", whole_number(increment.decode()), total.sources
+        source = message.fields.get(b"Nats-Stream-Source")
+        if source is not None:
+            try:
+                added, shares = total.with_source(source, message.payload)
+            except BrokenCounter:
+                return api_errors.COUNTER_BROKEN.error
+            header = set_field(header, b"Nats-Incr", str(added).encode())
+        if shares:
+            header = set_field(header, b"Nats-Counter-Sources", shares)
+        payload = total.plus(added)
+        if 0 < self.state.config.max_msg_size < len(header) + len(payload):
+            return api_errors.MESSAGE_TOO_LARGE.error
+        return message._replace(header=header or None, payload=payload)
+
+    def store(self, message: Single, *, end: BatchEnd | None = None) -> None:
+        """Store one message that nothing refuses: state, row, republished message and acknowledgement."""
+        state, group, subject, header = self.state, self.group, message.subject, self._header(message)
+        last_seq = state.index.last_of_id(message.sid) if state.republishes is not None else 0
+        msg_id = publish_checks.text(message.fields.get(b"Nats-Msg-Id", b"")) or None
+        size = stored_size(subject, header, message.payload)
+        whole = {"sub": False, "all": True}.get(publish_checks.rollup(message.fields))
+        if whole is not None:
+            new = NewMessage(message.sid, size, msg_id)
+            ts_ns, first_seq, evicted = self.catalog.roll_up(
+                state, new, whole=whole, now_ns=self.now_ns, rows=group.rows
+            )
+        else:
+            ts_ns = state.tick(self.now_ns)
+            first_seq, evicted = state.store_one(message.sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
+        seq = state.index.last_seq
+        if msg_id:
+            state.dedup.remember(msg_id, seq, ts_ns)
+        state.note_content(seq, header, message.payload, ts_ns=ts_ns)
+        key = (state.name, state.stream_id, seq, state.event_no, _MESSAGE)
+        group.rows.append(Row(*key, subject, ts_ns, msg_id, first_seq, evicted, header, message.payload, 0))
+        group.bytes += len(message.payload) + len(header or b"")
+        self._end_schedule(message.fields)
+        kept = Message(subject.encode(), b"", header or b"", message.payload)
+        again = republished(state, kept, seq=seq, ts_ns=ts_ns, last_seq=last_seq)
+        if again is not None:
+            self.again.append(again)
+            group.replies.append(encode_message(again.subject, again.payload, header=again.header))
+        if message.reply and not state.config.no_ack:
+            group.replies.append(self._ack(message, seq, end))
+
+    def _end_schedule(self, fields: publish_checks.Fields) -> None:
+        """Remove the schedule that the message ends, if it ends one; nothing is erased."""
+        config, scheduler = self.state.config, fields.get(SCHEDULER)
+        if fields.get(NEXT) != b"purge" or not scheduler or not config.allow_rollup_hdrs or config.deny_purge:
+            return
+        index = self.state.index
+        sid = index.table.ids.get(publish_checks.text(scheduler))
+        gone = index.sequences_of_id(sid) if sid is not None else []
+        for seq in gone:
+            index.remove(seq)
+        if gone:
+            self.catalog.record_removal(self.state, gone, "schedule", now_ns=self.now_ns, rows=self.group.rows)
+
+    def _ack(self, message: Single, seq: int, end: BatchEnd | None) -> bytes:
+        if end is not None:
+            return self.acks.committed(message.reply, seq, batch_id=end.batch_id, count=end.messages)
+        if self.state.counters is not None:
+            return self.acks.counted(message.reply, seq, message.payload)
+        return self.acks.stored(message.reply, seq)
+
+    def _header(self, message: Single) -> bytes | None:
+        """The header block, with a TTL that is not below that of the stream's delete markers."""
+        config, header = self.state.config, message.header
+        least = config.subject_delete_marker_ttl // _SECOND
+        ttl = ttl_seconds(message.fields.get(b"Nats-TTL", b"00")) or 0
+        if not header or not 0 < ttl < least or config.max_msgs_per_subject == 1:
+            return header
+        return with_field(without(header, b"Nats-TTL"), b"Nats-TTL", b"%d" % least)

@@ -1,0 +1,93 @@
+"""Publish acknowledgements as leaf frames: nats-server's exact bodies, made by one formatting each."""
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+
+from delta_store.config.api_errors import TOO_MANY_REQUESTS, ApiError
+
+_BUSY_HEADER = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
+_ESCAPED_BY_GO = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+class PubAcks:
+    """The acknowledgement frames of one stream."""
+
+    __slots__ = ("_failed", "_opening", "_stored")
+
+    def __init__(self, stream: str, domain: str) -> None:
+        opening = f'{{"stream":{_quoted(stream)},' + (f'"domain":{_quoted(domain)},' if domain else "") + '"seq":'
+        self._opening = opening.encode().replace(b"%", b"%%")
+        self._failed = f',"stream":{_quoted(stream)},"seq":0}}'.encode()
+        self._stored: dict[int, bytes] = {}
+        """Frame templates by number of digits of the sequence, which the frame's size depends on."""
+
+    def stored(self, reply: bytes, seq: int) -> bytes:
+        """The message was stored at ``seq``."""
+        return self._template(len(str(seq))) % (reply, seq)
+
+    def stored_run(self, replies: Sequence[bytes], first_seq: int) -> list[bytes]:
+        """Messages were stored at consecutive sequences; those without a reply subject get none."""
+        last_seq = first_seq + len(replies) - 1
+        digits = len(str(first_seq))
+        if digits != len(str(last_seq)):
+            split = 10**digits - first_seq
+            return self.stored_run(replies[:split], first_seq) + self.stored_run(replies[split:], 10**digits)
+        template = self._template(digits)
+        numbered = zip(replies, range(first_seq, last_seq + 1), strict=True)
+        if all(replies):
+            return list(map(template.__mod__, numbered))
+        return [template % pair for pair in numbered if pair[0]]
+
+    def duplicate(self, reply: bytes, seq: int) -> bytes:
+        """The message is there already, at ``seq``."""
+        return _frame(reply, self._opening % () + b'%d,"duplicate": true}' % seq)
+
+    def committed(self, reply: bytes, seq: int, *, batch_id: str, count: int, duplicate: bool = False) -> bytes:
+        """A batch of so many messages was stored, the last one at ``seq``, or was there already."""
+        repeated = ',"duplicate": true' if duplicate else ""
+        ending = f'{repeated},"batch":{_quoted(batch_id)},"count":{count}}}'.encode()
+        return _frame(reply, self._opening % () + b"%d" % seq + ending)
+
+    def counted(self, reply: bytes, seq: int, payload: bytes) -> bytes:
+        """A counter's message was stored, with this payload."""
+        return _frame(reply, self._opening % () + b"%d," % seq + payload[1:])
+
+    def failed(self, reply: bytes, error: ApiError) -> bytes:
+        """The message was refused."""
+        return _frame(reply, b'{"error":' + go_json(error) + self._failed)
+
+    def busy(self, reply: bytes) -> bytes:
+        """The message was not looked at: too many are waiting."""
+        body = b'{"error":' + go_json(TOO_MANY_REQUESTS.error) + self._failed
+        size = len(_BUSY_HEADER)
+        return b"HMSG %b %d %d\r\n%b%b\r\n" % (reply, size, size + len(body), _BUSY_HEADER, body)
+
+    def _template(self, digits: int) -> bytes:
+        template = self._stored.get(digits)
+        if template is None:
+            size = len(self._opening % ()) + digits + 1
+            template = self._stored[digits] = b"LMSG %%b %d\r\n" % size + self._opening + b"%d}\r\n"
+        return template
+
+
+@lru_cache(maxsize=4096)
+def pub_acks(stream: str, domain: str = "") -> PubAcks:
+    """The acknowledgement frames of a stream, made once."""
+    return PubAcks(stream, domain)
+
+
+def _frame(reply: bytes, body: bytes) -> bytes:
+    return b"LMSG %b %d\r\n%b\r\n" % (reply, len(body), body)
+
+
+def go_json(error: ApiError) -> bytes:
+    """The error object as Go's encoder writes it, which escapes what HTML would take for markup."""
+    text = json.dumps(error.as_json(), separators=(",", ":"), ensure_ascii=False)
+    for plain, escaped in _ESCAPED_BY_GO.items():
+        text = text.replace(plain, escaped)
+    return text.encode(errors="replace")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

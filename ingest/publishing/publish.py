@@ -1,0 +1,362 @@
+"""The publish decision: messages in, journal rows and acknowledgements out; the in-memory state changes at once.
+
+Theory of operation. A run of messages is split by stream (streams are independent of each other, so only the order
+within one matters). Messages that nothing can refuse, which is almost all, gather and are stored in bulk: sequences,
+times, limits and acknowledgements are computed for the whole run. A message that needs a look (conditional headers, a
+duplicate, a stream that may be full) ends the bulk before it and is decided alone. The result is the same as deciding
+each message alone, one after the other.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from conf.limits import HEADER_BYTES_MAX, REPUBLISH_DEPTH_MAX
+from delta_store.config.api_errors import ApiError
+from delta_store.index.segments import Ints
+from delta_store.streams import retention
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.open_batches import BatchMessage
+from delta_store.streams.retention import Effects
+from delta_store.streams.routes import Route
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.records import Kind, stored_size
+from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.publishing import batch_intake, publish_checks, schedule_checks
+from ingest.publishing.batch_checks import BatchChecks
+from ingest.publishing.fast_intake import FastIntake
+from ingest.publishing.fast_reply import ENDING, is_fast
+from ingest.publishing.featured_store import BatchEnd, FeaturedStore, Single
+from ingest.publishing.group import Group
+from ingest.publishing.pub_ack import pub_acks
+from ingest.publishing.publish_headers import fields, plain_msg_id, stored
+
+_OVERHEAD = 30
+_HEADER_OVERHEAD = 4
+_MESSAGE = Kind.MESSAGE.value
+_SINGLY_MAX = 4
+"""Runs up to this length are stored one by one: numpy pays off only for more."""
+NOT_UTF8 = ApiError(400, 10003, "bad request: the subject is not valid UTF-8")
+
+
+class _Run(NamedTuple):
+    """Messages of one stream, column by column (equal lengths)."""
+
+    subjects: Sequence[str]
+    sids: Sequence[int]
+    replies: Sequence[bytes]
+    headers: Sequence[bytes]
+    payloads: Sequence[bytes]
+
+
+class _Accepted(NamedTuple):
+    """Messages of one stream that will be stored, column by column (equal lengths)."""
+
+    subjects: Sequence[str]
+    sids: Sequence[int]
+    replies: Sequence[bytes]
+    headers: Sequence[bytes | None] | None
+    """None when no message has any."""
+    payloads: Sequence[bytes]
+    msg_ids: Sequence[str | None] | None
+    """None when no message has any; ids are in the dedup window already."""
+
+
+def decide(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> None:
+    """Decide each message in turn and add what follows from it to ``group``; ``now_ns`` is the time of all of them.
+
+    What is republished is decided after them: a leaf link does not hear what it sent itself.
+    """
+    for _ in range(REPUBLISH_DEPTH_MAX):
+        if not messages:
+            return
+        messages = _decide_run(catalog, messages, now_ns, group)
+
+
+def forget_batches(catalog: Catalog, now_ns: int, group: Group) -> None:
+    """Give up the atomic batches that nothing was added to for a while; ``group`` names them."""
+    for state in catalog.streams.values():
+        if state.batches:
+            state.batches.forget(now_ns)
+            group.abandoned += [(state.name, one) for one in state.batches.take_abandoned()]
+
+
+def _decide_run(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> list[Message]:
+    """Decide each message in turn; returns what is republished."""
+    again: list[Message] = []
+    raw_subjects, replies, headers, payloads = zip(*messages, strict=True)
+    routes = catalog.routes(raw_subjects)
+    if None not in routes:
+        states, subjects, sids = zip(*routes, strict=True)
+        if len(set(states)) == 1 and min(sids) >= 0:
+            run = _Run(subjects, sids, replies, headers, payloads)
+            return _decide_stream(catalog, states[0], run, now_ns, group)
+    parts: dict[StreamState, list[tuple[Route, Message]]] = {}
+    for route, message in zip(routes, messages, strict=True):
+        if route is None:
+            continue
+        if route.sid >= 0:
+            parts.setdefault(route.state, []).append((route, message))
+        elif message.reply and not route.state.config.no_ack:
+            group.replies.append(pub_acks(route.state.name, catalog.domain).failed(message.reply, NOT_UTF8))
+    for state, part in parts.items():
+        found, own = zip(*part, strict=True)
+        _, own_replies, own_headers, own_payloads = zip(*own, strict=True)
+        _, subjects, sids = zip(*found, strict=True)
+        run = _Run(subjects, sids, own_replies, own_headers, own_payloads)
+        again += _decide_stream(catalog, state, run, now_ns, group)
+    return again
+
+
+def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> list[Message]:
+    """Decide messages of one stream; returns what is republished."""
+    catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
+    state.dedup.forget(now_ns)
+    intake = _Intake(catalog, state, now_ns, group)
+    if not any(run.headers) and intake.takes_all(run):
+        intake.store(_Accepted(run.subjects, run.sids, run.replies, None, run.payloads, None))
+    else:
+        intake.sift(run)
+    catalog.tidy(state)
+    return intake.featured.again
+
+
+class _Intake:
+    """Takes messages into one stream."""
+
+    __slots__ = ("acks", "fast", "featured", "group", "now_ns", "state")
+
+    def __init__(self, catalog: Catalog, state: StreamState, now_ns: int, group: Group) -> None:
+        self.state = state
+        self.featured = FeaturedStore(catalog, state, now_ns, group)
+        self.fast = FastIntake(self.featured)
+        self.acks = self.featured.acks
+        self.now_ns = now_ns
+        self.group = group
+
+    def takes_all(self, run: _Run) -> bool:
+        """Whether nothing can make the stream refuse any of these messages, which have no headers."""
+        config = self.state.config
+        if self.state.singly:
+            return False
+        if 0 < config.max_msg_size < max(map(len, run.payloads)):
+            return False
+        return not _has_fast_batch(run.replies) and self._never_full(run)
+
+    def _never_full(self, run: _Run) -> bool:
+        config = self.state.config
+        if config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0):
+            return True
+        longest = max(map(len, run.subjects)) * 4 + _OVERHEAD + _HEADER_OVERHEAD
+        size = sum(map(len, run.payloads)) + sum(map(len, run.headers)) + len(run.subjects) * longest
+        return retention.has_room(config, self.state.index, messages=len(run.subjects), size=size)
+
+    def sift(self, run: _Run) -> None:
+        """Store what is plain in bulk and decide the rest one by one, all in order."""
+        state = self.state
+        room = self._never_full(run)
+        largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
+        first_ts = state.next_ts(self.now_ns)
+        has_fast = _has_fast_batch(run.replies)
+        replies = list(run.replies) if has_fast else []
+        if has_fast:
+            run = run._replace(replies=replies)
+        start = 0
+        msg_ids: list[str | None] = []
+        find, remember = state.dedup.find, state.dedup.remember
+        for place, (header, payload) in enumerate(zip(run.headers, run.payloads, strict=True)):
+            msg_id = plain_msg_id(header) if header else ""
+            if (
+                msg_id is None
+                or not room
+                or len(header) + len(payload) > largest
+                or len(header) > HEADER_BYTES_MAX
+                or (msg_id and find(msg_id))
+                or state.singly
+                or (has_fast and not self._follows(replies, place, state.index.last_seq + 1 + len(msg_ids)))
+            ):
+                self._store_part(run, start, msg_ids)
+                self._decide_alone(run, place)
+                start, msg_ids = place + 1, []
+                first_ts = state.next_ts(self.now_ns)
+            else:
+                if msg_id:
+                    gathered = len(msg_ids)
+                    remember(msg_id, state.index.last_seq + 1 + gathered, first_ts + gathered)
+                msg_ids.append(msg_id or None)
+        self._store_part(run, start, msg_ids)
+
+    def _follows(self, replies: list[bytes], place: int, seq: int) -> bool:
+        """Whether a message is of no fast batch, or simply the next one of its batch, which then answers for it."""
+        if self.fast.follows(replies[place], seq):
+            replies[place] = b""
+            return True
+        return not is_fast(replies[place])
+
+    def _store_part(self, run: _Run, start: int, msg_ids: list[str | None]) -> None:
+        """Store the messages of a run from ``start`` on, as many as there are ids."""
+        if msg_ids:
+            part = slice(start, start + len(msg_ids))
+            headers = [header or None for header in run.headers[part]]
+            columns = (run.subjects[part], run.sids[part], run.replies[part], headers, run.payloads[part], msg_ids)
+            self.store(_Accepted(*columns))
+
+    def _decide_alone(self, run: _Run, place: int) -> None:
+        """Decide one message with all checks."""
+        state, raw, reply = self.state, run.headers[place], run.replies[place]
+        subject, payload = run.subjects[place], run.payloads[place]
+        found: publish_checks.Fields = fields(raw) if raw else {}
+        header = stored(raw) if raw else None
+        if is_fast(reply):
+            self.fast.take(Single(subject, run.sids[place], reply, header, payload, found))
+            return
+        if state.config.allow_atomic and b"Nats-Batch-Id" in found:
+            self._decide_in_batch(run, place, found)
+            return
+        sizes = (len(header or b""), len(payload))
+        error = publish_checks.before_msg_id(state, subject, found, sizes=sizes)
+        msg_id = publish_checks.text(found.get(b"Nats-Msg-Id", b"")) or None
+        original = state.dedup.find(msg_id) if msg_id and not error else 0
+        if not error and not original:
+            header, found = schedule_checks.rolled_up(header, found)
+            size = stored_size(subject, header, payload)
+            error = publish_checks.after_msg_id(state, found, sid=run.sids[place], header_bytes=len(header or b""))
+            error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
+        if error:
+            self._refuse(reply, error)
+            return
+        if original:
+            if reply and not state.config.no_ack:
+                self.group.replies.append(self.acks.duplicate(reply, original))
+            return
+        if state.singly or b"Nats-Rollup" in found or b"Nats-TTL" in found or b"Nats-Schedule-Next" in found:
+            self._store_featured(Single(subject, run.sids[place], reply, header, payload, found))
+            return
+        if msg_id:
+            state.dedup.remember(msg_id, state.index.last_seq + 1, state.next_ts(self.now_ns))
+        self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
+
+    def _store_featured(self, message: Single) -> None:
+        counted = self.featured.counted(message)
+        if not isinstance(counted, ApiError):
+            self.featured.store(counted)
+        else:
+            self._refuse(message.reply, counted)
+
+    def _decide_in_batch(self, run: _Run, place: int, found: publish_checks.Fields) -> None:
+        """Take one message of an atomic batch, and store the batch when it is whole."""
+        reply, header = run.replies[place], stored(run.headers[place])
+        message = BatchMessage(run.subjects[place], header or b"", run.payloads[place])
+        taken = batch_intake.take(self.state, message, found, self.now_ns)
+        self.group.abandoned += [(self.state.name, one) for one in self.state.batches.take_abandoned()]
+        if isinstance(taken, ApiError):
+            self._refuse(reply, taken)
+        elif isinstance(taken, batch_intake.Commit):
+            self._commit(taken, reply)
+        elif reply and not self.state.config.no_ack:
+            self.group.replies.append(encode_message(reply, b""))
+
+    def _commit(self, batch: batch_intake.Commit, reply: bytes) -> None:
+        """Store all messages of a batch, or none and say why."""
+        checks, ids = BatchChecks(self.state), self.state.index.table.intern
+        whole = [schedule_checks.rolled_up(message.header, fields(message.header)) for message in batch.messages]
+        messages = [one._replace(header=header or b"") for one, (header, _) in zip(batch.messages, whole, strict=True)]
+        all_fields = [found for _, found in whole]
+        for message, found in zip(messages, all_fields, strict=True):
+            error = checks.refusal(message, found)
+            if error:
+                self._refuse(reply, error)
+                return
+        last = len(messages) - 1
+        for place, (message, found) in enumerate(zip(messages, all_fields, strict=True)):
+            subject, header, payload = message
+            answer, end = (reply, BatchEnd(batch.batch_id, last + 1)) if place == last else (b"", None)
+            counted = self.featured.counted(Single(subject, ids(subject), answer, header, payload, found))
+            assert not isinstance(counted, ApiError), "checked before"
+            self.featured.store(counted, end=end)
+
+    def _refuse(self, reply: bytes, error: ApiError) -> None:
+        if reply and not self.state.config.no_ack:
+            self.group.replies.append(self.acks.failed(reply, error))
+
+    def store(self, accepted: _Accepted) -> None:
+        """Store messages that nothing refuses: state, rows and acknowledgements."""
+        state, number = self.state, len(accepted.subjects)
+        if number <= _SINGLY_MAX:
+            self._store_singly(accepted)
+            return
+        first_seq = state.index.last_seq + 1
+        first_ts = state.tick(self.now_ns, number)
+        sizes = np.fromiter(map(len, accepted.payloads), np.int64, number)
+        content = int(sizes.sum())
+        if accepted.headers is not None:
+            header_sizes = [len(header) if header else 0 for header in accepted.headers]
+            content += sum(header_sizes)
+            sizes += [size and size + _HEADER_OVERHEAD for size in header_sizes]
+        sizes += _subject_sizes(accepted.subjects) + _OVERHEAD
+        sids = np.fromiter(accepted.sids, np.int64, number)
+        ts_ns = np.arange(first_ts, first_ts + number)
+        last_msg_id = accepted.msg_ids[-1] if accepted.msg_ids is not None else None
+        effects = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=last_msg_id)
+        self._add_rows(accepted, first_seq=first_seq, first_ts=first_ts, effects=effects)
+        self.group.bytes += content
+        if not state.config.no_ack:
+            self.group.replies += self.acks.stored_run(accepted.replies, first_seq)
+
+    def _store_singly(self, accepted: _Accepted) -> None:
+        """The same as :meth:`store`, one message after the other."""
+        state, group, rows = self.state, self.group, self.group.rows
+        columns = zip(accepted.subjects, accepted.sids, accepted.replies, accepted.payloads, strict=True)
+        for place, (subject, sid, reply, payload) in enumerate(columns):
+            header = accepted.headers[place] if accepted.headers is not None else None
+            msg_id = accepted.msg_ids[place] if accepted.msg_ids is not None else None
+            size = _OVERHEAD + len(subject if subject.isascii() else subject.encode()) + len(payload)
+            size += len(header) + _HEADER_OVERHEAD if header else 0
+            ts_ns = state.tick(self.now_ns)
+            first_seq, evicted = state.store_one(sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
+            seq = state.index.last_seq
+            rows.stream.append(state.name)
+            rows.stream_id.append(state.stream_id)
+            rows.seq.append(seq)
+            rows.event_no.append(state.event_no)
+            rows.kind.append(_MESSAGE)
+            rows.subject.append(subject)
+            rows.ts_ns.append(ts_ns)
+            rows.msg_id.append(msg_id)
+            rows.first_seq.append(first_seq)
+            rows.evicts.append(evicted)
+            rows.headers.append(header)
+            rows.data.append(payload)
+            group.bytes += len(payload) + (len(header) if header else 0)
+            if reply and not state.config.no_ack:
+                group.replies.append(self.acks.stored(reply, seq))
+
+    def _add_rows(self, accepted: _Accepted, *, first_seq: int, first_ts: int, effects: Effects) -> None:
+        rows, state, number = self.group.rows, self.state, len(accepted.subjects)
+        firsts, evicts = effects
+        rows.stream += [state.name] * number
+        rows.stream_id += [state.stream_id] * number
+        rows.seq += range(first_seq, first_seq + number)
+        rows.event_no += [state.event_no] * number
+        rows.kind += [_MESSAGE] * number
+        rows.subject += accepted.subjects
+        rows.ts_ns += range(first_ts, first_ts + number)
+        rows.msg_id += accepted.msg_ids if accepted.msg_ids is not None else repeat(None, number)
+        rows.first_seq += repeat(firsts, number) if isinstance(firsts, int) else firsts.tolist()
+        rows.evicts += repeat(0, number) if evicts is None else evicts.tolist()
+        rows.headers += accepted.headers if accepted.headers is not None else repeat(None, number)
+        rows.data += accepted.payloads
+
+
+def _has_fast_batch(replies: Sequence[bytes]) -> bool:
+    """Whether one of the messages may belong to a fast batch."""
+    return ENDING in b"\n".join(replies)
+
+
+def _subject_sizes(subjects: Sequence[str]) -> Ints:
+    """Bytes of each subject."""
+    if "".join(subjects).isascii():
+        return np.fromiter(map(len, subjects), np.int64, len(subjects))
+    return np.array([len(subject.encode()) for subject in subjects], np.int64)

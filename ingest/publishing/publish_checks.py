@@ -1,0 +1,146 @@
+"""Why a stream refuses a message: nats-server's checks in nats-server's order, decided without changing anything.
+
+The order is that of nats-server 2.15.1, probed: a sealed stream, the message's size, features that the stream does not
+have, expectations, the message id, the header's size, and only then whether the stream is full. Features that Silt's
+streams never have give the errors of a stream where they are off.
+"""
+
+import json
+from collections.abc import Mapping
+
+from conf.limits import HEADER_BYTES_MAX
+from delta_store.config import api_errors
+from delta_store.config.api_errors import ApiError
+from delta_store.streams import retention
+from delta_store.streams.counters import BrokenCounter
+from delta_store.streams.msg_ttl import ttl_seconds
+from delta_store.streams.stream_state import StreamState
+from ingest.publishing import schedule_checks
+from ingest.publishing.publish_headers import is_increment, sequence
+
+Fields = Mapping[bytes, bytes]
+
+_LAST = b"Nats-Expected-Last-Sequence"
+_LAST_SUBJECT = b"Nats-Expected-Last-Subject-Sequence"
+_LAST_SUBJECT_OF = b"Nats-Expected-Last-Subject-Sequence-Subject"
+_NOT_FOR_COUNTERS = {b"Nats-Rollup", b"Nats-Expected-Stream", b"Nats-Expected-Last-Msg-Id", _LAST, _LAST_SUBJECT} | {
+    _LAST_SUBJECT_OF
+}
+
+
+def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int]) -> ApiError | None:
+    """What is wrong with a message before its message id is looked at; ``sizes`` are header block and payload."""
+    if state.config.sealed:
+        return api_errors.SEALED_STREAM.error
+    if 0 < state.config.max_msg_size < sum(sizes):
+        return api_errors.MESSAGE_TOO_LARGE.error
+    return (
+        _features(state, fields, sizes[1])
+        or _expectations(state, subject, fields)
+        or schedule_checks.refusal(state, subject, fields)
+        or (api_errors.STREAM_SOURCE_HEADER.error if b"Nats-Stream-Source" in fields else None)
+    )
+
+
+def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: int) -> ApiError | None:
+    """What is wrong with a message that is no duplicate; the size is the header block's."""
+    error = last_msg_id_error(state, fields) or rollup_error(state, fields) or uncountable(state, fields, sid=sid)
+    if error:
+        return error
+    if header_bytes > HEADER_BYTES_MAX:
+        return api_errors.HEADER_TOO_LARGE.error
+    ttl = fields.get(b"Nats-TTL")
+    return ApiError(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
+
+
+def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiError | None:
+    """Why nothing can be added to a counter, if the stream is one of counters."""
+    if state.counters is None:
+        return None
+    if b"Nats-Incr" not in fields:
+        return api_errors.INCREMENT_MISSING.error
+    try:
+        state.counters.last(state.index, sid)
+    except BrokenCounter:
+        return api_errors.COUNTER_BROKEN.error
+    return None
+
+
+def last_msg_id_error(state: StreamState, fields: Fields) -> ApiError | None:
+    """Whether the message expects another message id to be the last one."""
+    expected = fields.get(b"Nats-Expected-Last-Msg-Id")
+    if expected is None or text(expected) == state.last_msg_id:
+        return None
+    return api_errors.wrong_last_msg_id(state.last_msg_id)
+
+
+def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiError | None:
+    """Whether a stream with discard new has no room for a message of this stored size."""
+    rolls_up = b"Nats-Rollup" in fields
+    reason = retention.refusal(state.config, state.index, sid=sid, size=size, rolls_up=rolls_up)
+    return api_errors.store_failed(reason) if reason else None
+
+
+def rollup(fields: Fields) -> str:
+    """What the message wants removed: ``sub`` or ``all``, empty for nothing, any other text if it is not valid."""
+    return text(fields.get(b"Nats-Rollup", b"")).lower()
+
+
+def text(value: bytes) -> str:
+    """A header value as text; what is not UTF-8 is spelled out, so that equal text means equal bytes."""
+    return value.decode(errors="backslashreplace")
+
+
+def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> ApiError | None:
+    """What is wrong with an increment, if there is one."""
+    increment = fields.get(b"Nats-Incr")
+    if increment is None:
+        return None
+    if not is_increment(increment):
+        return api_errors.INCREMENT_INVALID.error
+    if not state.config.allow_msg_counter:
+        return api_errors.COUNTERS_DISABLED.error
+    if payload_bytes:
+        return api_errors.INCREMENT_WITH_PAYLOAD.error
+    return api_errors.INCREMENT_INVALID.error if _NOT_FOR_COUNTERS & fields.keys() else None
+
+
+def rollup_error(state: StreamState, fields: Fields) -> ApiError | None:
+    """What is wrong with a rollup, if there is one."""
+    wanted = rollup(fields)
+    if wanted and not state.config.allow_rollup_hdrs:
+        return api_errors.rollup_failed("rollup not permitted")
+    if wanted not in ("", "sub", "all"):
+        return api_errors.rollup_failed(f"rollup value invalid: {json.dumps(wanted, ensure_ascii=False)}")
+    return None
+
+
+def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiError | None:
+    """Headers of features that the stream does not have, and the expected stream among them."""
+    if not fields:
+        return None
+    if b"Nats-Batch-Id" in fields:
+        return api_errors.ATOMIC_PUBLISH_DISABLED.error
+    error = counter_error(state, fields, payload_bytes)
+    if error:
+        return error
+    if fields.get(b"Nats-Expected-Stream", state.name.encode()) != state.name.encode():
+        return api_errors.EXPECTED_STREAM_MISMATCH.error
+    has_ttl = not state.config.allow_msg_ttl and ttl_seconds(fields.get(b"Nats-TTL", b"00"))
+    return api_errors.TTL_DISABLED.error if has_ttl else None
+
+
+def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiError | None:
+    """The sequences that the publisher expects to be the last ones."""
+    expected = fields.get(_LAST_SUBJECT)
+    if expected is not None:
+        of = fields.get(_LAST_SUBJECT_OF)
+        last = state.index.last_by_subject(subject if of is None else text(of))
+        if sequence(expected) != last:
+            return api_errors.wrong_last_sequence(last)
+    elif _LAST_SUBJECT_OF in fields:
+        return api_errors.EXPECTED_SUBJECT_SEQUENCE_MISSING.error
+    expected = fields.get(_LAST)
+    if expected is not None and sequence(expected) != state.index.last_seq:
+        return api_errors.wrong_last_sequence(state.index.last_seq)
+    return None

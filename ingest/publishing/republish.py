@@ -1,0 +1,31 @@
+"""What goes out again once it is stored: the stream's ``republish``."""
+
+from delta_store.streams.stream_state import StreamState
+from delta_store.values import subjects
+from delta_store.values.time_text import utc_text
+from ingest.protocol.leaf_protocol import Message
+
+_OPENING = b"NATS/1.0\r\n"
+
+
+def republished(state: StreamState, stored: Message, *, seq: int, ts_ns: int, last_seq: int) -> Message | None:
+    """The message that follows from one that was stored at ``seq``, None when its subject is not republished.
+
+    ``stored`` bears the subject and the header block that were stored; ``last_seq`` is the sequence before it of the
+    same subject, 0 for none.
+    """
+    transform, again = state.republishes, state.config.republish
+    if transform is None or again is None:
+        return None
+    subject = stored.subject.decode()
+    dest = transform.match(subject)
+    if dest is None or not subjects.literal(dest):
+        return None
+    added = (
+        f"Nats-Stream: {state.name}\r\nNats-Subject: {subject}\r\nNats-Sequence: {seq}\r\n"
+        f"Nats-Time-Stamp: {utc_text(ts_ns)}\r\nNats-Last-Sequence: {last_seq}\r\n"
+    )
+    if again.headers_only:
+        added += f"Nats-Msg-Size: {len(stored.payload)}\r\n"
+    header = (stored.header[:-2] or _OPENING) + added.encode() + b"\r\n"
+    return Message(dest.encode(), b"", header, b"" if again.headers_only else stored.payload)
