@@ -134,6 +134,8 @@ SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes that one settle batch takes in: it is held in memory while it is looked at and written."""
 SETTLE_ROWS_PER_TASK = 100_000
 """Rows that one task sorts and writes; fewer rows than that make no use of a second core."""
+UPKEEP_REST_FACTOR = 3.0
+"""How many times as long as it took maintenance rests: it takes a quarter of the settle job's time at the most."""
 
 SETTLE_LAG_TOLD_SECONDS = 60.0
 """How often the gateway's log says how far settling is behind, while that slows publishers down."""

@@ -110,6 +110,7 @@ class Settle(_Section):
     """Commits to ``messages`` between two checkpoints of its log."""
     compact_interval_seconds: float = Field(default=300.0, gt=0)
     vacuum_interval_seconds: float = Field(default=3600.0, gt=0)
+    """From the end of one round to the next; longer where rounds are long: they take a quarter of the time at most."""
     nice: int = Field(default=10, ge=0, le=19)
     """Settling gives way to acknowledging when both want the processor; less so until it runs."""
 

@@ -9,7 +9,6 @@ goes in one commit.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -17,6 +16,7 @@ import structlog
 from conf.clock import Clock
 from delta_store.settling.messages_table import FolderFiles, MessagesTable
 from delta_store.settling.settle_batch import Progress, SettleBatch
+from delta_store.settling.upkeep_pace import Schedule, UpkeepPace
 from delta_store.transforms.consumer_rows import dead_consumer_rows
 from delta_store.transforms.live_rows import dead_at
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, live_bounds, superseded_events
@@ -30,44 +30,39 @@ FOLDERS_NAMED_MAX = 64
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """When maintenance is due, seconds."""
-
-    compact_interval_seconds: float = 300.0
-    """Also how often everything dead is deleted, however little it is."""
-    vacuum_interval_seconds: float = 3600.0
-    horizon_seconds: float = 7 * 24 * 3600.0
-
-
 class Maintenance:
     """Does what is due; each round is bounded by the table's size, and logged."""
 
     def __init__(self, table: MessagesTable, settle: SettleBatch, *, schedule: Schedule, clock: Clock) -> None:
         self._table = table
         self._settle = settle
-        self._schedule = schedule
         self._clock = clock
-        self._round_at = self._vacuum_at = clock.monotonic()
+        self._pace = UpkeepPace(schedule, clock.monotonic())
 
     def run_due(self) -> None:
         """Wait for the batch that runs, then do what is due."""
         with self._settle.lock:
             progress = self._settle.progress()
-            now = self._clock.monotonic()
-            round_due = now - self._round_at >= self._schedule.compact_interval_seconds
-            if round_due or progress.debt.front_pays:
-                self.drop_dead_files(progress)
-            if progress.debt.scattered_pays or (round_due and progress.debt.scattered):
-                self.delete_dead_rows(progress)
-            if progress.debt.consumers_pay or (round_due and progress.debt.consumer_rows):
-                self.delete_consumer_rows(progress)
-            if round_due:
-                self.compact(progress)
-                self._round_at = self._clock.monotonic()
-            if now - self._vacuum_at >= self._schedule.vacuum_interval_seconds:
-                self._table.vacuum()
-                self._vacuum_at = self._clock.monotonic()
+            began = self._clock.monotonic()
+            if self._pace.rests(began):
+                return
+            try:
+                self._delete_dead(progress, all_of_it=self._pace.round_due(began))
+                if self._pace.round_due(began):
+                    self.compact(progress)
+                if self._pace.vacuum_due(began):
+                    self._table.vacuum()
+            finally:
+                self._pace.ended(began, self._clock.monotonic())
+
+    def _delete_dead(self, progress: Progress, *, all_of_it: bool) -> None:
+        debt = progress.debt
+        if all_of_it or debt.front_pays:
+            self.drop_dead_files(progress)
+        if debt.scattered_pays or (all_of_it and debt.scattered):
+            self.delete_dead_rows(progress)
+        if debt.consumers_pay or (all_of_it and debt.consumer_rows):
+            self.delete_consumer_rows(progress)
 
     def drop_dead_files(self, progress: Progress) -> int:
         """Take out the files of which every message is dead, unread; returns how many rows they held."""
@@ -91,7 +86,7 @@ class Maintenance:
         rows, events = self._table.rows(), self._table.event_rows()
         bounds = events.transform(existing_streams).transform(live_bounds(None))
         dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
-        old_ns = self._clock.now_ns() - round(2 * self._schedule.horizon_seconds * 1e9)
+        old_ns = self._clock.now_ns() - round(2 * self._pace.schedule.horizon_seconds * 1e9)
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
         progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS))
         progress.debt.note_rewritten(progress.rows)

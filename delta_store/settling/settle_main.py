@@ -32,11 +32,12 @@ from delta_store.log.log_repair import repair_messages
 from delta_store.reading.settle_state import SettleState, StateTeller
 from delta_store.settling.give_way import give_way
 from delta_store.settling.journal_source import JournalSource
-from delta_store.settling.maintenance import Maintenance, Schedule
+from delta_store.settling.maintenance import Maintenance
 from delta_store.settling.messages_table import MessagesTable
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
 from delta_store.settling.spark_session import open_session
+from delta_store.settling.upkeep_pace import Schedule
 from delta_store.storage.store_lock import AlreadySettling, sole_settler
 from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import ReadError

@@ -278,7 +278,7 @@ def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pyte
     set_all(monkeypatch, settle__trigger_interval_seconds=13, history__horizon_seconds=14)
     set_all(monkeypatch, settle__checkpoint_commits=15)
     job = settle_main.SettleJob(cast(Any, None), str(tmp_path), load_settings())
-    assert job._maintenance._schedule == settle_main.Schedule(11, 12, 14)
+    assert job._maintenance._pace.schedule == settle_main.Schedule(11, 12, 14)
     assert job._settle._table._horizon_seconds == 14
     assert job._settle._table._checkpoint_commits == 15
 

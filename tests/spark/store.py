@@ -3,6 +3,7 @@
 from itertools import count
 from pathlib import Path
 
+from delta_store.storage.storage.open_storage import open_storage
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
@@ -10,11 +11,11 @@ from conf.clock import SystemClock
 from delta_store.config.stream_config import StreamConfig
 from delta_store.journal.journal import Journal
 from delta_store.settling.journal_source import JournalSource
-from delta_store.settling.maintenance import Maintenance, Schedule
+from delta_store.settling.maintenance import Maintenance
 from delta_store.settling.messages_table import MessagesTable
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
-from delta_store.storage.open_storage import open_storage
+from delta_store.settling.upkeep_pace import Schedule
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, Position, Row, RowColumns, stored_size
@@ -104,7 +105,7 @@ class Store(Publisher):
         if fresh:
             self.sink = SettleBatch(self.table)
             self.maintenance = Maintenance(
-                self.table, self.sink, schedule=self.maintenance._schedule, clock=SystemClock()
+                self.table, self.sink, schedule=self.maintenance._pace.schedule, clock=SystemClock()
             )
         checkpoint = (self.data / "checkpoints" / str(next(_checkpoints))).as_uri()
         source = JournalSource(self.spark, str(self.data / "journal"))

@@ -12,6 +12,7 @@ from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
 from delta_store.settling import settle_debt
 from delta_store.settling.sql_views import query
+from delta_store.settling.upkeep_pace import Schedule
 from delta_store.stores.stores_open import open_stores
 from delta_store.transforms.consumer_rows import (
     dead_consumer_rows,
@@ -99,8 +100,7 @@ def test_states_do_not_wait_for_the_round(store: MakeStore, monkeypatch: pytest.
     for _ in range(3):
         work(here, rounds=2)
         here.settle()
-    here.maintenance._round_at = here.maintenance._clock.monotonic() + 3600
-    here.maintenance._schedule = type(here.maintenance._schedule)(compact_interval_seconds=7200)
+    here.maintenance._pace.schedule = Schedule(compact_interval_seconds=7200)
     before = set(DeltaTable(str(here.data / "messages")).file_uris())
     here.maintenance.run_due()
     gone = before - set(DeltaTable(str(here.data / "messages")).file_uris())
