@@ -3,7 +3,6 @@
 from itertools import count
 from pathlib import Path
 
-from delta_store.storage.storage.open_storage import open_storage
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
@@ -16,6 +15,7 @@ from delta_store.settling.messages_table import MessagesTable
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
 from delta_store.settling.upkeep_pace import Schedule
+from delta_store.storage.open_storage import open_storage
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, Position, Row, RowColumns, stored_size
