@@ -228,10 +228,10 @@ class ConsumerDelivery:
         So a delivery that comes alone is known to be one when the process is killed right behind it.
         """
         while True:
-            self._unsaved.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(CONSUMER_STATE_SECONDS):
                     await self._unsaved.wait()
+            self._unsaved.clear()
             if self.engine.persist_dirty():
                 self.changed()
                 await asyncio.sleep(CONSUMER_STATE_SECONDS)
