@@ -185,6 +185,11 @@ CONSUMER_ANSWERS_MAX = 100_000
 """Answers to double acks that wait for space on a full disk; past it a client has to ask again."""
 CONSUMER_STATE_SECONDS = 0.25
 """Longest time between an ack that nobody waits for and the journal's record of it."""
+CONSUMER_RETURN_SECONDS = 90
+"""How long at least a consumer stays unused after a start, or after its clients could not be heard: they notice two
+missing heartbeats, of 30 seconds each at the most (nats.go and nats.js), and then need a moment."""
+CONSUMER_LONG_WAIT_SECONDS = 5
+"""A request for messages that waits so long is recorded: a client whose request ends sooner asks anew by itself."""
 
 # --- consumer configurations: nats-server's own (server/jetstream.go, jetstream_api.go, consumer.go) ---
 CONSUMER_NAME_CHARS_MAX = 255

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from conf.limits import CONSUMER_LONG_WAIT_SECONDS
 from consumers.config.consumer_config import ConsumerConfig
 from delta_store.config.api_level import level_refused
 
@@ -22,6 +23,7 @@ _GO_TYPES: Final = {
     "min_pending": "int64", "min_ack_pending": "int64",
 }  # fmt: skip
 
+_LONG_WAIT_NS: Final = CONSUMER_LONG_WAIT_SECONDS * 1_000_000_000
 _REPEATED_BYTES: Final = 256
 """Longest body that is remembered."""
 _SYNTAX: Final = (
@@ -61,6 +63,11 @@ class PullSpec:
     priority: int = 0
     is_json: bool = False
     """Only JSON requests can belong to a priority group."""
+
+    @property
+    def waits_long(self) -> bool:
+        """Whether who asks relies on being told when something happens to the request."""
+        return not self.no_wait and not 0 < self.expires < _LONG_WAIT_NS
 
 
 def parse_pull(body: bytes) -> PullSpec:

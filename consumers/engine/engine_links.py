@@ -21,9 +21,8 @@ class EngineLinks(EngineCore):
         """Clients can be heard again: the time that consumers may be unused begins anew, as when a server starts."""
         self.reachable = True
         for consumer in self._home:
-            if consumer.disuse.due_ns:
-                consumer.disuse.begin(now_ns)
-                self._wakes.expect(consumer, consumer.next_wake_ns)
+            consumer.disuse.begin_anew(now_ns)
+            self._wakes.expect(consumer, consumer.next_wake_ns)
 
     def call_back(self) -> None:
         """Have those ask anew who waited when the process before this one ended, or when it last recorded progress."""

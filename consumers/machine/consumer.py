@@ -37,6 +37,9 @@ class Consumer(ConsumerCore):
             check_limits(spec, self.config)
             left = self._position.num_pending + len(self.pending.queue) if spec.no_wait else 0
             effects = self._pull.add(request.reply, spec, left=left, beat=self._last, now_ns=now_ns)
+            if self._pull.used_ns >= now_ns:
+                self.disuse.heard(now_ns)
+            self.dirty = self.dirty or (spec.waits_long and request.reply not in self._recorded)
         except BadPull as refused:
             return [Status(request.reply, refused.code, refused.text)]
         return self._settle(effects, now_ns)
@@ -212,6 +215,8 @@ class Consumer(ConsumerCore):
         """All that must survive a restart; from here on :attr:`dirty` means newer changes."""
         pending = self.pending
         self.dirty = self.must_persist = False
+        waiting = [one.reply for one in self._pull.waiting] if self._pull else []
+        self._recorded = dict.fromkeys((*self.sent_off, *waiting))
         return ConsumerState(
             delivered=pending.delivered,
             ack_floor=pending.floor,
@@ -220,7 +225,7 @@ class Consumer(ConsumerCore):
             last_acked_ns=self.last_acked_ns,
             pending={seq: (cseq, pending.sent[seq]) for seq, cseq in pending.cseqs.items()},
             redelivered=dict(pending.counts),
-            sent_off=(*self.sent_off, *(one.reply for one in self._pull.waiting)) if self._pull else (),
+            sent_off=tuple(self._recorded),
         )
 
     def needs(self, seq: int) -> bool:

@@ -65,6 +65,8 @@ class ConsumerCore:
         self.disuse = Disuse(config, now_ns)
         self.sent_off = state.sent_off if state is not None else ()
         """Reply subjects of requests that ended with a process, until they are called back."""
+        self._recorded: dict[bytes, None] = {}
+        """Reply subjects that the state named when it was last taken, each once."""
         self._pause_due = config.pause_until if config.pause_until > now_ns else 0
         self._begin(state, now_ns)
         self._pace = DeliveryPace(config, stream)

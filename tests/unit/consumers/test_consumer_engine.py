@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from conf.limits import CONSUMER_RETURN_SECONDS
 from consumers.config.consumer_config import ConsumerConfig
 from consumers.engine.ack_subject import AckMessage
 from consumers.machine.consumer import Consumer
@@ -14,6 +15,8 @@ from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.stored_message import StoredMessage
 from tests.engines import engine_of
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START
+
+RETURN = CONSUMER_RETURN_SECONDS * SECOND
 
 
 class Shard:
@@ -74,11 +77,20 @@ class Shard:
                 shown.append(effect)
         return shown
 
-    def pull(self, number: int, name: str = "C") -> list[object]:
+    def pull(self, number: int, name: str = "C", *, expires: int = 0) -> list[object]:
         """Ask for messages."""
         self.listened.add(b"r")
-        assert self.engine.pull("S", name, PullRequest(b"r", b"%d" % number), self.now)
+        body = b'{"batch":%d,"expires":%d}' % (number, expires) if expires else b"%d" % number
+        assert self.engine.pull("S", name, PullRequest(b"r", body), self.now)
         return self.said()
+
+    def pass_time(self, passing_ns: int) -> None:
+        """Let time pass, with every timer at its time."""
+        end = self.now + passing_ns
+        while 0 < (due := self.engine.next_wake_ns) <= end:
+            self.now = max(self.now, due)
+            self.engine.wake(self.now)
+        self.now = end
 
     def ack(self, *seqs: int, name: str = "C", body: bytes = b"", reply: bytes = b"") -> list[object]:
         """Ack messages that were delivered in the order of their sequences."""
@@ -217,22 +229,80 @@ def test_an_unused_consumer_is_deleted_in_time() -> None:
 
 
 def test_nobody_uses_a_consumer_while_the_hub_is_away() -> None:
-    """The time that a hub is away does not count as unused, and when it is back the threshold begins anew."""
+    """The time that a hub is away does not count as unused; then clients have their time to come back."""
     shard = Shard()
     shard.create(inactive_threshold=5 * SECOND)
     shard.create("P", deliver_subject="d", inactive_threshold=5 * SECOND)
+    shard.create("Q", inactive_threshold=2 * RETURN)
     shard.commit()
     shard.engine.reachable = False
     for _ in range(10):
         shard.now += SECOND
         shard.engine.wake(shard.now)
     shard.engine.attached(shard.now)
-    shard.now += 4 * SECOND
-    shard.engine.wake(shard.now)
+    shard.pass_time(RETURN - 1)
     assert shard.said() == []
-    shard.now += 2 * SECOND
-    shard.engine.wake(shard.now)
+    shard.pass_time(1)
     assert shard.said() == ["DELETED", "DELETED"]
+    shard.pass_time(RETURN + SECOND)
+    assert shard.said() == ["DELETED"]
+
+
+def test_who_came_back_has_the_threshold_alone() -> None:
+    """The time to come back is for those that have not: a consumer that was used since goes at its threshold."""
+    shard = Shard()
+    shard.create(inactive_threshold=5 * SECOND)
+    shard.create("P", deliver_subject="d", inactive_threshold=5 * SECOND)
+    shard.commit()
+    shard.pass_time(SECOND)
+    shard.engine.attached(shard.now)
+    shard.pass_time(SECOND)
+    shard.listened.add(b"d")
+    shard.engine.interest_changed(b"d", shard.now)
+    shard.pull(1, expires=2 * SECOND)
+    shard.listened.clear()
+    shard.engine.interest_changed(b"d", shard.now)
+    shard.pass_time(6 * SECOND)
+    assert [one for one in shard.said() if one == "DELETED"] == ["DELETED"]
+    shard.pass_time(2 * SECOND)
+    assert shard.said() == ["DELETED"]
+
+
+def test_time_that_passed_at_once_is_not_disuse() -> None:
+    """Where a clock stepped, or the process stood still, clients had no chance: unused time begins anew."""
+    shard = Shard()
+    shard.create(inactive_threshold=5 * SECOND)
+    shard.create("P", deliver_subject="d", inactive_threshold=5 * SECOND)
+    shard.commit()
+    assert shard.pull(1, expires=30 * SECOND) == []
+    shard.now += 600 * SECOND
+    shard.engine.wake(shard.now)
+    assert [one for one in shard.said() if one == "DELETED"] == []
+    shard.pass_time(RETURN)
+    assert shard.said() == ["DELETED", "DELETED"]
+
+
+def test_who_waits_for_long_is_recorded() -> None:
+    """Who waits for messages is known after a kill although none came; who asks anew soon needs no record."""
+    shard = Shard()
+    shard.create()
+    shard.commit()
+    assert shard.pull(1, expires=SECOND) == []
+    assert not shard.engine.unsaved
+    for _ in range(2):
+        assert shard.pull(1, expires=30 * SECOND) == []
+    assert shard.engine.persist_dirty()
+    shard.commit()
+    assert shard.pull(1, expires=30 * SECOND) == []
+    assert not shard.engine.unsaved
+    again = shard.restarted()
+    again.engine.call_back()
+    called = [(one.subject, one.code) for one in again.said() if isinstance(one, Status)]
+    assert called == [(b"r", 409), (b"r", 408)]
+    again.engine.persist_dirty()
+    again.commit()
+    assert again.pull(1, expires=30 * SECOND) == []
+    assert again.engine.unsaved
 
 
 def test_who_waits_is_sent_off_and_called_back_once() -> None:
