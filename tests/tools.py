@@ -1,6 +1,6 @@
-"""The foreign tools that tests drive Silt with: the ``nats`` CLI (Go) and nats.js (npm), fetched once into ``.tools/``.
+"""The foreign tools that tests drive Silt with: the ``nats`` CLI and nats.go (Go) and nats.js (npm), in ``.tools/``.
 
-Run ``python -m tests.tools`` to fetch both ahead of a test run. A machine without Go or Node gets :class:`Missing`,
+Run ``python -m tests.tools`` to fetch them ahead of a test run. A machine without Go or Node gets :class:`Missing`,
 which tests turn into a skip with that reason; any other failure is an error.
 """
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from tests.servers import ROOT
 
 TOOLS = ROOT / ".tools"
+GO_KILLS = ROOT / "tests" / "faults" / "go_kills"
+"""Clients of nats.go for tests that kill servers."""
 NATSCLI_MODULE = "github.com/nats-io/natscli"
 NATSCLI_VERSION = "v0.4.0"
 NPM_PACKAGES = {
@@ -56,6 +58,18 @@ def node_modules() -> Path:
     return folder
 
 
+def go_program(source: Path) -> Path:
+    """Path of the program that the Go module in ``source`` makes; its dependencies come from the Go module proxy."""
+    go = shutil.which("go")
+    if go is None:
+        raise Missing("go is not installed")
+    TOOLS.mkdir(exist_ok=True)
+    target = TOOLS / source.name
+    # Go's own cache knows what has to be built again.
+    _run([go, "build", "-mod=readonly", "-o", str(target), "."], cwd=source)
+    return target
+
+
 def _build_nats_cli(target: Path, version: str) -> None:
     go = shutil.which("go")
     if go is None:
@@ -93,6 +107,7 @@ def _run(command: list[str], *, cwd: Path) -> str:
 
 if __name__ == "__main__":
     print(nats_cli())  # noqa: T201 - its output is the answer
+    print(go_program(GO_KILLS))  # noqa: T201 - its output is the answer
     try:
         print(node_modules())  # noqa: T201 - its output is the answer
     except Missing as missing:

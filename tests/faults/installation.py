@@ -73,6 +73,11 @@ class Installation:
             raise NotStarted(f"silt up ended early\n{child.log.read_text(errors='replace')[-4000:]}")
         return answers_api(self.url) or None
 
+    @property
+    def started(self) -> bool:
+        """Whether it was ever started."""
+        return self._child is not None
+
     def stop(self) -> int | None:
         """End it in good order, within the time that it allows its children; gives the exit status, None for none."""
         assert self._child is not None
