@@ -24,7 +24,8 @@ from consumers.machine.consumer import Consumer
 from consumers.machine.effects import Advisory, Deliver, Effect, Reply, Status
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadThreads
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 
 _SECOND: Final = 1_000_000_000

@@ -29,7 +29,8 @@ from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter
 from ingest.flow.stream_copies import StreamCopies
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.pub_ack import pub_acks
 from ingest.publishing.publish import decide, forget_batches

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from api.gateway.consumer_delivery import ConsumerDelivery
 from api.gateway.gateway import EXPIRY_SECONDS, Gateway
@@ -57,14 +57,12 @@ from ingest.flow.group_commit import GroupCommitter, Pace
 from ingest.flow.schedule_firing import ScheduleFiring
 from ingest.flow.stream_copies import StreamCopies
 from ingest.links.behind_interest import BehindInterest
+from ingest.links.client_link import ClientLink, ClientOptions
 from ingest.links.leaf_link import LeafLink, LeafOptions
-from ingest.links.leaf_session import OnMessages
+from ingest.links.link_session import OnMessages
 from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkStatus, OnStatus, parse_endpoints
 from ingest.protocol.payload_limit import Oversize
-
-if TYPE_CHECKING:
-    from ingest.links.client_link import ClientLink
 
 GC_YOUNG_OBJECTS = 100_000
 """Allocations between two passes of the cyclic garbage collector over young objects."""
@@ -364,12 +362,10 @@ def _leaf_link(
 
 def _client_link(
     options: GatewayOptions, settings: Settings, name: str, receive: Callable[[list[Any]], None], jitter: random.Random
-) -> "ClientLink | None":
+) -> ClientLink | None:
     """None where the leaf link takes everything."""
     if options.api_over_leaf or options.domain:
         return None
-    from ingest.links.client_link import ClientLink, ClientOptions
-
     endpoints = parse_endpoints(options.nats, default_port=4222)
     client_options = ClientOptions(
         endpoints,
