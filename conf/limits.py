@@ -71,9 +71,9 @@ LOG_FILE_BYTES_MAX = 16 * MIB
 """Size at which a process log is rotated; one old file is kept."""
 
 # --- links to NATS ---
-LINK_CONTROL_LINE_BYTES_MAX = 64 * KIB
+LEAF_CONTROL_LINE_BYTES_MAX = 64 * KIB
 """Longest line of a hub: INFO with its URLs; clients' subjects and replies are bounded by 4 KiB (max_control_line)."""
-LINK_PAYLOAD_BYTES_MAX = 64 * MIB
+LEAF_PAYLOAD_BYTES_MAX = 64 * MIB
 """nats-server's own ceiling for max_payload (server/const.go)."""
 LINK_OUTBOUND_HIGH_BYTES = 16 * KIB
 """Past it, beyond what the kernel has taken, a link says that it is not writable; uvloop writes so much at once."""

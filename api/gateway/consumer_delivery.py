@@ -1,7 +1,7 @@
-"""What consumers decide, done: messages are fetched and sent, statuses and double acks' answers leave, timers run.
+"""What consumers decide, done: messages are fetched and sent, statuses leave, timers run.
 
 Deliveries and statuses show nothing but durable messages and leave at once, on the leaf link, in the order in which
-they were decided. The answer to a double ack goes with the group that records the ack.
+they were decided.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Final, Protocol
 
-from api.gateway import consumer_frames
+from api.core import consumer_frames
+from api.core.gateway_core import GatewayCore
 from api.gateway.consumer_reads import ConsumerReads
 from conf.clock import Clock
 from conf.limits import (
@@ -19,14 +20,10 @@ from conf.limits import (
     CONSUMER_STATE_SECONDS,
     CONSUMER_TURN_MESSAGES,
 )
-from consumers.engine.engine import ConsumerEngine
 from consumers.machine.consumer import Consumer
-from consumers.machine.effects import Advisory, Deliver, Effect, Reply, Status
+from consumers.machine.effects import Deliver, Status
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadThreads
-from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
-from ingest.publishing.group import Group
 
 _SECOND: Final = 1_000_000_000
 _IDLE_SECONDS: Final = 3600.0
@@ -66,37 +63,39 @@ class Link(Protocol):
 
 
 class ConsumerDelivery:
-    """Carries out what the engine's consumers decide."""
+    """Carries out what the core's consumers decide."""
 
     def __init__(
-        self, engine: ConsumerEngine, payloads: Payloads, *, link: Link, threads: ReadThreads, clock: Clock
+        self,
+        core: GatewayCore,
+        payloads: Payloads,
+        *,
+        link: Link,
+        threads: ReadThreads,
+        clock: Clock,
+        changed: Callable[[], None],
     ) -> None:
-        self.engine = engine
+        """``changed`` is told that the group that gathers may have something new."""
+        self._core = core
+        self._engine = core.consumers
         self._link = link
         self._queues = link.interest.queues
         self._clock = clock
+        self._changed = changed
         self._kick = asyncio.Event()
         self._unsaved = asyncio.Event()
-        self._reads = ConsumerReads(engine, payloads, threads=threads, clock=clock)
-        self._reads.delivered = self._turn
+        self._reads = ConsumerReads(core.consumers, payloads, threads=threads, clock=clock, delivered=self._turn)
         self._going_on = False
-        self.keep: Callable[[Message], None]
-        """Stores an advisory that a stream takes: a leaf link does not hear what it sends itself. The gateway's."""
-
-    def connect(self, *, group: Callable[[], Group], changed: Callable[[], None], new_id: Callable[[], str]) -> None:
-        """To the group that gathers, to who must know that it has something new, and to the ids of advisories."""
-        self._group, self.changed, self._new_id = group, changed, new_id
 
     def flush(self) -> None:
-        """Send, or put into the group, whatever the engine has said so far."""
-        if self.engine.unsaved:
+        """Send whatever the consumers have said so far that leaves at once."""
+        if self._engine.unsaved:
             self._unsaved.set()
-        outbox = self.engine.outbox
-        if not outbox:
+        outgoing = self._core.outgoing(self._clock.now_ns()) if self._core.speaks else ()
+        if not outgoing:
             return
-        self.engine.outbox = []
         frames: list[bytes] = []
-        for (consumer, is_run), group in groupby(outbox, key=lambda one: (one[0], isinstance(one[1], Deliver))):
+        for (consumer, is_run), group in groupby(outgoing, key=lambda one: (one[0], isinstance(one[1], Deliver))):
             effects = [effect for _, effect in group]
             if is_run:
                 run = [effect for effect in effects if isinstance(effect, Deliver)]
@@ -104,41 +103,15 @@ class ConsumerDelivery:
                     self._link.send(b"".join((*frames, part)))
                     frames.clear()
             else:
-                self._flush_others(consumer, effects, frames)
+                statuses = [effect for effect in effects if isinstance(effect, Status)]
+                frames += [consumer_frames.status(consumer, effect, queues=self._queues) for effect in statuses]
         if frames:
             self._link.send(b"".join(frames))
-
-    def _flush_others(self, consumer: Consumer, effects: list[Effect], frames: list[bytes]) -> None:
-        for effect in effects:
-            if isinstance(effect, Status):
-                frames.append(consumer_frames.status(consumer, effect, queues=self._queues))
-            elif isinstance(effect, Reply):
-                self._group().replies.append(consumer_frames.reply(effect))
-            elif isinstance(effect, Advisory):
-                self.advise(effect)
-
-    def tells(self, subject: str) -> bool:
-        """Whether anyone listens to a subject of advisories, or a stream keeps them."""
-        return self.engine.interested(subject.encode()) or self.engine.is_kept(subject)
-
-    def advise(self, effect: Advisory) -> None:
-        """Send an advisory, if anyone listens or a stream keeps it, when what it tells of is durable."""
-        subject = effect.subject.encode()
-        heard, kept = self.engine.interested(subject), self.engine.is_kept(effect.subject)
-        if not (heard or kept):
-            return
-        payload = consumer_frames.advisory(
-            effect, id_=self._new_id(), now_ns=self._clock.now_ns(), domain=self.engine.domain
-        )
-        if heard:
-            self._group().replies.append(encode_message(subject, payload))
-        if kept:
-            self.keep(Message(subject, b"", b"", payload))
 
     def pump(self) -> None:
         """Deliver what is in memory, within the bounds of one turn; the rest follows in :meth:`run`."""
         self.flush()
-        ready = self.engine.ready
+        ready = self._engine.ready
         left = CONSUMER_TURN_MESSAGES
         while ready and left > 0 and self._link.writable:
             consumer = next(iter(ready))
@@ -147,7 +120,7 @@ class ConsumerDelivery:
                 left -= self._serve(consumer) or 1
         if ready and self._link.writable:
             self._go_on()
-        elif ready or self.engine.next_wake_ns:
+        elif ready or self._engine.next_wake_ns:
             self._kick.set()
 
     def _go_on(self) -> None:
@@ -159,7 +132,7 @@ class ConsumerDelivery:
     def _turn(self) -> None:
         self._going_on = False
         self.pump()
-        self.changed()
+        self._changed()
 
     def wanted(self) -> None:
         """Something may have become ready or due: look at it in the next turn."""
@@ -172,10 +145,10 @@ class ConsumerDelivery:
             tasks.create_task(self._reads.run())
             while True:
                 await self._wait()
-                self.engine.wake(self._clock.now_ns())
+                self._engine.wake(self._clock.now_ns())
                 self.pump()
-                self.changed()
-                if self.engine.ready and not self._link.writable:
+                self._changed()
+                if self._engine.ready and not self._link.writable:
                     try:
                         await self._link.drain(_DRAIN_SECONDS)
                     except TimeoutError:
@@ -184,12 +157,12 @@ class ConsumerDelivery:
 
     async def _wait(self) -> None:
         """Until the next timer is due or there is something to deliver."""
-        if self.engine.ready and self._link.writable:
+        if self._engine.ready and self._link.writable:
             return
         self._kick.clear()
-        due = self.engine.next_wake_ns
+        due = self._engine.next_wake_ns
         seconds = (due - self._clock.now_ns()) / _SECOND if due else _IDLE_SECONDS
-        if self.engine.ready:
+        if self._engine.ready:
             seconds = min(seconds, _DRAIN_SECONDS)
         if seconds > 0:
             try:
@@ -207,13 +180,13 @@ class ConsumerDelivery:
             return 0
         found = self._reads.take(consumer, seqs)
         if found:
-            self.engine.deliver(consumer, found, (), now_ns)
+            self._engine.deliver(consumer, found, (), now_ns)
             self.flush()
         return len(found)
 
     def _within_bytes(self, consumer: Consumer, seqs: list[int]) -> list[int]:
         """As many of the sequences as one run may weigh, at least one."""
-        index = self.engine.home(consumer).index
+        index = self._engine.home(consumer).index
         if index.bytes <= _SMALL_BYTES * index.msgs:
             return seqs
         left = CONSUMER_RUN_BYTES
@@ -233,6 +206,6 @@ class ConsumerDelivery:
                 async with asyncio.timeout(CONSUMER_STATE_SECONDS):
                     await self._unsaved.wait()
             self._unsaved.clear()
-            if self.engine.persist_dirty():
-                self.changed()
+            if self._engine.persist_dirty():
+                self._changed()
                 await asyncio.sleep(CONSUMER_STATE_SECONDS)

@@ -28,9 +28,17 @@ from delta_store.values.subjects import SubjectFilter
 class ConsumerReads:
     """What consumers want next, from memory at once or by a read that ends with its delivery."""
 
-    def __init__(self, engine: ConsumerEngine, payloads: Payloads, *, threads: ReadThreads, clock: Clock) -> None:
-        self.delivered: Callable[[], None]
-        """Called when a read has ended; set by whoever delivers."""
+    def __init__(
+        self,
+        engine: ConsumerEngine,
+        payloads: Payloads,
+        *,
+        threads: ReadThreads,
+        clock: Clock,
+        delivered: Callable[[], None],
+    ) -> None:
+        """``delivered`` is called when a read has ended."""
+        self._delivered = delivered
         self._engine = engine
         self._payloads = payloads
         self._threads = threads
@@ -84,7 +92,7 @@ class ConsumerReads:
                 self._reading.pop(consumer, None)
             if self._engine.is_live(consumer):
                 self._engine.ready[consumer] = None
-            self.delivered()
+            self._delivered()
 
     async def _read_run(self, consumer: Consumer, seqs: list[int]) -> None:
         home = self._engine.home(consumer)

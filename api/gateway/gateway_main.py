@@ -20,10 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from api.gateway.consumer_delivery import ConsumerDelivery
-from api.gateway.gateway import EXPIRY_SECONDS, Gateway
+from api.core.core_parts import Hub
+from api.core.gateway_core import GatewayCore
+from api.gateway.gateway import Around, Gateway
 from api.gateway.gateway_log import report, report_link
 from api.gateway.gateway_reads import GatewayReads, ReadStore
 from api.gateway.gateway_subjects import LinkSubjects
@@ -36,7 +37,6 @@ from conf.error_text import error_text
 from conf.exit_codes import Exit
 from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.settings import Settings
-from consumers.engine.engine import ConsumerEngine
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import SHARD
 from delta_store.reading.arrow_start import without_pandas
@@ -52,17 +52,16 @@ from delta_store.stores.stores_open import open_stores, refuse_apart, refuse_los
 from delta_store.streams.catalog import Catalog
 from delta_store.values.journal_errors import Fenced, JournalDamaged, JournalError, JournalPoisoned
 from delta_store.values.read_errors import DamagedData, ReadError
-from delta_store.values.records import RowColumns
-from ingest.flow.group_commit import GroupCommitter, Pace
-from ingest.flow.schedule_firing import ScheduleFiring
-from ingest.flow.stream_copies import StreamCopies
+from ingest.flow.group_commit import Pace
 from ingest.links.behind_interest import BehindInterest
-from ingest.links.client_link import ClientLink, ClientOptions
 from ingest.links.leaf_link import LeafLink, LeafOptions
-from ingest.links.link_session import OnMessages
+from ingest.links.leaf_session import OnMessages
 from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkStatus, OnStatus, parse_endpoints
 from ingest.protocol.payload_limit import Oversize
+
+if TYPE_CHECKING:
+    from ingest.links.client_link import ClientLink
 
 GC_YOUNG_OBJECTS = 100_000
 """Allocations between two passes of the cyclic garbage collector over young objects."""
@@ -201,59 +200,37 @@ class _Process:
             concurrency=settings.reads.concurrency_max,
             drain_seconds=settings.reads.timeout_seconds,
         )
-        self.consumers = ConsumerEngine(
+        table = Path(options.data, "messages") if stores.local else None
+        self.upkeep = upkeep = GatewayUpkeep(
+            stores.journal, stores.settled, table=table, executor=threads, report=report, chosen=settings.journal
+        )
+        core = GatewayCore(
             stores.catalog,
-            interested=self.leaf.interest.has_interest,
-            listened_to=self._listened_to,
+            self.reads,
+            Hub(self.leaf.interest, lambda: self.leaf.payload_max),
             new_id=_new_id,
-            rows=lambda: self.committer.group.rows,
+            settling=lambda: upkeep.told,
+            is_full=lambda: upkeep.is_full,
         )
-        self.delivery = ConsumerDelivery(
-            self.consumers, stores.payloads, link=self.leaf, threads=threads_of_reads, clock=clock
-        )
-        self.delivery.connect(group=lambda: self.committer.group, changed=self._changed, new_id=_new_id)
-        self.gateway = Gateway(
-            stores.catalog, self.reads, delivery=self.delivery, link=self.leaf, subjects=self.subjects, clock=clock
-        )
-        self.leaf.interest.on_change = self.gateway.interest
-        self.gateway.committer = self.committer = GroupCommitter(
-            stores.journal.commit,
-            self.gateway.release,
-            marks=self._marks,
-            seal=self.gateway.seal,
+        around = Around(
+            stores.journal,
+            stores.payloads,
+            self.reads,
+            threads_of_reads,
+            self.leaf,
+            self.subjects,
+            clock,
+            brake_seconds=lambda: upkeep.brake_seconds,
+            warn=partial(report, "copy waits"),
             executor=None if stores.local else threads,
             pace=_pace(settings),
         )
-        self.gateway.copies = self.copies = StreamCopies(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
-        self.schedules = ScheduleFiring(stores.catalog, stores.payloads, threads_of_reads, clock=clock)
-        table = Path(options.data, "messages") if stores.local else None
-        self.upkeep = GatewayUpkeep(
-            stores.journal, stores.settled, table=table, executor=threads, report=report, chosen=settings.journal
-        )
-        self._connect()
-
-    def _connect(self) -> None:
-        """Tell the parts of each other."""
-        self.committer.brake_seconds = lambda: self.upkeep.brake_seconds
-        self.gateway.account.settling = lambda: self.upkeep.told
-        self.gateway.too_much_unsettled = lambda: self.upkeep.is_full
-        self.committer.has_room = lambda: self._stores.journal.has_room
-        self.committer.on_blocked = self.gateway.hold
-        self.copies.group, self.copies.changed = lambda: self.committer.group, self.committer.changed
-        self.copies.stored, self.copies.taken = self.consumers.stored, self.consumers.copied
-        self.copies.warn = partial(report, "copy waits")
-
-    def _listened_to(self, subject: bytes, queue: bytes) -> bool:
-        return self.leaf.interest.overflowed or self.leaf.interest.weight(subject, queue) > 0
+        self.gateway = Gateway(core, around)
+        self.leaf.interest.on_change = self.gateway.interest
 
     def _leaf_status(self, status: LinkStatus) -> None:
         report_link("leaf")(status)
-        self.consumers.reachable = status.attached
-        if status.attached:
-            self.consumers.attached(SystemClock().now_ns())
-
-    def _changed(self) -> None:
-        self.committer.changed()
+        self.gateway.reachable(status.attached)
 
     def _receive(self, run: list[Any]) -> None:
         try:
@@ -263,38 +240,14 @@ class _Process:
             report("stopped amid a decision", traceback.format_exc())
             os._exit(1)
 
-    def _marks(self, rows: RowColumns) -> dict[str, dict[str, int]]:
-        """Where the streams of a group stand behind it."""
-        marks = {}
-        for name in set(rows.stream):
-            state = self._stores.catalog.streams.get(name)
-            if state is not None:
-                position = state.position
-                marks[name] = {
-                    "id": position.stream_id,
-                    "seq": position.seq,
-                    "event": position.event_no,
-                    "first": state.index.first_seq,
-                }
-        return marks
-
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, then drain."""
-        self.consumers.reachable = False
-        self.consumers.restore(SystemClock().now_ns())
-        self.copies.restore()
+        self.gateway.reachable(False)
+        self.gateway.restore()
         self.subjects.follow_api()
-        self.gateway.follow_subjects()
         async with asyncio.TaskGroup() as tasks:
-            running = [
-                tasks.create_task(self.leaf.run()),
-                tasks.create_task(self.committer.run()),
-                tasks.create_task(self.reads.run()),
-                tasks.create_task(self.delivery.run()),
-                tasks.create_task(self.copies.run()),
-                tasks.create_task(self.upkeep.run()),
-                tasks.create_task(self._expire()),
-            ]
+            parts = (self.leaf, self.gateway, self.reads, self.upkeep)
+            running = [tasks.create_task(part.run()) for part in parts]
             if self.client is not None:
                 running += [tasks.create_task(self.client.run()), tasks.create_task(self.requests.run())]
             ready = tasks.create_task(self._say_ready())
@@ -308,35 +261,22 @@ class _Process:
         await self.leaf.attached.wait()
         if self.client is not None:
             await self.client.attached.wait()
-        self.consumers.call_back()
-        self.delivery.wanted()
+        self.gateway.call_back()
         said = {"ready": True, "epoch": self._stores.journal.epoch, "streams": len(self._stores.catalog.streams)}
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
-
-    async def _expire(self) -> None:
-        while True:
-            await asyncio.sleep(EXPIRY_SECONDS)
-            self.gateway.expire()
-            if self.committer.blocked is None and await self.schedules.look(lambda: self.committer.group):
-                self.consumers.stored()
-                self.committer.changed()
 
     async def _drain(self) -> None:
         """Take in nothing more, commit and answer what was taken."""
         try:
             async with asyncio.timeout(GATEWAY_DRAIN_SECONDS):
-                self.copies.stop()
+                self.gateway.stop_copying()
                 self.subjects.unfollow_all()
                 if self.client is not None and self.client.attached.is_set():
                     await self.client.flush(GATEWAY_DRAIN_SECONDS)
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
-                self.consumers.send_off(SystemClock().now_ns())
-                self.delivery.flush()
-                self.consumers.persist_dirty()
-                self.committer.changed()
-                await self.committer.drain(GATEWAY_DRAIN_SECONDS)
+                await self.gateway.wind_up(GATEWAY_DRAIN_SECONDS)
                 if self.leaf.attached.is_set():
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
         except (TimeoutError, OSError) as error:
@@ -362,10 +302,12 @@ def _leaf_link(
 
 def _client_link(
     options: GatewayOptions, settings: Settings, name: str, receive: Callable[[list[Any]], None], jitter: random.Random
-) -> ClientLink | None:
+) -> "ClientLink | None":
     """None where the leaf link takes everything."""
     if options.api_over_leaf or options.domain:
         return None
+    from ingest.links.client_link import ClientLink, ClientOptions
+
     endpoints = parse_endpoints(options.nats, default_port=4222)
     client_options = ClientOptions(
         endpoints,

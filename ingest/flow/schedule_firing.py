@@ -5,7 +5,6 @@ memory no longer holds is read in a thread, and the schedule fires at the next l
 """
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -20,9 +19,9 @@ from delta_store.streams.schedules import own_firing
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import ReadError
 from delta_store.values.stored_message import StoredMessage
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.leaf_protocol import Message
 from ingest.publishing.featured_store import FeaturedStore, Single
-from ingest.publishing.group import Group
+from ingest.publishing.group import Gathering, Group
 from ingest.publishing.publish import decide
 from ingest.publishing.publish_headers import fields, with_field
 
@@ -40,7 +39,10 @@ class _Wanted(NamedTuple):
 class ScheduleFiring:
     """Fires the schedules of all streams; belongs to the gateway's event loop."""
 
-    def __init__(self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock) -> None:
+    def __init__(
+        self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock, gathering: Gathering
+    ) -> None:
+        self._gathering = gathering
         self._catalog = catalog
         self._payloads = payloads
         self._threads = threads
@@ -48,16 +50,16 @@ class ScheduleFiring:
         self._found: dict[_Wanted, StoredMessage] = {}
         self._missing: list[_Wanted] = []
 
-    async def look(self, group: Callable[[], Group]) -> bool:
+    async def look(self) -> bool:
         """Fire what is due; whether the group has new rows."""
-        fired = self._fire(group())
+        fired = self._fire(self._gathering.group)
         missing, self._missing, self._found = self._missing, [], {}
         for wanted in missing:
             with suppress(ReadError, ReadsBusy, TimeoutError):
                 fetch = partial(self._payloads.fetch, wanted.stream, wanted.stream_id, [wanted.seq])
                 found = await self._threads.run(fetch)
                 self._found.update((wanted, message) for message in found.values())
-        return bool(self._found and self._fire(group())) or fired
+        return bool(self._found and self._fire(self._gathering.group)) or fired
 
     def _fire(self, group: Group) -> bool:
         if self._catalog.held:

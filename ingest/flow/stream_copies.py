@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
+from typing import Protocol
 
 from conf.clock import Clock
 from conf.limits import COPY_RETRY_SECONDS, COPY_STEP_BYTES, COPY_STEP_MESSAGES, COPY_TURN_MESSAGES
@@ -32,7 +33,7 @@ from delta_store.values.read_errors import ReadError
 from delta_store.values.records import Kind
 from delta_store.values.stored_message import MessageRun
 from ingest.publishing.copied_messages import CopyStore
-from ingest.publishing.group import Group
+from ingest.publishing.group import Gathering
 
 _Key = tuple[str, int, str]
 _DURABLE_SPARE = 1_000
@@ -61,21 +62,42 @@ class _Copy:
         return target.name, target.stream_id, f"{label}\n{source.opt_start_seq}"
 
 
+class Core(Protocol):
+    """Whose streams are copied, and where copies are decided."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The streams."""
+        ...
+
+    @property
+    def gathering(self) -> Gathering:
+        """Where copies go."""
+        ...
+
+    def copied(self, origin: StreamState, seqs: Sequence[int]) -> None:
+        """Messages of a stream have been copied into another one."""
+        ...
+
+
 class StreamCopies:
     """Copies for all mirrors and sources; belongs to the gateway's event loop."""
 
-    def __init__(self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock) -> None:
-        self.group: Callable[[], Group]
-        """Gives the group that gathers; set by whoever assembles the gateway."""
-        self.changed: Callable[[], None]
-        """Told when the group has new rows; set likewise."""
-        self.stored: Callable[[], None] = lambda: None
-        """Told when streams have new messages."""
-        self.taken: Callable[[StreamState, Sequence[int]], None] = lambda _origin, _seqs: None
-        """Told which messages of a stream that keeps them only for those who want them have been copied."""
-        self.warn: Callable[[str], None] = lambda _text: None
-        """Told once why a copy does not get on."""
-        self._catalog = catalog
+    def __init__(
+        self,
+        core: Core,
+        payloads: Payloads,
+        threads: ReadThreads,
+        *,
+        clock: Clock,
+        changed: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """``changed`` is told when the group that gathers has new rows, ``warn`` once why a copy does not get on."""
+        self._core = core
+        self._changed = changed
+        self._warn = warn
+        self._catalog = core.catalog
         self._payloads = payloads
         self._threads = threads
         self._clock = clock
@@ -182,8 +204,10 @@ class StreamCopies:
         state, first = copy.link.target, max(copy.next_seq, origin.index.first_seq)
         if not copy.link.label and not state.index.first_seq and first > 1:
             state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
-            self._catalog.record_removal(state, [], "skip", now_ns=self._clock.now_ns(), rows=self.group().rows)
-            self.changed()
+            self._catalog.record_removal(
+                state, [], "skip", now_ns=self._clock.now_ns(), rows=self._core.gathering.group.rows
+            )
+            self._changed()
 
     async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
         """Copy messages out of files; what can't be read now is tried again later."""
@@ -219,11 +243,11 @@ class StreamCopies:
     def _tell(self, copy: _Copy, trouble: str) -> None:
         """Warn of a copy that has come to a halt; of one that stays there once."""
         if trouble and trouble != copy.trouble:
-            self.warn(f"stream {copy.link.target.name} waits for its copy of {copy.link.source.name}: {trouble}")
+            self._warn(f"stream {copy.link.target.name} waits for its copy of {copy.link.source.name}: {trouble}")
         copy.trouble = trouble
 
     def _store(self, copy: _Copy, origin: StreamState, run: MessageRun) -> int:
-        state, group, now_ns = copy.link.target, self.group(), self._clock.now_ns()
+        state, group, now_ns = copy.link.target, self._core.gathering.group, self._clock.now_ns()
         store = CopyStore(self._catalog, state, now_ns=now_ns, group=group)
         ident = identity(origin.name, origin.stream_id)
         done = store.store(_copied(copy, run, ident))
@@ -236,11 +260,9 @@ class StreamCopies:
             data = positions_data(state.sources | {copy.link.label: SourcePosition(last, ident)})
             rows = group.rows
             self._catalog.record_consumer(state, Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
-        if origin.config.retention != "limits":
-            self.taken(origin, run.seqs[:done])
+        self._core.copied(origin, run.seqs[:done])
         self._tell(copy, "")
-        self.stored()
-        self.changed()
+        self._changed()
         return done
 
 

@@ -9,13 +9,16 @@ the listeners of pulls are known, within limits.
 
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from conf.limits import INTAKE_MESSAGES_MAX, INTEREST_WAIT_SECONDS
-from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
-from ingest.links.link_session import OnMessages
+from ingest.links.leaf_session import OnMessages
+from ingest.protocol.leaf_protocol import Message
 from ingest.protocol.link import LinkError
-from ingest.protocol.wire_protocol import Message
+
+if TYPE_CHECKING:
+    from ingest.links.client_link import ClientLink
 
 _LOOK_SECONDS = 0.002
 _PULL = b".CONSUMER.MSG.NEXT."

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from conf.limits import LINK_INTEREST_MAX
-from ingest.protocol.wire_protocol import Interest
+from ingest.protocol.leaf_protocol import Interest
 
 OnChange = Callable[[bytes, bytes, bool], None]
 """Called with subject, queue (empty for none) and whether interest began (True) or ended."""
@@ -122,6 +122,10 @@ class InterestTable:
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message published to this literal subject has a receiver at the hub."""
         return self.overflowed or bool(self._plain.takers(subject) or self._groups.takers(subject))
+
+    def listens(self, subject: bytes, queue: bytes = b"") -> bool:
+        """Whether there may be exactly this subscription."""
+        return self.overflowed or self.weight(subject, queue) > 0
 
     @property
     def has_groups(self) -> bool:

@@ -3,7 +3,7 @@
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
 from delta_store.values.time_text import utc_text
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.leaf_protocol import Message
 
 _OPENING = b"NATS/1.0\r\n"
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from api.core.core_parts import Hub
+from api.core.gateway_core import GatewayCore
+from api.jetstream.api_call import NeedMessage
 from conf.clock import SystemClock
-from consumers.engine.engine import ConsumerEngine
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import StreamSource, SubjectMapping
 from delta_store.reading.journal_tail import JournalTail
@@ -23,12 +25,24 @@ from delta_store.values.stored_message import StoredMessage
 from ingest.flow import stream_copies
 from ingest.flow.group_commit import GroupCommitter
 from ingest.flow.stream_copies import StreamCopies
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.interest import InterestTable
+from ingest.protocol.leaf_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import open_journal
 
 WAIT = 20.0
+
+
+class NoAnswers:
+    """Nobody reads here."""
+
+    def direct(self, request: Message) -> None:
+        """No answer."""
+
+    def stored(self, wanted: NeedMessage, reply: bytes) -> bytes:
+        """Nor here."""
+        return b""
 
 
 class Store:
@@ -41,40 +55,44 @@ class Store:
         self.journal = open_journal(data / "journal")
         self.payloads = Payloads(self.settled, OwnJournal(self.journal), tail_bytes=tail_bytes)
         self.threads = ReadThreads(2, timeout_seconds=WAIT)
-        self.copies = StreamCopies(self.catalog, self.payloads, self.threads, clock=self.clock)
-        self.consumers = ConsumerEngine(
-            self.catalog,
-            interested=lambda _: False,
-            listened_to=lambda *_: False,
-            new_id=lambda: "id",
-            rows=lambda: self.committer.group.rows,
-        )
-        self.committer = GroupCommitter(self.journal.commit, self.release, marks=lambda _: {}, seal=self.seal)
-        self.copies.stored = self.consumers.stored
-        self.copies.taken = self.consumers.copied
+        self.core = GatewayCore(self.catalog, NoAnswers(), Hub(InterestTable(), lambda: 1 << 20), new_id=lambda: "id")
+        self.consumers, self.gathering, self.marks = self.core.consumers, self.core.gathering, self.core.marks
+        self.committer = GroupCommitter(self.gathering, self.journal, self)
         self.warnings: list[str] = []
-        self.copies.warn = self.warnings.append
-        self.copies.group = lambda: self.committer.group
-        self.copies.changed = self.committer.changed
+        self.copies = StreamCopies(
+            self.core,
+            self.payloads,
+            self.threads,
+            clock=self.clock,
+            changed=self.committer.changed,
+            warn=self.warnings.append,
+        )
         self.commits = 0
         self.consumers.restore(self.clock.now_ns())
         self.copies.restore()
 
+    def hold(self, held: bool) -> None:
+        """The disk is never full here."""
+
+    def brake_seconds(self) -> float:
+        """Settling is never behind here."""
+        return 0.0
+
     def seal(self, group: Group) -> None:
         """What the gateway adds to a group that is about to be taken."""
-        self.consumers.seal(group.rows, self.clock.now_ns())
+        self.core.seal(group, self.clock.now_ns())
 
     def release(self, group: Group) -> None:
         """What the gateway does with a durable group, as far as copies go."""
         self.commits += bool(len(group.rows))
         self.payloads.stored(group.rows)
-        self.consumers.released(group.rows.reached(), self.clock.now_ns())
+        self.core.released(group.rows.reached(), self.clock.now_ns())
         self.copies.released(group.rows.reached())
 
     def create(self, name: str, **config: object) -> None:
         """Create a stream."""
         made = StreamConfig(name=name, **config)
-        self.catalog.create(made, now_ns=self.clock.now_ns(), rows=self.committer.group.rows)
+        self.catalog.create(made, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
         self.consumers.sync_streams(self.clock.now_ns())
         self.copies.sync()
         self.committer.changed()
@@ -82,32 +100,32 @@ class Store:
     def update(self, name: str, **config: object) -> None:
         """Change a stream."""
         made = StreamConfig(name=name, **config)
-        self.catalog.update(made, now_ns=self.clock.now_ns(), rows=self.committer.group.rows)
+        self.catalog.update(made, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
         self.consumers.sync_streams(self.clock.now_ns())
         self.copies.sync()
         self.committer.changed()
 
     def delete(self, name: str) -> None:
         """Delete a stream."""
-        self.catalog.delete(name, now_ns=self.clock.now_ns(), rows=self.committer.group.rows)
+        self.catalog.delete(name, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
         self.consumers.sync_streams(self.clock.now_ns())
         self.copies.sync()
         self.committer.changed()
 
     def purge(self, name: str) -> None:
         """Purge a stream."""
-        self.catalog.purge(name, now_ns=self.clock.now_ns(), rows=self.committer.group.rows)
+        self.catalog.purge(name, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
         self.committer.changed()
 
     def remove(self, name: str, seq: int) -> None:
         """Delete one message."""
-        self.catalog.remove(name, seq, now_ns=self.clock.now_ns(), rows=self.committer.group.rows)
+        self.catalog.remove(name, seq, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
         self.committer.changed()
 
     def publish(self, *messages: tuple[str, bytes]) -> None:
         """Publish messages without headers."""
         run = [Message(subject.encode(), b"", b"", data) for subject, data in messages]
-        decide(self.catalog, run, self.clock.now_ns(), self.committer.group)
+        decide(self.catalog, run, self.clock.now_ns(), self.gathering.group)
         self.consumers.stored()
         self.committer.changed()
 
@@ -126,7 +144,7 @@ class Store:
         """Wait for something to become true."""
         async with asyncio.timeout(WAIT):
             while True:
-                if self.committer.idle and holds():
+                if self.gathering.idle and holds():
                     return
                 await asyncio.sleep(0.005)
 
@@ -136,7 +154,7 @@ class Store:
         while still < 200:
             if self.commits >= until:
                 return
-            still = still + 1 if self.committer.idle else 0
+            still = still + 1 if self.gathering.idle else 0
             await asyncio.sleep(0.001)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
-from api.gateway import consumer_frames
+from api.core import consumer_frames
 from api.jetstream import stream_advisories
 from consumers.machine.effects import Advisory
 from delta_store.streams.open_batches import Abandoned

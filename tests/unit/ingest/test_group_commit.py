@@ -12,7 +12,7 @@ from delta_store.entries.log_entry import Marks
 from delta_store.values.journal_errors import StorageFailed, StorageFull
 from delta_store.values.records import Kind, Row, RowColumns
 from ingest.flow.group_commit import GroupCommitter, Pace
-from ingest.publishing.group import Group
+from ingest.publishing.group import Gathering, Group
 
 
 @dataclass
@@ -21,38 +21,65 @@ class Disk:
 
     log: list[tuple[str, list[int] | list[bytes]]] = field(default_factory=list)
     before: Callable[[], None] = lambda: None
+    room: Callable[[], bool] = lambda: True
+    brake: float = 0.0
+    told: list[bool] = field(default_factory=list)
+    """Whether decisions were held, each time that this was told."""
 
-    def commit(self, rows: RowColumns, marks: Marks) -> None:
+    @property
+    def has_room(self) -> bool:
+        """As told."""
+        return self.room()
+
+    def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
         """Note the sequences that became durable."""
-        assert marks == {"S": {"seq": rows.seq[-1]}}
+        assert watermarks == {"S": {"seq": rows.seq[-1]}}
         self.before()
         self.log.append(("commit", list(rows.seq)))
+        return len(self.log)
+
+    def marks(self, rows: RowColumns) -> Marks:
+        """The last sequence."""
+        return {"S": {"seq": rows.seq[-1]}}
+
+    def seal(self, group: Group) -> None:
+        """Nothing sums a group up here."""
+
+    def hold(self, held: bool) -> None:
+        """Note it."""
+        self.told.append(held)
+
+    def brake_seconds(self) -> float:
+        """As told."""
+        return self.brake
 
     def release(self, group: Group) -> None:
         """Note the replies that left."""
         self.log.append(("release", list(group.replies)))
 
 
-def decide(committer: GroupCommitter, seq: int | None, reply: bytes) -> None:
+class Committer(GroupCommitter):
+    """A committer on a disk, with the group that gathers for it."""
+
+    def __init__(self, disk: Disk, executor: ThreadPoolExecutor | None, pace: Pace) -> None:
+        self.gathering = Gathering()
+        super().__init__(self.gathering, disk, disk, executor=executor, pace=pace)
+
+
+def decide(committer: Committer, seq: int | None, reply: bytes) -> None:
     """What a publish (or, without a sequence, a read) adds to the group that gathers."""
     if seq is not None:
-        committer.group.rows.append(Row("S", 1, seq, 0, Kind.MESSAGE, "s", seq, None, 1, 0, None, b"x", 0))
-    committer.group.replies.append(reply)
+        committer.gathering.group.rows.append(Row("S", 1, seq, 0, Kind.MESSAGE, "s", seq, None, 1, 0, None, b"x", 0))
+    committer.gathering.group.replies.append(reply)
     committer.changed()
 
 
-def committer_of(disk: Disk, executor: ThreadPoolExecutor | None = None, pace: Pace | None = None) -> GroupCommitter:
+def committer_of(disk: Disk, executor: ThreadPoolExecutor | None = None, pace: Pace | None = None) -> Committer:
     """A committer on this disk."""
-    return GroupCommitter(
-        disk.commit,
-        disk.release,
-        marks=lambda rows: {"S": {"seq": rows.seq[-1]}},
-        executor=executor,
-        pace=pace or Pace(),
-    )
+    return Committer(disk, executor, pace or Pace())
 
 
-async def running(committer: GroupCommitter, script: Callable[[], None]) -> None:
+async def running(committer: Committer, script: Callable[[], None]) -> None:
     """Run the committer, do what the script says, and drain."""
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(committer.run())
@@ -117,7 +144,7 @@ def test_what_comes_during_a_commit_makes_the_next_group() -> None:
                 decide(committer, 2, b"ack 2")
                 decide(committer, 3, b"ack 3")
                 decide(committer, None, b"info")
-                assert (committer.pending_rows, committer.idle) == (3, False)
+                assert (committer.gathering.pending_rows, committer.gathering.idle) == (3, False)
                 go_on.set()
                 await committer.drain(5)
                 task.cancel()
@@ -133,9 +160,8 @@ def test_what_comes_during_a_commit_makes_the_next_group() -> None:
 
 def test_a_brake_holds_durable_replies_back_in_order() -> None:
     """What comes meanwhile makes one group, however much it is; nothing is lost and nothing overtakes."""
-    disk = Disk()
+    disk = Disk(brake=0.05)
     committer = committer_of(disk)
-    committer.brake_seconds = lambda: 0.05
 
     async def scene() -> float:
         began = asyncio.get_running_loop().time()
@@ -164,7 +190,7 @@ def test_a_full_disk_holds_the_group_until_there_is_space() -> None:
     seen: list[bool] = []
 
     def full_twice() -> None:
-        seen.append(committer.blocked is not None)
+        seen.append(committer.gathering.blocked is not None)
         if len(seen) < 3:
             raise StorageFull("journal", "No space left on device")
 
@@ -173,29 +199,32 @@ def test_a_full_disk_holds_the_group_until_there_is_space() -> None:
     asyncio.run(running(committer, lambda: decide(committer, 1, b"ack 1")))
     assert disk.log == [("commit", [1]), ("release", [b"ack 1"])]
     assert seen == [False, True, True]
-    assert committer.blocked is None
+    assert committer.gathering.blocked is None
 
 
 def test_without_room_reads_leave_at_once() -> None:
     """What has been decided is committed out of the reserve; from then on reads leave unsealed, until there is room."""
     disk = Disk()
-    told: list[bool] = []
 
     async def main() -> None:
         committer = committer_of(disk)
         room = asyncio.Event()
-        committer.has_room, committer.on_blocked = room.is_set, told.append
+        disk.room, told = room.is_set, disk.told
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(committer.run())
             decide(committer, 1, b"ack 1")
             await committer.drain(5)
-            assert (disk.log, told, committer.hidden) == ([("commit", [1]), ("release", [b"ack 1"])], [True], set())
+            assert (disk.log, told, committer.gathering.hidden) == (
+                [("commit", [1]), ("release", [b"ack 1"])],
+                [True],
+                set(),
+            )
             decide(committer, None, b"info")
             assert disk.log[2:] == [("release", [b"info"])]
-            assert committer.blocked is not None
+            assert committer.gathering.blocked is not None
             room.set()
             async with asyncio.timeout(5):
-                while committer.blocked is not None:  # noqa: ASYNC110  # the committer tells nobody else
+                while committer.gathering.blocked is not None:  # noqa: ASYNC110  # the committer tells nobody else
                     await asyncio.sleep(0.01)
             assert told == [True, False]
             task.cancel()
@@ -232,7 +261,7 @@ def test_the_interval_gathers_and_enough_ends_it() -> None:
             decide(committer, 2, b"ack 2")
             decide(committer, 3, b"ack 3")
             await asyncio.sleep(0.05)
-            assert committer.pending_rows == 2
+            assert committer.gathering.pending_rows == 2
             decide(committer, 4, b"ack 4")
             await committer.drain(5)
             task.cancel()
@@ -251,7 +280,7 @@ def test_enough_bytes_end_the_interval() -> None:
             task = tasks.create_task(committer.run())
             await asyncio.sleep(0)
             for seq in (1, 2):
-                committer.group.bytes = 100
+                committer.gathering.group.bytes = 100
                 decide(committer, seq, b"ack")
                 await asyncio.sleep(0.02)
             await committer.drain(5)

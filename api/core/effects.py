@@ -1,0 +1,20 @@
+"""What the core leaves to be done by whoever has links and a disk."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingest.publishing.group import Group
+
+
+@dataclass(slots=True)
+class Effects:
+    """In the order in which they were decided; replies and reads that show undurable state are in the group."""
+
+    frames: list[bytes] = field(default_factory=list)
+    """Encoded leaf frames that leave at once: refusals, which show nothing."""
+    groups: list[Group] = field(default_factory=list)
+    """Groups without rows that show nothing undurable while commits wait for space: to be released at once."""
+
+
+Deferred = Any
+"""A read that whoever decided it knows how to finish."""
