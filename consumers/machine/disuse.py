@@ -9,7 +9,7 @@ _PULL_GRACE_NS: Final = 100_000_000
 """How much longer than its ``inactive_threshold`` an unused pull consumer stays (nats-server's least jitter)."""
 _AGAIN_NS: Final = 1_000_000_000
 """How long after it was found unused a consumer is looked at again, if it could not be deleted then."""
-_LATE_NS: Final = 1_000_000_000
+_LATE_NS: Final = 5_000_000_000
 """Who is asked so much later than was due has missed time: the clock stepped, or the process stood still."""
 _RETURN_NS: Final = CONSUMER_RETURN_SECONDS * 1_000_000_000
 
