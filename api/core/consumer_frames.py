@@ -5,17 +5,17 @@ an ack subject for the subject that the client sees (nats-server's ``jsAckDelive
 reply.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from api.jetstream.go_time import format_time
 from conf.limits import CONSUMER_FRAME_MESSAGES
 from consumers.engine.ack_subject import ack_prefix
 from consumers.machine.consumer import Consumer
 from consumers.machine.delivery_run import EMPTY_BLOCK, MSG_SIZE
 from consumers.machine.effects import Advisory, Deliver, Reply, Status
+from delta_store.dialect.json_writer import write_json
+from delta_store.dialect.times import format_time
 from delta_store.values.stored_message import MessageRun, StoredMessage
 from ingest.protocol.leaf_protocol import encode_message
 
@@ -124,7 +124,7 @@ def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> by
     shown = {"type": kind, "id": id_, "timestamp": format_time(now_ns), **effect.fields}
     if domain:
         shown["domain"] = domain
-    return json.dumps(shown, separators=(",", ":")).encode()
+    return write_json(shown)
 
 
 def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str | None) -> StoredMessage:

@@ -12,7 +12,6 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from api.direct.direct_request import DirectRequest, status_block
-from api.jetstream.go_time import format_time
 from conf.limits import (
     DIRECT_GET_BATCH_BYTES,
     DIRECT_GET_STEP_BYTES,
@@ -20,6 +19,7 @@ from conf.limits import (
     MULTI_LAST_MORE_SUBJECTS_MAX,
     MULTI_LAST_SUBJECTS_MAX,
 )
+from delta_store.dialect.times import format_time
 from delta_store.index.stream_index import StreamIndex, TooMany
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.stored_message import StoredMessage

@@ -5,14 +5,30 @@ either a :class:`DirectRequest` or the header block of the status that refuses i
 processDirectGetRequest and processDirectGetLastBySubjectRequest; ADR-31).
 """
 
-import json
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
-from api.jetstream.go_time import parse_time
 from delta_store.config.api_level import level_refused
+from delta_store.dialect.json_shapes import FLAG, INT, TEXT, TEXTS, TIME, UINT64, Struct, unmarshal
+from delta_store.dialect.json_syntax import JsonError
 
-_UINT64_END = 1 << 64
-_INT64_END = 1 << 63
+_REQUEST = Struct(
+    "JSApiMsgGetRequest",
+    {
+        "seq": UINT64,
+        "last_by_subj": TEXT,
+        "next_by_subj": TEXT,
+        "batch": INT,
+        "max_bytes": INT,
+        "start_time": TIME,
+        "multi_last": TEXTS,
+        "up_to_seq": UINT64,
+        "up_to_time": TIME,
+        "no_hdr": FLAG,
+        "silt_max_subjects": UINT64,
+    },
+    is_open=True,
+)
+_NAMES = {"start_time": "start_time_ns", "up_to_time": "up_to_time_ns", "silt_max_subjects": "max_subjects"}
 
 
 def status_block(status: str) -> bytes:
@@ -92,83 +108,10 @@ def parse_subject(key: str, header: bytes, body: bytes) -> DirectRequest | bytes
 
 
 def _decode(body: bytes) -> DirectRequest | None:
-    """A body read with Go's rules: names in any case, null is absent, the last of equal names wins, no fractions."""
     try:
-        values = _JSON.decode(body.decode("utf-8", "replace"))
-        if values is None:
-            return DirectRequest()
-        if not isinstance(values, _Pairs):
-            return None
-        fields: dict[str, Any] = {}
-        for name, value in values.pairs:
-            read = _FIELDS.get(name) or _FIELDS.get(name.casefold())
-            if read is not None and value is not None:
-                fields[read[0]] = read[1](value)
-        return DirectRequest(**fields)
-    except (ValueError, RecursionError):
+        fields = unmarshal(body, _REQUEST)
+    except JsonError:
         return None
-
-
-class _Pairs:
-    """A JSON object as it was written; a plain list is a JSON array."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        self.pairs = pairs
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(text)
-
-
-_JSON = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_no_constant)
-
-
-def _unsigned(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < _UINT64_END:
-        raise ValueError(value)
-    return value
-
-
-def _signed(value: Any) -> int:
-    if type(value) is not int or not -_INT64_END <= value < _INT64_END:
-        raise ValueError(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(value)  # noqa: TRY004 - one error says "not of the request's form", whatever is wrong
-    return value.encode("utf-8", "replace").decode()
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError(value)  # noqa: TRY004 - see _text
-    return tuple("" if one is None else _text(one) for one in value)
-
-
-def _time(value: Any) -> int:
-    return parse_time(_text(value))
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(value)  # noqa: TRY004 - see _text
-    return value
-
-
-_FIELDS: dict[str, tuple[str, Any]] = {
-    "seq": ("seq", _unsigned),
-    "last_by_subj": ("last_by_subj", _text),
-    "next_by_subj": ("next_by_subj", _text),
-    "batch": ("batch", _signed),
-    "max_bytes": ("max_bytes", _signed),
-    "start_time": ("start_time_ns", _time),
-    "multi_last": ("multi_last", _texts),
-    "up_to_seq": ("up_to_seq", _unsigned),
-    "up_to_time": ("up_to_time_ns", _time),
-    "no_hdr": ("no_hdr", _flag),
-    "silt_max_subjects": ("max_subjects", _unsigned),
-}
+    if "multi_last" in fields:
+        fields["multi_last"] = tuple(fields["multi_last"])
+    return DirectRequest(**{_NAMES.get(name, name): value for name, value in fields.items()})

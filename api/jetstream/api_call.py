@@ -4,12 +4,13 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from api.jetstream.json_syntax import JsonError
-from api.jetstream.request_json import Decoded, Struct, decode, is_empty_request, is_object_or_array
-from api.jetstream.responses import ApiAccount, encode
+from api.jetstream.responses import ApiAccount
 from consumers.engine.consumer_directory import Consumers
 from delta_store.config import api_errors
 from delta_store.config.api_level import level_refused
+from delta_store.dialect.json_shapes import Decoded, Struct, decode, is_empty_request, is_object_or_array
+from delta_store.dialect.json_syntax import JsonError
+from delta_store.dialect.json_writer import write_json
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
@@ -94,7 +95,7 @@ class ApiCall:
     def refuse_unanswerable(self, shown: dict[str, Any]) -> None:
         """Refuse a configuration that no reply could show, before anything is made of it."""
         most = self.account.reply_bytes_max
-        if len(self.payload) * _ESCAPE_BYTES_MAX > most and len(encode(shown)) > most - _BESIDE_CONFIG_BYTES:
+        if len(self.payload) * _ESCAPE_BYTES_MAX > most and len(write_json(shown)) > most - _BESIDE_CONFIG_BYTES:
             raise api_errors.MESSAGE_TOO_LARGE.error
 
     def body(self, shape: Struct) -> Decoded:

@@ -6,10 +6,6 @@ from typing import Any
 
 from api.jetstream.api_call import SILENCE, ApiCall, Result
 from api.jetstream.consumer_info import config_json, consumer_info, name_seed, paused_json, shown_time
-from api.jetstream.go_time import ZERO_TIME
-from api.jetstream.json_syntax import JsonError
-from api.jetstream.loose_json import decode_loosely
-from api.jetstream.request_json import Decoded, Struct
 from api.jetstream.request_shapes import (
     CONSUMER_CREATE_REQUEST,
     CONSUMER_PAUSE_REQUEST,
@@ -22,6 +18,9 @@ from consumers.config import consumer_config_rules, consumer_create_rules
 from consumers.config.consumer_config import ConsumerConfig
 from consumers.machine.consumer import Consumer, InvalidReset
 from delta_store.config import api_errors
+from delta_store.dialect.json_shapes import Decoded, Struct, unmarshal
+from delta_store.dialect.json_syntax import JsonError
+from delta_store.dialect.times import ZERO_TIME
 from delta_store.streams.stream_state import StreamState
 
 Naming = Callable[[ConsumerConfig], ConsumerConfig]
@@ -204,6 +203,6 @@ def _info(call: ApiCall, state: StreamState, consumer: Consumer, *, dynamic: boo
 
 def _loose_body(call: ApiCall, shape: Struct) -> Decoded:
     try:
-        return decode_loosely(call.payload, shape)
+        return unmarshal(call.payload, shape)
     except JsonError as error:
         raise api_errors.invalid_json(str(error)) from None

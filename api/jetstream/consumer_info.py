@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.jetstream.go_time import format_time
 from api.jetstream.responses import SERVER_VERSION
 from conf.limits import API_LEVEL
 from consumers.config.consumer_config import ConsumerConfig
 from consumers.config.consumer_config_rules import REQUIRED_LEVEL_KEY, required_level
 from consumers.config.consumer_create_rules import is_generated
 from consumers.machine.consumer import Consumer
+from delta_store.dialect.times import format_time
 from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 
 Json = dict[str, Any]

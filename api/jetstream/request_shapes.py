@@ -1,11 +1,10 @@
 """The shapes of the request bodies, field by field as nats-server 2.15 knows them."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from api.jetstream.json_syntax import JsonError
-from api.jetstream.request_json import (
+from delta_store.dialect.json_reader import written
+from delta_store.dialect.json_shapes import (
     ANYTHING,
     DURATION,
     FLAG,
@@ -19,10 +18,10 @@ from api.jetstream.request_json import (
     UINT64,
     Choice,
     ListOf,
-    Place,
     Shape,
     Struct,
 )
+from delta_store.dialect.json_syntax import JsonError
 
 
 def _words(*words: str) -> Choice:
@@ -36,21 +35,11 @@ class _Word:
     words: tuple[str, ...]
     refusal: str
 
-    def decode(self, value: Any, place: Place, before: Any) -> Any:  # noqa: ARG002 - an own Go decoder: no context
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002 - an own Go decoder: no context
         """The word; null is none of them."""
         if type(value) is str and value in self.words:
             return value
-        raise JsonError(f"{self.refusal}: {_written(value)}")
-
-
-def _written(value: Any) -> str:
-    """The text of a parsed value: numbers are parsed to texts of their own kind, objects to lists of their members."""
-    if isinstance(value, list):
-        if type(value) is list:
-            return f"[{','.join(map(_written, value))}]"
-        return "{" + ",".join(f"{_written(key)}:{_written(member)}" for key, member in value) + "}"
-    is_number = isinstance(value, str) and type(value) is not str
-    return str(value) if is_number else json.dumps(value, ensure_ascii=False)
+        raise JsonError(f"{self.refusal}: {written(value)}")
 
 
 DELIVER_POLICIES = ("all", "last", "new", "by_start_sequence", "by_start_time", "last_per_subject")
@@ -191,4 +180,4 @@ CONSUMER_CREATE_REQUEST = Struct(
 CONSUMERS_REQUEST = Struct("JSApiConsumersRequest", {"offset": INT})
 CONSUMER_PAUSE_REQUEST = Struct("JSApiConsumerPauseRequest", {"pause_until": TIME})
 CONSUMER_RESET_REQUEST = Struct("JSApiConsumerResetRequest", {"seq": UINT64})
-CONSUMER_UNPIN_REQUEST = Struct("JSApiConsumerUnpinRequest", {"group": TEXT})
+CONSUMER_UNPIN_REQUEST = Struct("JSApiConsumerUnpinRequest", {"group": TEXT}, is_open=True)

@@ -1,15 +1,15 @@
 """The replies of the JetStream API: envelopes, objects in nats-server's field order, and its way to write JSON."""
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.jetstream.go_time import format_time
 from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LEAF_PAYLOAD_BYTES_MAX
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiError
 from delta_store.config.stream_config import StreamConfig
+from delta_store.dialect.json_writer import write_json
+from delta_store.dialect.times import format_time
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 from delta_store.streams.stream_state import StreamState
@@ -21,8 +21,6 @@ SERVER_VERSION = "2.15.1"
 """The nats-server release whose API this is: what ``_nats.ver`` says."""
 
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
-_ESCAPES: dict[int, str] = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-_ESCAPES.update(dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
 
 
 @dataclass(slots=True)
@@ -38,20 +36,14 @@ class ApiAccount:
     """How settling is, for ``silt stream report``."""
 
 
-def encode(reply: Mapping[str, Any]) -> bytes:
-    """Compact JSON with Go's escapes for ``<``, ``>``, ``&``, the two Unicode line ends, and what is no Unicode."""
-    # These characters can only stand inside strings, so the finished text can be escaped as a whole.
-    return json.dumps(reply, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES).encode()
-
-
 def success(kind: str, body: Mapping[str, Any]) -> bytes:
     """A reply of this type; ``kind`` is the type's last part, like ``stream_info_response``."""
-    return encode({"type": TYPE_PREFIX + kind, **body})
+    return write_json({"type": TYPE_PREFIX + kind, **body})
 
 
 def failure(kind: str, error: ApiError, body: Mapping[str, Any]) -> bytes:
     """An error reply; ``body`` holds the fields that nats-server prints even then."""
-    return encode({"type": TYPE_PREFIX + kind, "error": error.as_json(), **body})
+    return write_json({"type": TYPE_PREFIX + kind, "error": error.as_json(), **body})
 
 
 def with_dynamic_metadata(config: StreamConfig) -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from api.jetstream.go_time import format_time
+from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.stored_message import StoredMessage
 

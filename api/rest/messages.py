@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 
 from api.direct.direct_get import TOO_MANY_RESULTS, Past, Series, plan, step_of
 from api.direct.direct_request import DirectRequest
-from api.jetstream.go_time import format_time, parse_time
 from api.rest import problems
 from api.rest.bodies import MessageBody, MultiLastBody, message_fields, message_line
 from api.rest.descriptions import SUBJECT, SUBJECTS, TIME, answer
@@ -22,6 +21,7 @@ from api.rest.store import RestStore
 from api.rest.streams import StreamName, find_stream
 from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX, MULTI_LAST_SUBJECTS_MAX
 from conf.settings import Settings
+from delta_store.dialect.times import format_time, parse_time
 from delta_store.reading.point_in_time import Part, PastState
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import TooMany

@@ -16,11 +16,12 @@ from conf.limits import (
     CONSUMER_WAITING_DEFAULT,
 )
 from consumers.config.consumer_config import ConsumerConfig
-from consumers.config.pull_requests import go_duration
 from delta_store.config import api_errors as errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
 from delta_store.config.subject_overlaps import first_covered
+from delta_store.dialect.durations import format_duration
+from delta_store.dialect.integers import NotAnInteger, atoi
 from delta_store.streams.source_rules import is_asset_name
 from delta_store.values import subjects
 
@@ -37,7 +38,6 @@ GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
 _DYNAMIC_KEYS: Final = ("_nats.ver", "_nats.level")
 _INT_MAX: Final = 2**63 - 1
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _LISTS: Final = ("backoff", "filter_subjects", "priority_groups")
 _NOT_NEGATIVE: Final = (
     ("max_batch", 0),
@@ -243,7 +243,7 @@ def _check_stream_limits(config: ConsumerConfig, stream: StreamConfig) -> None:
     if 0 < limits.max_ack_pending < config.max_ack_pending:
         raise errors.consumer_max_ack_pending_exceeds(limits.max_ack_pending)
     if 0 < limits.inactive_threshold < config.inactive_threshold:
-        raise errors.consumer_inactive_threshold_exceeds(go_duration(limits.inactive_threshold))
+        raise errors.consumer_inactive_threshold_exceeds(format_duration(limits.inactive_threshold))
 
 
 def _check_filters(config: ConsumerConfig) -> None:
@@ -288,14 +288,11 @@ def _check_sampling(text: str) -> None:
     """Sampling is a whole number of percent, with or without its sign."""
     if not text:
         return
-    number = text.removesuffix("%")
-    quoted = '"' + number.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if _INTEGER.fullmatch(number) is None:
-        raise errors.consumer_invalid_sampling(f"strconv.Atoi: parsing {quoted}: invalid syntax")
-    digits = number.lstrip("+-").lstrip("0")
-    if len(digits) > 19 or int(digits or "0") > _INT_MAX + number.startswith("-"):
-        raise errors.consumer_invalid_sampling(f"strconv.Atoi: parsing {quoted}: value out of range")
-    if digits and number.startswith("-"):
+    try:
+        percent = atoi(text.removesuffix("%"))
+    except NotAnInteger as error:
+        raise errors.consumer_invalid_sampling(str(error)) from None
+    if percent < 0:
         raise errors.consumer_invalid_sampling("<nil>")
 
 

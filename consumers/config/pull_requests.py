@@ -1,41 +1,39 @@
 """Bodies of requests for messages, read as nats-server reads them."""
 
-import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from conf.limits import CONSUMER_LONG_WAIT_SECONDS
 from consumers.config.consumer_config import ConsumerConfig
 from delta_store.config.api_level import level_refused
+from delta_store.dialect.durations import format_duration
+from delta_store.dialect.integers import NotAnInteger, atoi
+from delta_store.dialect.json_shapes import DURATION, FLAG, INT, INT64, TEXT, Struct, unmarshal
+from delta_store.dialect.json_syntax import JsonError
 
-_NUMBER: Final = re.compile(rb"[+-]?[0-9]{1,19}")
-_INT_MAX: Final = (1 << 63) - 1
 PRIORITY_LAST: Final = (1 << 31) - 1
-_KINDS: Final[Mapping[str, Any]] = {
-    "expires": int, "batch": int, "max_bytes": int, "no_wait": bool, "idle_heartbeat": int, "group": str,
-    "min_pending": int, "min_ack_pending": int, "id": str, "priority": int,
-}  # fmt: skip
-_GO_TYPES: Final = {
-    "expires": "time.Duration", "idle_heartbeat": "time.Duration", "no_wait": "bool", "group": "string", "id": "string",
-    "min_pending": "int64", "min_ack_pending": "int64",
-}  # fmt: skip
-
 _LONG_WAIT_NS: Final = CONSUMER_LONG_WAIT_SECONDS * 1_000_000_000
+_REQUEST: Final = Struct(
+    "",
+    {
+        "expires": DURATION,
+        "batch": INT,
+        "max_bytes": INT,
+        "no_wait": FLAG,
+        "idle_heartbeat": DURATION,
+        "group": TEXT,
+        "min_pending": INT64,
+        "min_ack_pending": INT64,
+        "id": TEXT,
+        "priority": INT,
+    },
+    is_open=True,
+)
 _REPEATED_BYTES: Final = 256
 """Longest body that is remembered."""
-_SYNTAX: Final = (
-    ("Expecting property name", "looking for beginning of object key string"),
-    ("Expecting ':'", "after object key"),
-    ("Expecting ','", "after object key:value pair"),
-    ("Expecting value", "looking for beginning of value"),
-    ("Extra data", "after top-level value"),
-    ("Invalid control character", "in string"),
-    ("Invalid \\", "in string escape code"),
-)
-"""How Python begins to say it, and how Go goes on."""
+_TOLD_CHARS_MAX: Final = 1024
+"""What is longer repeats an endless number, and might not fit into a message."""
 
 
 class BadPull(Exception):
@@ -78,20 +76,13 @@ def parse_pull(body: bytes) -> PullSpec:
 def _parse(body: bytes) -> PullSpec:
     text = body.strip()
     if not text.startswith(b"{"):
-        number = int(text) if _NUMBER.fullmatch(text) else 1
-        return PullSpec(batch=number if abs(number) <= _INT_MAX else 1, priority=PRIORITY_LAST)
+        return PullSpec(batch=_number(text), priority=PRIORITY_LAST)
     try:
-        shown = json.loads(text.decode(errors="replace"), parse_float=_Fraction, parse_constant=_refuse)
-    except json.JSONDecodeError as error:
-        raise BadPull(400, f"Bad Request - {_syntax(error)}") from None
-    except (ValueError, RecursionError):
-        raise BadPull(400, "Bad Request - invalid JSON") from None
-    values: dict[str, Any] = {"batch": 0, "is_json": True}
-    for key, value in shown.items():
-        name = key.lower()
-        if name in _KINDS and value is not None:
-            values[name] = _checked(name, value)
-    spec = PullSpec(**values)
+        fields = unmarshal(text, _REQUEST)
+    except JsonError as error:
+        said = str(error)
+        raise BadPull(400, f"Bad Request - {said if len(said) <= _TOLD_CHARS_MAX else 'invalid JSON'}") from None
+    spec = PullSpec(**{"batch": 0, "is_json": True, **fields})
     if spec.idle_heartbeat > 0 and 2 * spec.idle_heartbeat > spec.expires:
         raise BadPull(400, "Bad Request - heartbeat value too large")
     return spec
@@ -118,7 +109,7 @@ def check_limits(spec: PullSpec, config: ConsumerConfig) -> None:
     if 0 < config.max_batch < spec.batch:
         raise BadPull(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
     if 0 < config.max_expires < spec.expires:
-        raise BadPull(409, f"Exceeded MaxRequestExpires of {go_duration(config.max_expires)}")
+        raise BadPull(409, f"Exceeded MaxRequestExpires of {format_duration(config.max_expires)}")
     if 0 < config.max_bytes < spec.max_bytes:
         raise BadPull(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
     if spec.is_json:
@@ -139,54 +130,8 @@ def _check_priority(spec: PullSpec, config: ConsumerConfig) -> None:
         raise BadPull(400, "Bad Request - Invalid Priority Group")
 
 
-def go_duration(ns: int) -> str:
-    """A positive duration as Go prints it."""
-    for unit, size in (("ns", 1_000), ("µs", 1_000_000), ("ms", 1_000_000_000)):
-        if ns < size:
-            return _decimal(ns, size // 1000) + unit
-    minutes, rest = divmod(ns, 60_000_000_000)
-    hours, minutes = divmod(minutes, 60)
-    seconds = _decimal(rest, 1_000_000_000) + "s"
-    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + seconds
-
-
-def _decimal(value: int, unit: int) -> str:
-    whole, rest = divmod(value, unit)
-    return f"{whole}.{str(rest).zfill(len(str(unit)) - 1)}".rstrip("0") if rest else str(whole)
-
-
-class _Fraction(str):
-    """A number with a fraction or an exponent, as it was written."""
-
-    __slots__ = ()
-
-
-_NAMES: Final[Mapping[type, str]] = {str: "string", list: "array", dict: "object"}
-
-
-def _checked(name: str, value: Any) -> Any:
-    kind = _KINDS[name]
-    if type(value) is kind and (kind is not int or -_INT_MAX <= value <= _INT_MAX):
-        return value
-    if isinstance(value, bool):
-        shown = "bool"
-    elif isinstance(value, int | _Fraction):
-        shown = f"number {value}" if kind is int else "number"
-    else:
-        shown = _NAMES.get(type(value), "value")
-    go_type = _GO_TYPES.get(name, "int")
-    raise BadPull(400, f"Bad Request - json: cannot unmarshal {shown} into Go struct field .{name} of type {go_type}")
-
-
-def _refuse(name: str) -> Any:
-    raise json.JSONDecodeError("Expecting value", name, 0)
-
-
-def _syntax(error: json.JSONDecodeError) -> str:
-    """What Go says about a broken text, near enough."""
-    rest = error.doc[error.pos :].lstrip(" \t\r\n")
-    where = next((go for python, go in _SYNTAX if error.msg.startswith(python)), "in JSON input")
-    if not rest or error.msg.startswith("Unterminated string"):
-        return "unexpected end of JSON input"
-    char = rest[0] if rest[0].isprintable() else f"\\x{ord(rest[0]):02x}"
-    return f"invalid character '{char}' {where}"
+def _number(text: bytes) -> int:
+    try:
+        return atoi(text.decode(errors="replace"))
+    except NotAnInteger:
+        return 1

@@ -1,9 +1,10 @@
 """What the body of an ack says, read as nats-server reads it."""
 
-import json
 from typing import Final
 
-from delta_store.config.go_duration import go_duration_ns
+from delta_store.dialect.durations import parse_duration
+from delta_store.dialect.json_shapes import DURATION, Struct, unmarshal
+from delta_store.dialect.json_syntax import JsonError
 
 ACK: Final = frozenset((b"", b"+ACK", b"+OK"))
 NEXT: Final = b"+NXT"
@@ -11,7 +12,7 @@ NAK: Final = b"-NAK"
 PROGRESS: Final = b"+WPI"
 TERM: Final = b"+TERM"
 
-_MAX: Final = (1 << 63) - 1
+_NAK_OPTIONS: Final = Struct("ConsumerNakOptions", {"delay": DURATION}, is_open=True)
 _TEXT_MAX: Final = 4096
 
 
@@ -22,7 +23,7 @@ def nak_delay(body: bytes) -> int | None:
         return None
     if text.startswith(b"{"):
         return _json_delay(text)
-    return go_duration_ns(text.decode(errors="replace"))
+    return parse_duration(text.decode(errors="replace"))
 
 
 def term_reason(body: bytes) -> str:
@@ -32,10 +33,6 @@ def term_reason(body: bytes) -> str:
 
 def _json_delay(text: bytes) -> int | None:
     try:
-        shown = json.loads(text.decode(errors="replace"))
-    except (ValueError, RecursionError):
+        return int(unmarshal(text, _NAK_OPTIONS).get("delay", 0))
+    except JsonError:
         return None
-    delay = next((value for key, value in reversed(shown.items()) if key.lower() == "delay"), 0)
-    if delay is None:
-        return 0
-    return delay if type(delay) is int and abs(delay) <= _MAX else None

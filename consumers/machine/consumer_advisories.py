@@ -1,11 +1,7 @@
 """Advisories about consumers' lives, with the fields of nats-server's schemas but type, id and time."""
 
-from typing import Final
-
 from consumers.machine.effects import Advisory
-from delta_store.values.time_text import utc_text
-
-_NO_TIME: Final = "0001-01-01T00:00:00Z"
+from delta_store.dialect.times import format_time
 
 
 def action(stream: str, consumer: str, verb: str) -> Advisory:
@@ -17,6 +13,6 @@ def action(stream: str, consumer: str, verb: str) -> Advisory:
 
 def paused(stream: str, consumer: str, *, until_ns: int, now_ns: int) -> Advisory:
     """A consumer is paused until a time, or goes on because that is over or 0."""
-    until = utc_text(until_ns) if until_ns else _NO_TIME
+    until = format_time(until_ns or None)
     fields = {"stream": stream, "consumer": consumer, "paused": until_ns > now_ns, "pause_until": until}
     return Advisory(f"$JS.EVENT.ADVISORY.CONSUMER.PAUSE.{stream}.{consumer}", "consumer_pause", fields)

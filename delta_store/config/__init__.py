@@ -1,4 +1,4 @@
 """A stream's configuration as a value, with nats-server's error codes and the patterns in it.
 
-Pure; may import `values`.
+Pure; may import `values` and `dialect`.
 """

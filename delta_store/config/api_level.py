@@ -5,14 +5,14 @@ value are skipped, an empty value demands nothing, and what Go's ``strconv.Atoi`
 """
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from conf.limits import API_LEVEL
+from delta_store.dialect.integers import NotAnInteger, atoi
 
 LEVEL_HEADER: Final = b"Nats-Required-Api-Level"
 _DEMAND: Final = re.compile(rb"\r\n%b: *(.*?)\r\n" % LEVEL_HEADER, re.DOTALL)
-_INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
-_LOWEST: Final = -(2**63)
 
 
 def level_refused(header: bytes) -> bool:
@@ -23,5 +23,6 @@ def level_refused(header: bytes) -> bool:
 
 def value_refused(value: bytes) -> bool:
     """Whether the header's value is a level above :data:`API_LEVEL`, or no number at all."""
-    number = _INTEGER.fullmatch(value)
-    return bool(value) and (number is None or not _LOWEST <= int(number[1] + number[2]) <= API_LEVEL)
+    with suppress(NotAnInteger):
+        return bool(value) and atoi(value.decode(errors="replace")) > API_LEVEL
+    return True

@@ -10,8 +10,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from delta_store.config.go_duration import go_duration_ns
-from delta_store.values.time_text import utc_text
+from delta_store.dialect.durations import parse_duration
+from delta_store.dialect.integers import atoi
+from delta_store.dialect.json_syntax import JsonError
+from delta_store.dialect.times import exact_time
 
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600
@@ -32,11 +34,7 @@ _NAMED: Final = {
 }
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_TIME: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
-)
 _BLANK: Final = re.compile(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-_NUMBER: Final = re.compile(r"\+?[0-9]{1,18}")
 
 
 class Firing(NamedTuple):
@@ -85,7 +83,7 @@ def firing(pattern: str, where: tzinfo | None, *, ts_ns: int, now_ns: int) -> Fi
             return None
         return Firing(0 if at_ns == _ZERO_TIME else max(1, min(at_ns, _INT64 - 1)), repeats=False)
     if pattern.startswith("@every "):
-        step = go_duration_ns(pattern[7:]) if where is None else None
+        step = parse_duration(pattern[7:]) if where is None else None
         if step is None or step < _SECOND:
             return None
         due = _rounded(ts_ns) + step
@@ -100,32 +98,11 @@ def firing(pattern: str, where: tzinfo | None, *, ts_ns: int, now_ns: int) -> Fi
 
 
 def time_ns(text: str) -> int | None:
-    """A time in RFC 3339, as Go reads it; None when it is none. May lie beyond 64 bits."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = map(int, found.groups()[:6])
-    east = 1 if found[8] != "-" else -1
-    zone_hours, zone_minutes = int(found[9] or 0), int(found[10] or 0)
-    if hour > 23 or minute > 59 or second > 59 or zone_hours > 24 or zone_minutes > 60:
-        return None
-    # The calendar repeats every 400 years; Python's has no year 0.
-    ahead = 400 if year < 9600 else 0
+    """A time in RFC 3339; None when it is none. May lie beyond 64 bits."""
     try:
-        days = (date(year + ahead, month, day) - date(1970 + ahead, 1, 1)).days
-    except ValueError:
+        return exact_time(text)
+    except JsonError:
         return None
-    seconds = days * _DAY + hour * _HOUR + minute * 60 + second - east * (zone_hours * _HOUR + zone_minutes * 60)
-    return seconds * _SECOND + int(((found[7] or "") + "000000000")[:9])
-
-
-def time_text(ns: int, where: tzinfo | None) -> str:
-    """A time as Go's RFC 3339 with what nanoseconds it has."""
-    offset = datetime.fromtimestamp(ns // _SECOND, where or UTC).utcoffset() or timedelta()
-    local = utc_text(ns + offset // timedelta(seconds=1) * _SECOND)
-    ahead = offset // timedelta(minutes=1)
-    shown = f"{'-' if ahead < 0 else '+'}{abs(ahead) // 60:02}:{abs(ahead) % 60:02}" if ahead else "Z"
-    return local.removesuffix("Z") + shown
 
 
 def _rounded(ns: int) -> int:
@@ -183,11 +160,10 @@ def _number(text: str, names: dict[str, int]) -> int:
     named = names.get(text.lower())
     if named is not None:
         return named
-    if text == "-0":
-        return 0
-    if not _NUMBER.fullmatch(text):
+    number = atoi(text)
+    if number < 0:
         raise ValueError(text)
-    return int(text)
+    return number
 
 
 class _Local:

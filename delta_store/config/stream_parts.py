@@ -7,7 +7,7 @@ Go's zero value.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from delta_store.values.time_text import utc_text, utc_time
+from delta_store.dialect.times import format_time, parse_time
 
 Json = dict[str, Any]
 
@@ -109,7 +109,7 @@ class StreamSource(NamedTuple):
         shown: Json = {
             "name": self.name,
             "opt_start_seq": self.opt_start_seq,
-            "opt_start_time": utc_text(self.opt_start_time) if self.opt_start_time is not None else "",
+            "opt_start_time": format_time(self.opt_start_time) if self.opt_start_time is not None else "",
             "filter_subject": self.filter_subject,
             "subject_transforms": [one.as_json() for one in self.subject_transforms],
         }
@@ -127,7 +127,7 @@ class StreamSource(NamedTuple):
         return cls(
             name=shown.get("name", ""),
             opt_start_seq=shown.get("opt_start_seq", 0),
-            opt_start_time=utc_time(start) if isinstance(start, str) else start,
+            opt_start_time=parse_time(start) if isinstance(start, str) else start,
             filter_subject=shown.get("filter_subject", ""),
             subject_transforms=tuple(SubjectMapping.from_json(one) for one in shown.get("subject_transforms", ())),
             external=ExternalStream(**external) if external is not None else None,

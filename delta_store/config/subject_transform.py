@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from delta_store.dialect.integers import NotAnInteger, atoi
 from delta_store.values import subjects
 
 _INVALID: Final = "invalid mapping destination"
 _ARGUMENTS: Final = re.compile(r",[ \t\n\f\r]*")
-_NUMBER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
-_WHITESPACE: Final = re.compile(r"[\t\n\f\r ]")
 _FUNCTIONS: Final = (
     ("wildcard", "[wW]ildcard"),
     ("partition", "[pP]artition"),
@@ -59,7 +58,7 @@ class SubjectTransform:
 
     def __init__(self, src: str, dest: str) -> None:
         src = src or ">"
-        if not (_well_formed(src) and _well_formed(dest)) or "*" in dest.split("."):
+        if not (subjects.well_formed(src) and subjects.well_formed(dest)) or "*" in dest.split("."):
             raise BadMapping("invalid subject")
         self._source = src.split(".")
         if (self._source[-1] == ">") != (dest.rsplit(".", maxsplit=1)[-1] == ">"):
@@ -121,18 +120,13 @@ def check_mapping(src: str, dest: str) -> None:
             if not any(search.search(token) for _, search in _SEARCHES):
                 raise _bad("unknown function", token)
             continue
-        if _WHITESPACE.search(token):
+        if subjects.has_white_space(token):
             raise _bad("invalid transform")
     SubjectTransform(src, dest)
 
 
 def _bad(reason: str, token: str = "") -> BadMapping:
     return BadMapping(f"{_INVALID}: {reason}" + (f" in {token}" if token else ""))
-
-
-def _well_formed(subject: str) -> bool:
-    tokens = subject.split(".")
-    return bool(subject) and "" not in tokens and ">" not in tokens[:-1]
 
 
 def _is_function(token: str) -> bool:
@@ -186,11 +180,10 @@ def _argument(token: str, written: str, highest: int) -> int:
 
 
 def _integer(text: str) -> int | None:
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    try:
+        return atoi(text)
+    except NotAnInteger:
         return None
-    number = int(found[1] + found[2])
-    return number if abs(number) <= _INT_MAX else None
 
 
 def _placed(token: _Token, written: str, *, stars: Sequence[int], wild: bool) -> _Token:

@@ -4,17 +4,21 @@ The totals of live messages are kept in memory, because the next one is decided 
 from the messages alone, so they can be rebuilt from rows.
 """
 
-import json
 import re
-from collections.abc import Mapping
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Final, NamedTuple
 
+from delta_store.dialect.json_reader import only_value
+from delta_store.dialect.json_shapes import TEXT, TEXT_MAP, MapOf, Struct, unmarshal
+from delta_store.dialect.json_syntax import JsonError
+from delta_store.dialect.json_writer import write_json
 from delta_store.index.stream_index import StreamIndex
 
 _SOURCES: Final = re.compile(rb"\r\nNats-Counter-Sources: *(.*?)\r\n", re.DOTALL)
+_VALUE: Final = Struct("CounterValue", {"val": TEXT}, is_open=True)
+_SHARES: Final = MapOf(TEXT_MAP, "map[string]map[string]string")
+"""``{stream: {subject: total}}``"""
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
-_HTML: Final = re.compile("[<>&\u2028\u2029]")
 _SPARE: Final = 1024
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Totals have as many digits as a message holds. Python's integers refuse texts of more than 4,300 of them."""
@@ -43,10 +47,10 @@ class Total(NamedTuple):
         stream, subject = told[0], told[4] if len(told) > 4 else ""
         if copied is None:
             raise BrokenCounter
-        shares: dict[str, dict[str, str] | None] = json.loads(self.sources) if self.sources else {}
+        shares = _SHARES.decode(only_value(self.sources), {}) if self.sources else {}
         share = shares.get(stream) or {}
         before, shares[stream] = share.get(subject, "0"), share | {subject: str(copied.value)}
-        return _EXACT.subtract(copied.value, whole_number(before)), _go_json(shares)
+        return _EXACT.subtract(copied.value, whole_number(before)), write_json(shares, by_name=True)
 
     def plus(self, added: Decimal) -> bytes:
         """The payload of the message that adds this much."""
@@ -84,34 +88,8 @@ def whole_number(text: str) -> Decimal:
 
 def _total(data: bytes, sources: bytes) -> Total | None:
     try:
-        shown = json.loads(data)
-        value = shown.get("val", "") if isinstance(shown, dict) else None
-        shares = _shares(json.loads(sources)) if sources else {}
-    except (ValueError, RecursionError):
+        value = unmarshal(data, _VALUE).get("val", "")
+        shares = _SHARES.decode(only_value(sources), {}) if sources else None
+    except JsonError:
         return None
-    if not isinstance(value, str) or shares is None:
-        return None
-    return Total(whole_number(value), _go_json(shares) if shares else b"")
-
-
-def _shares(shown: object) -> dict[str, dict[str, str] | None] | None:
-    """``{stream: {subject: total}}`` as Go reads it, with null for what is empty; None for anything else."""
-    if shown is None:
-        return {}
-    if not isinstance(shown, dict):
-        return None
-    shares: dict[str, dict[str, str] | None] = {}
-    for stream, share in shown.items():
-        if share is None:
-            shares[stream] = None
-            continue
-        if not isinstance(share, dict) or not all(isinstance(total, str | None) for total in share.values()):
-            return None
-        shares[stream] = {subject: total or "" for subject, total in share.items()}
-    return shares
-
-
-def _go_json(shares: Mapping[str, Mapping[str, str] | None]) -> bytes:
-    """As nats-server writes it: sorted, and with what HTML would read escaped."""
-    text = json.dumps(shares, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+    return Total(whole_number(value), write_json(shares, by_name=True) if shares else b"")

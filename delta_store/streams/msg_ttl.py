@@ -9,7 +9,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from delta_store.config.go_duration import go_duration_ns
+from delta_store.dialect.durations import format_duration, parse_duration
 from delta_store.index.stream_index import StreamIndex
 
 _SECOND: Final = 1_000_000_000
@@ -26,7 +26,7 @@ def ttl_seconds(value: bytes) -> int | None:
     """A per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
     if value.lower() == b"never":
         return _NEVER
-    duration_ns = go_duration_ns(value.decode(errors="replace"))
+    duration_ns = parse_duration(value.decode(errors="replace"))
     if duration_ns is not None:
         return duration_ns // _SECOND if duration_ns >= _SECOND else None
     return int(value) if value.isdigit() and len(value) <= _DIGITS_MAX else None
@@ -34,8 +34,8 @@ def ttl_seconds(value: bytes) -> int | None:
 
 def marker_header(ttl_ns: int) -> bytes:
     """The header block of the message that takes the place of a subject's last one when that has expired."""
-    seconds = ttl_ns // _SECOND
-    return b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n" % _go_text(seconds)
+    duration = format_duration(ttl_ns // _SECOND * _SECOND)
+    return b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n" % duration.encode()
 
 
 class MsgTtls:
@@ -110,10 +110,3 @@ class MsgTtls:
         if len(self._due) > index.msgs + _SPARE:
             self._due = [one for one in self._due if is_live(one[1])]
             heapify(self._due)
-
-
-def _go_text(seconds: int) -> bytes:
-    """A duration of whole seconds as Go prints it."""
-    hours, rest = divmod(seconds, 3600)
-    minutes, left = divmod(rest, 60)
-    return (f"{hours}h" if hours else "").encode() + (f"{minutes}m" if seconds >= 60 else "").encode() + b"%ds" % left

@@ -10,7 +10,17 @@ from typing import Final
 
 from delta_store.values.subject_relations import SubjectTrie, overlaps, subset
 
-__all__ = ["SubjectFilter", "has_wildcard", "literal", "matches", "overlaps", "subset", "valid"]
+__all__ = [
+    "SubjectFilter",
+    "has_white_space",
+    "has_wildcard",
+    "literal",
+    "matches",
+    "overlaps",
+    "subset",
+    "valid",
+    "well_formed",
+]
 
 _WHITESPACE = re.compile(r"[ \t\n\f\r]")
 _EXPRESSIONS_MAX: Final = 16
@@ -19,10 +29,18 @@ _EXPRESSIONS_MAX: Final = 16
 
 def valid(subject: str) -> bool:
     """Whether this is a well formed subject or filter: no empty token, no white space, ``>`` only at the end."""
-    if not subject or _WHITESPACE.search(subject):
-        return False
+    return not has_white_space(subject) and well_formed(subject)
+
+
+def well_formed(subject: str) -> bool:
+    """:func:`valid` but for white space, which mappings of subjects may hold."""
     tokens = subject.split(".")
     return "" not in tokens and ">" not in tokens[:-1]
+
+
+def has_white_space(text: str) -> bool:
+    """Whether there is white space as NATS has it."""
+    return _WHITESPACE.search(text) is not None
 
 
 def has_wildcard(subject: str) -> bool:

@@ -6,12 +6,14 @@ memory no longer holds is read in a thread, and the schedule fires at the next l
 
 import re
 from contextlib import suppress
+from datetime import UTC
 from functools import partial
 from typing import Final, NamedTuple
 
 from conf.clock import Clock
 from conf.limits import SCHEDULES_READ_MAX, SCHEDULES_TURN_MAX
-from delta_store.config.schedule_pattern import time_text, zone
+from delta_store.config.schedule_pattern import zone
+from delta_store.dialect.times import format_time
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.streams.catalog import Catalog
@@ -115,7 +117,7 @@ def _produced(own: StoredMessage, content: StoredMessage, *, due_ns: int, now_ns
     if after is None or not target:
         return None
     named = texts.get(b"Nats-Schedule-Time-Zone")
-    following = time_text(after.due_ns, zone(named) if named else None) if after.repeats else "purge"
+    following = format_time(after.due_ns, zone(named) if named else UTC) if after.repeats else "purge"
     header = _STRIPPED.sub(b"", content.headers or b"")
     header = with_field(header, b"Nats-Scheduler", own.subject.encode())
     header = with_field(header, b"Nats-Schedule-Next", following.encode())

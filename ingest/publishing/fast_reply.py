@@ -6,8 +6,8 @@ It reads ``<prefix>.<batch id>.<flow>.<fail|ok>.<batch sequence>.<operation>.$FI
 from typing import Final, NamedTuple
 
 from delta_store.config.api_errors import ApiError
+from delta_store.dialect.json_writer import write_json
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.publishing.pub_ack import go_json
 
 ENDING: Final = b".$FI"
 _START, _APPEND, _COMMIT, _END, _PING = range(5)
@@ -79,7 +79,7 @@ def gap(reply: bytes, expected: int, seq: int) -> bytes:
 
 def refused(reply: bytes, seq: int, error: ApiError) -> bytes:
     """The message with this batch sequence was not stored."""
-    return encode_message(reply, b'{"type":"err","seq":%d,"error":%b}' % (seq, go_json(error)))
+    return encode_message(reply, b'{"type":"err","seq":%d,"error":%b}' % (seq, write_json(error.as_json())))
 
 
 def _number(text: bytes) -> int:

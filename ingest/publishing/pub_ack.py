@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from delta_store.config.api_errors import TOO_MANY_REQUESTS, ApiError
+from delta_store.dialect.json_writer import write_json
 
 _BUSY_HEADER = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
-_ESCAPED_BY_GO = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 class PubAcks:
@@ -55,11 +55,11 @@ class PubAcks:
 
     def failed(self, reply: bytes, error: ApiError) -> bytes:
         """The message was refused."""
-        return _frame(reply, b'{"error":' + go_json(error) + self._failed)
+        return _frame(reply, b'{"error":' + write_json(error.as_json()) + self._failed)
 
     def busy(self, reply: bytes) -> bytes:
         """The message was not looked at: too many are waiting."""
-        body = b'{"error":' + go_json(TOO_MANY_REQUESTS.error) + self._failed
+        body = b'{"error":' + write_json(TOO_MANY_REQUESTS.error.as_json()) + self._failed
         size = len(_BUSY_HEADER)
         return b"HMSG %b %d %d\r\n%b%b\r\n" % (reply, size, size + len(body), _BUSY_HEADER, body)
 
@@ -79,14 +79,6 @@ def pub_acks(stream: str, domain: str = "") -> PubAcks:
 
 def _frame(reply: bytes, body: bytes) -> bytes:
     return b"LMSG %b %d\r\n%b\r\n" % (reply, len(body), body)
-
-
-def go_json(error: ApiError) -> bytes:
-    """The error object as Go's encoder writes it, which escapes what HTML would take for markup."""
-    text = json.dumps(error.as_json(), separators=(",", ":"), ensure_ascii=False)
-    for plain, escaped in _ESCAPED_BY_GO.items():
-        text = text.replace(plain, escaped)
-    return text.encode(errors="replace")
 
 
 def _quoted(text: str) -> str:

@@ -1,8 +1,8 @@
 """What goes out again once it is stored: the stream's ``republish``."""
 
+from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
-from delta_store.values.time_text import utc_text
 from ingest.protocol.leaf_protocol import Message
 
 _OPENING = b"NATS/1.0\r\n"
@@ -23,7 +23,7 @@ def republished(state: StreamState, stored: Message, *, seq: int, ts_ns: int, la
         return None
     added = (
         f"Nats-Stream: {state.name}\r\nNats-Subject: {subject}\r\nNats-Sequence: {seq}\r\n"
-        f"Nats-Time-Stamp: {utc_text(ts_ns)}\r\nNats-Last-Sequence: {last_seq}\r\n"
+        f"Nats-Time-Stamp: {format_time(ts_ns)}\r\nNats-Last-Sequence: {last_seq}\r\n"
     )
     if again.headers_only:
         added += f"Nats-Msg-Size: {len(stored.payload)}\r\n"

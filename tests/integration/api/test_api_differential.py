@@ -21,8 +21,8 @@ from nats.errors import TimeoutError as NatsTimeout
 
 from api.jetstream.api_call import ApiRequest, NeedMessage
 from api.jetstream.dispatch import dispatch
-from api.jetstream.go_time import parse_time
 from api.jetstream.responses import ApiAccount, msg_get_reply
+from delta_store.dialect.times import parse_time
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.stored_message import StoredMessage

@@ -13,8 +13,8 @@ import pytest
 
 from api.direct.direct_get import NOT_FOUND, One, Past, Series, one_frame, plan, status_frame
 from api.direct.direct_request import parse_body, parse_subject
-from api.jetstream.go_time import format_time, parse_time
 from delta_store.config.stream_config import StreamConfig
+from delta_store.dialect.times import format_time, parse_time
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import stored_size
 from delta_store.values.stored_message import StoredMessage

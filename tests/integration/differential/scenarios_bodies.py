@@ -24,6 +24,52 @@ _UNPIN = (
     *(b'{"group":"g","group":"h"}', b'{"group":"g","group":5}', b'{"x":1.5,"group":"g"}'),
     *(b'{"x":NaN}', b'{"x":01}', b'{"x":1.}', b'{"x":%b}' % (b"9" * 5_000)),
 )
+_PULLS = (
+    *(
+        b"{",
+        b"{x",
+        b"{'batch':1}",
+        b'{"batch":1',
+        b'{"batch" 1}',
+        b'{"batch":1 2}',
+        b'{"batch":tru}',
+        b'{"batch":[1 2]}',
+    ),
+    *(b'{"id":"\n"}', b'{"id":"\\x"}', b'{"batch":01}', b'{"batch":NaN}', b'{"batch":1}x', b'{"no_wait":true} {}'),
+    *(b'{"batch":1.0}', b'{"Batch":"x"}', b'{"EXPIRES":5.5}', b'{"no_wait":1}', b'{"group":5}', b'{"group":[]}'),
+    *(b'{"id":{}}', b'{"id":5.5}', b'{"batch":true}', b'{"idle_heartbeat":1e3}', b'{"max_bytes":[1]}'),
+    *(b'{"min_pending":5.0}', b'{"batch":9223372036854775808}', b'{"batch":-9223372036854775808,"no_wait":true}'),
+    *(b'{"\xc5\xbfd":1,"no_wait":true}', b'{"x":"\xff","no_wait":true}', b'{"expires":null,"no_wait":true}'),
+    b'{"x":%b}' % (b"[" * 10_001),
+)
+_DIRECT = (
+    *(
+        b'{"seq":1.0}',
+        b'{"SEQ":1}',
+        b'{"last_by_\xc5\xbfubj":"p"}',
+        b'{"seq":1} ',
+        b'{"seq":1} x',
+        b"5",
+        b"null",
+        b"[]",
+    ),
+    *(b'{"seq":1,"seq":null}', b'{"last_by_subj":"p","last_by_subj":null}', b'{"multi_last":["p",null]}'),
+    *(b'{"multi_last":["p"],"multi_last":null}', b'{"start_time":"2020-01-01T00:00:00Z","start_time":null,"seq":1}'),
+    *(b'{"start_time":"2020-01-01T01:00:00+01:60"}', b'{"start_time":"2020-01-01T01:00:00+01:61"}'),
+)
+
+
+@scenario
+async def bodies_of_pulls_and_direct_gets(side: Side) -> None:
+    """Requests for messages that are broken, of the wrong kind, or of a kind that only Go takes."""
+    await side.create("P", subjects=["p"], allow_direct=True)
+    await side.api("CONSUMER.CREATE.P.C", {"stream_name": "P", "config": {"name": "C", "ack_policy": "explicit"}})
+    for body in _PULLS:
+        await side.request("$JS.API.CONSUMER.MSG.NEXT.P.C", body, label=f"pull {body[:50]!r}")
+    for body in _DIRECT:
+        await side.request("$JS.API.DIRECT.GET.P", body, label=f"direct {body!r}")
+    for zone in ("+01:60", "+01:61", "+24:00", "+25:00"):
+        await side.api("STREAM.MSG.GET.P", {"start_time": f"2020-01-01T01:00:00{zone}"})
 
 
 @scenario

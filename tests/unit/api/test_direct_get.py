@@ -21,7 +21,14 @@ from api.direct.direct_get import (
     plan,
     status_frame,
 )
-from api.direct.direct_request import BAD_REQUEST, DirectRequest, parse_body, parse_subject
+from api.direct.direct_request import (
+    BAD_REQUEST,
+    EMPTY_REQUEST,
+    MALFORMED_REQUEST,
+    DirectRequest,
+    parse_body,
+    parse_subject,
+)
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.stored_message import StoredMessage
@@ -96,6 +103,24 @@ def test_no_body_breaks_the_parser(body: bytes, key: str) -> None:
     """Whatever comes is a request or a status."""
     for parsed in (parse_body(b"", body), parse_subject(key, b"", body)):
         assert isinstance(parsed, DirectRequest) or parsed.startswith(b"NATS/1.0 40")
+
+
+@pytest.mark.parametrize(
+    ("body", "request_"),
+    [
+        (b'{"LAST_BY_\xc5\xbfUBJ":"a"}', DirectRequest(last_by_subj="a")),
+        (b'{"seq":7,"seq":null}', DirectRequest(seq=7)),
+        (b'{"start_time":"2026-01-01T00:00:00Z","start_time":null,"seq":7}', DirectRequest(seq=7)),
+        (b'{"multi_last":["a"],"multi_last":null}', EMPTY_REQUEST),
+        (b'{"multi_last":[null]}', DirectRequest(multi_last=("",))),
+        (b'{"seq":7} ', DirectRequest(seq=7)),
+        (b'{"seq":7}x', MALFORMED_REQUEST),
+        (b'{"seq":7.0}', MALFORMED_REQUEST),
+    ],
+)
+def test_bodies_are_read_as_go_reads_them(body: bytes, request_: DirectRequest | bytes) -> None:
+    """Names match in any case, null forgets lists and times but leaves numbers, and nothing may follow."""
+    assert parse_body(b"", body) == request_
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"seq":' + b"9" * 5000 + b"}", b'{"last_by_subj":"\\ud800"}'])

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from api.jetstream.go_time import format_time
 from api.jetstream.responses import msg_get_reply
+from delta_store.dialect.times import format_time
 from delta_store.streams.event_rows import read_removal
 from delta_store.values.records import Kind
 from delta_store.values.stored_message import StoredMessage

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.jetstream.json_syntax import JsonError, quote, syntax_error
-from api.jetstream.request_json import decode, is_empty_request, is_object_or_array
 from api.jetstream.request_shapes import MSG_GET_REQUEST, STREAM_CONFIG_REQUEST
+from delta_store.dialect.json_shapes import decode, is_empty_request, is_object_or_array
+from delta_store.dialect.json_syntax import JsonError, quote, syntax_error
 
 SYNTAX = {
     '{"name":': "unexpected EOF",

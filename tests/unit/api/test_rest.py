@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from api.jetstream.go_time import format_time
 from api.rest.app import create_app
 from conf.clock import SystemClock
 from conf.settings import Http, Settings
 from delta_store.config.stream_config import StreamConfig
+from delta_store.dialect.times import format_time
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
 from delta_store.streams.event_rows import stream_data

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from consumers.machine.ack_bodies import nak_delay
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import Ack, Done, Reply
-from delta_store.config.go_duration import go_duration_ns
+from delta_store.dialect.durations import parse_duration
 from tests.unit.consumers.consumer_world import SECOND, Stream, World, advisories, got, seqs
 
 
@@ -198,7 +198,7 @@ def test_many_pending_are_searched_for_removed_ones_in_the_end() -> None:
 )
 def test_durations_are_read_as_go_reads_them(text: str, ns: int | None) -> None:
     """Go's notation, and nothing else."""
-    assert go_duration_ns(text) == ns
+    assert parse_duration(text) == ns
 
 
 def test_delays_that_cannot_be_read_are_none() -> None:

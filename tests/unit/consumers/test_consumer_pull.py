@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.config.pull_requests import go_duration
 from consumers.machine.effects import Deliver, Effect, PullRequest, Status
+from delta_store.dialect.durations import format_duration
 from tests.unit.consumers.consumer_world import SECOND, World, got, seqs, statuses
 
 
@@ -167,6 +167,7 @@ def test_close_tells_those_who_wait() -> None:
 @pytest.mark.parametrize(
     ("ns", "text"),
     [
+        (0, "0s"),
         (1, "1ns"),
         (1_500, "1.5µs"),
         (1_500_000, "1.5ms"),
@@ -177,7 +178,7 @@ def test_close_tells_those_who_wait() -> None:
 )
 def test_durations_are_shown_as_go_shows_them(ns: int, text: str) -> None:
     """Limits are named in Go's notation."""
-    assert go_duration(ns) == text
+    assert format_duration(ns) == text
 
 
 def test_push_consumers_and_api_levels_are_refused() -> None:

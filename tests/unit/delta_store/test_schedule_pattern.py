@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_store.config.schedule_pattern import BadZone, Firing, firing, time_ns, time_text, zone
+from delta_store.config.schedule_pattern import BadZone, Firing, firing, time_ns, zone
+from delta_store.dialect.times import format_time
 
 SECOND = 1_000_000_000
 NOW = 1_790_000_000 * SECOND
@@ -18,7 +19,7 @@ def following(pattern: str, name: str, since: str) -> str:
     assert start is not None
     found = firing(pattern, zone(name), ts_ns=start, now_ns=start)
     assert found is not None
-    return time_text(found.due_ns, zone(name))
+    return format_time(found.due_ns, zone(name))
 
 
 @pytest.mark.parametrize(
@@ -80,4 +81,4 @@ def test_any_text(pattern: str) -> None:
 @given(st.integers(0, 1 << 62))
 def test_times_are_read_as_written(ns: int) -> None:
     """A time that was written is read as the same."""
-    assert time_ns(time_text(ns, None)) == ns
+    assert time_ns(format_time(ns)) == ns

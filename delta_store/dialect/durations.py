@@ -1,4 +1,4 @@
-"""Durations as Go writes them: ``1m30.5s``. Pure."""
+"""Durations as Go writes them: ``1m30.5s``; in ns."""
 
 import re
 from typing import Final
@@ -14,7 +14,7 @@ _TEXT_MAX: Final = 4096
 """Longer texts are not read: Python refuses to read integers of more than 4,300 digits."""
 
 
-def go_duration_ns(text: str) -> int | None:
+def parse_duration(text: str) -> int | None:
     """The duration in ns, None when it is none or 64 bits do not hold it."""
     found = _DURATION.fullmatch(text) if len(text) <= _TEXT_MAX else None
     if found is None:
@@ -26,3 +26,19 @@ def go_duration_ns(text: str) -> int | None:
     if total > _MAX:
         return None
     return -total if found[1] == "-" else total
+
+
+def format_duration(ns: int) -> str:
+    """A duration that is not negative, as Go prints it."""
+    for unit, size in (("ns", 1_000), ("µs", 1_000_000), ("ms", 1_000_000_000)):
+        if 0 < ns < size:
+            return _decimal(ns, size // 1000) + unit
+    minutes, rest = divmod(ns, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = _decimal(rest, 1_000_000_000) + "s"
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + seconds
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, rest = divmod(value, unit)
+    return f"{whole}.{str(rest).zfill(len(str(unit)) - 1)}".rstrip("0") if rest else str(whole)

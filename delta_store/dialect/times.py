@@ -1,20 +1,20 @@
-"""Times in the API: RFC 3339 with nanoseconds, written and read as Go does.
+"""Times: RFC 3339 with nanoseconds, written and read as Go does.
 
 A time is nanoseconds since 1970 UTC. Python's ``datetime`` stops at microseconds, so the fraction is handled apart.
 What 64 bits do not hold (before 1678, after 2262) is the nearest time that they hold; nats-server wraps it around.
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from api.jetstream.json_syntax import JsonError
-from delta_store.values.time_text import utc_text
+from delta_store.dialect.json_syntax import JsonError
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 """Go's zero time: what a stream without messages shows as its first and last time."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NONE = timedelta()
 _SECOND = 1_000_000_000
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -44,15 +44,24 @@ _PARTS = (
 )
 
 
-def format_time(ts_ns: int | None) -> str:
-    """RFC 3339 in UTC with as many digits of the fraction as there are; None is :data:`ZERO_TIME`."""
+def format_time(ts_ns: int | None, where: tzinfo = UTC) -> str:
+    """RFC 3339 in a time zone with as many digits of the fraction as there are; None is :data:`ZERO_TIME`."""
     if ts_ns is None:
         return ZERO_TIME
-    return utc_text(ts_ns)
+    seconds, rest = divmod(ts_ns, _SECOND)
+    offset = _NONE if where is UTC else datetime.fromtimestamp(seconds, where).utcoffset() or _NONE
+    text = (_EPOCH + timedelta(seconds=seconds) + offset).replace(tzinfo=None).isoformat()
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return text + fraction + (_zone_text(offset // timedelta(minutes=1)) if offset else "Z")
 
 
 def parse_time(text: str) -> int:
     """Nanoseconds of an RFC 3339 time; raises :class:`JsonError` with Go's text for anything else."""
+    return max(_EARLIEST, min(exact_time(text), _LATEST))
+
+
+def exact_time(text: str) -> int:
+    """As :func:`parse_time`, but may lie beyond 64 bits."""
     values: list[int] = []
     rest = text
     for part in _PARTS:
@@ -72,7 +81,11 @@ def parse_time(text: str) -> int:
         nanoseconds = int(fraction[1][:9].ljust(9, "0"))
         rest = rest[fraction.end() :]
     offset_seconds = _zone(text, rest)
-    return max(_EARLIEST, min(_since_epoch(text, values) + nanoseconds - offset_seconds * _SECOND, _LATEST))
+    return _since_epoch(text, values) + nanoseconds - offset_seconds * _SECOND
+
+
+def _zone_text(minutes_east: int) -> str:
+    return f"{'-' if minutes_east < 0 else '+'}{abs(minutes_east) // 60:02}:{abs(minutes_east) % 60:02}"
 
 
 def _zone(text: str, rest: str) -> int:
@@ -86,7 +99,7 @@ def _zone(text: str, rest: str) -> int:
         hours, minutes = int(found[2]), int(found[3])
         if hours > 24:
             raise JsonError(f"parsing time {_quote(text)}: time zone offset hour out of range")
-        if minutes >= 60:
+        if minutes > 60:
             raise JsonError(f"parsing time {_quote(text)}: time zone offset minute out of range")
         offset, end = (hours * 60 + minutes) * 60 * (-1 if found[1] == "-" else 1), found.end()
     if rest[end:]:
