@@ -63,6 +63,10 @@ CHILD_START_SECONDS = 180.0
 """Longest wait for a child process to say that it is ready (the first Spark start fetches its jars)."""
 SETTLE_START_SECONDS = 1800.0
 """The same for the settle job, which gives way to all else: ended too early on a busy machine, it would never start."""
+OPENING_QUIET_SECONDS = 1.0
+"""A gateway whose store opens within this says nothing of it: nobody who waited for it meets a store half open."""
+OPENING_TOLD_SECONDS = 5.0
+"""How often the log tells how far the opening of a store is."""
 CHILD_STOP_SECONDS = 30.0
 """Longest wait for a child process to drain and end before it is killed."""
 HUB_START_SECONDS = 20.0

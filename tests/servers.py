@@ -151,7 +151,7 @@ def nats_server(
 
 
 def answers_api(url: str) -> bool:
-    """Whether something answers ``$JS.API.INFO`` at this nats-server now (one plain socket, no client library)."""
+    """Whether ``$JS.API.INFO`` is answered at this nats-server now, other than by an error (one plain socket)."""
     host, port = url.removeprefix("nats://").split(":")
     try:
         with socket.create_connection((host, int(port)), timeout=2) as peer:
@@ -167,8 +167,8 @@ def answers_api(url: str) -> bool:
                 seen += chunk
                 if b"HMSG _INBOX.probe" in seen:
                     return False
-                if b"account_info_response" in seen:
-                    return True
+                if b"}\r\n" in seen.partition(b"account_info_response")[2]:
+                    return b'"error"' not in seen
     except OSError:
         return False
 
@@ -285,6 +285,7 @@ def silt_up(folder: Path, *options: str, env: dict[str, str] | None = None) -> I
     try:
         nats_url, http_url = child.wait_log(_READY, seconds=SILT_UP_SECONDS).groups()
         wait_until(lambda: http_open(http_url) or None, what=f"{http_url} has opened its store", log=child.log)
+        wait_until(lambda: answers_api(nats_url) or None, what="the gateway has opened its store", log=child.log)
         yield SiltUp(child, nats_url, http_url, data)
     finally:
         child.stop()

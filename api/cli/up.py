@@ -23,9 +23,10 @@ def up(
 ) -> None:
     """Run nats-server, gateway, settle job and HTTP API until Ctrl-C.
 
-    Prints one line, "ready nats://... http://...", when all of them answer. Ctrl-C or SIGTERM drains and stops them
-    in order; a second one stops them at once. Settings that say where another nats-server is are refused. Exit codes:
-    0 stopped as asked; 1 a part could not be started; 2 wrong usage; 3 another silt up runs on the folder.
+    Prints one line, "ready nats://... http://...", when NATS and HTTP answer; where the store is large, says then on
+    standard error that it is being opened, and when it is open. Ctrl-C or SIGTERM drains and stops them in order; a
+    second one stops them at once. Settings that say where another nats-server is are refused. Exit codes: 0 stopped as
+    asked; 1 a part could not be started, or the store not opened; 2 wrong usage; 3 another silt up runs on the folder.
     """
     from api.process.child_process import ChildFailed
     from api.up.supervisor import Supervisor, UpOptions

@@ -34,9 +34,16 @@ class LinkSubjects:
     acked: frozenset[str] = frozenset()
     """Streams whose acks are taken in."""
 
+    def follow_endpoints(self) -> None:
+        """Take in the requests of the API proper: not what others may answer, nor puts of keys."""
+        self._follow_api([(f"{self._prefix}{name}", b"") for name in _ENDPOINTS])
+
     def follow_api(self) -> None:
         """Take in the API's requests."""
-        for subject, queue in self._api_subjects():
+        self._follow_api(self._api_subjects())
+
+    def _follow_api(self, wanted: Iterable[tuple[str, bytes]]) -> None:
+        for subject, queue in wanted:
             if self.client is not None and not self.domain:
                 # nats-server refuses its own group's name to clients.
                 self.client.subscribe(subject.encode(), queue and CLIENT_QUEUE_GROUP)
@@ -81,11 +88,15 @@ class LinkSubjects:
         self.acked = streams
 
     def _api_subjects(self) -> list[tuple[str, bytes]]:
-        prefix = f"$JS.{self.domain}.API." if self.domain else "$JS.API."
+        prefix = self._prefix
         wanted = [(f"{prefix}{name}", b"") for name in _ENDPOINTS]
         if self.domain:
             wanted += [(f"{prefix}$KV.>", b""), (f"{prefix}$OBJ.>", b"")]
         return [*wanted, (f"{prefix}DIRECT.GET.>", DIRECT_GET_QUEUE)]
+
+    @property
+    def _prefix(self) -> str:
+        return f"$JS.{self.domain}.API." if self.domain else "$JS.API."
 
     def _by_client(self, subject: str) -> bool:
         return self.client is not None and not self.domain and subject.startswith(_DENIED)

@@ -78,6 +78,10 @@ class HubChild:
         assert self._hub is not None
         return await self._hub.wait()
 
+    async def wait_answering(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """Its addresses; it answers once started."""
+        return await self.wait_ready(timeout_seconds)
+
     async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
         """Its addresses; it is ready once started."""
         del timeout_seconds

@@ -12,7 +12,7 @@ from api.jetstream import account_api, consumer_api, message_api, stream_api
 from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
 from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_directory import Consumers
-from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiError
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiError, unavailable
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
 
@@ -120,6 +120,12 @@ def dispatch(
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
     return reply
+
+
+def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
+    """The reply to a request while nothing can be looked at; None for a subject that no endpoint has."""
+    found = _find(subject, domain)
+    return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
 
 
 def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:

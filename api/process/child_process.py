@@ -1,8 +1,9 @@
 """One child process of ``silt up``: started, watched until it says that it is ready, ended; never orphaned.
 
-A child of ours says that it is ready by a line of JSON on its standard output, ``{"ready": true, …}``; all that it
-prints goes to its log. It lives in a session of its own, so that Ctrl-C reaches the supervisor alone, and the kernel
-kills it when the supervisor dies, however that happens.
+A child of ours says that it is ready by a line of JSON on its standard output, ``{"ready": true, …}``, and before that,
+if it takes long and can say so to others, ``{"answering": true, …}``; all that it prints goes to its log. It lives in a
+session of its own, so that Ctrl-C reaches the supervisor alone, and the kernel kills it when the supervisor dies,
+however that happens.
 """
 
 import asyncio
@@ -39,6 +40,10 @@ class Child(Protocol):
 
     async def run(self) -> int:
         """Return its exit status when it has ended."""
+        ...
+
+    async def wait_answering(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """What it says when whoever asks gets an answer, ready or not; raises as :meth:`wait_ready`."""
         ...
 
     async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
@@ -85,6 +90,7 @@ class ChildProcess:
         self._plan = plan
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
+        self._answering: asyncio.Future[Mapping[str, Any]] | None = None
         self._ready: asyncio.Future[Mapping[str, Any]] | None = None
         self._unparsed = b""
 
@@ -96,7 +102,8 @@ class ChildProcess:
 
     async def start(self, said_before: Mapping[str, Any]) -> None:
         """Start the process; its output is read by :meth:`run`."""
-        self._ready = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._answering, self._ready = loop.create_future(), loop.create_future()
         self._process = await asyncio.create_subprocess_exec(
             *self._plan.command(said_before),
             stdin=asyncio.subprocess.DEVNULL,
@@ -119,20 +126,19 @@ class ChildProcess:
             return await self._process.wait()
         finally:
             self._kill_group()
-            if self._ready is not None and not self._ready.done():
-                self._ready.cancel()
+            for said in (self._answering, self._ready):
+                if said is not None and not said.done():
+                    said.cancel()
+
+    async def wait_answering(self, timeout_seconds: float) -> Mapping[str, Any]:
+        """What the child says when it answers, ready or not; raise as :meth:`wait_ready`."""
+        assert self._answering is not None
+        return await self._said(self._answering, timeout_seconds)
 
     async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
         """What the child says when it is ready; raise :class:`ChildFailed` when it ends first or takes too long."""
         assert self._ready is not None
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await asyncio.wait([self._ready])
-        except TimeoutError:
-            raise ChildFailed(self._failure(f"was not ready within {timeout_seconds:.0f} s")) from None
-        if self._ready.cancelled():
-            raise ChildFailed(self._failure("ended before it was ready"))
-        return self._ready.result()
+        return await self._said(self._ready, timeout_seconds)
 
     async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
         """Ask the child to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
@@ -148,14 +154,25 @@ class ChildProcess:
         finally:
             self._kill_group()
 
+    async def _said(self, line: "asyncio.Future[Mapping[str, Any]]", timeout_seconds: float) -> Mapping[str, Any]:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await asyncio.wait([line])
+        except TimeoutError:
+            raise ChildFailed(self._failure(f"was not ready within {timeout_seconds:.0f} s")) from None
+        if line.cancelled():
+            raise ChildFailed(self._failure("ended before it was ready"))
+        return line.result()
+
     def _look_for_ready(self, chunk: bytes) -> None:
-        if self._ready is None or self._ready.done():
+        if self._ready is None or self._answering is None or self._ready.done():
             return
         *lines, rest = (self._unparsed + chunk).split(b"\n")
         self._unparsed = rest[-_READ_BYTES:]
-        for line in lines:
-            said = _ready_line(line)
-            if said is not None:
+        for said in filter(None, map(_said_line, lines)):
+            if not self._answering.done():
+                self._answering.set_result(said)
+            if said.get("ready") is True:
                 self._ready.set_result(said)
                 return
 
@@ -178,11 +195,12 @@ async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
             task.cancel()
 
 
-def _ready_line(line: bytes) -> Mapping[str, Any] | None:
+def _said_line(line: bytes) -> Mapping[str, Any] | None:
+    """What a line says of the child, None for any other output."""
     if not line.startswith(b"{"):
         return None
     try:
         said = json.loads(line)
     except ValueError:
         return None
-    return said if isinstance(said, dict) and said.get("ready") is True else None
+    return said if isinstance(said, dict) and True in (said.get("answering"), said.get("ready")) else None

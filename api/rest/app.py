@@ -45,7 +45,7 @@ def _once_open(store: RestStore) -> Callable[[Request], Awaitable[None]]:
 
     async def check(request: Request) -> None:
         if not store.opened and request.url.path.startswith("/v1/"):
-            raise problems.still_opening()
+            raise problems.still_opening(store.opening)
 
     return check
 

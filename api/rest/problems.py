@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from delta_store.reading.read_threads import ReadsBusy
+from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, ReadError, TooMany
 
 MEDIA_TYPE = "application/problem+json"
@@ -56,9 +57,9 @@ def stream_not_found() -> Refused:
     return Refused(404, STREAM_NOT_FOUND, "stream not found")
 
 
-def still_opening() -> Refused:
+def still_opening(progress: OpeningProgress) -> Refused:
     """The store is not open yet."""
-    return Refused(503, OPENING, "the store is being opened: streams and messages can't be read yet")
+    return Refused(503, OPENING, f"{progress}: streams and messages can't be read yet")
 
 
 def no_message_found() -> Refused:

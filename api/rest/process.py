@@ -19,7 +19,7 @@ def routes(store: RestStore) -> APIRouter:
         Settling that is behind, or does not run, stops nobody from publishing and reading: it is told, not refused.
         """
         if not store.opened:
-            raise problems.still_opening()
+            raise problems.still_opening(store.opening)
         news, lag, seconds = await store.settling()
         return ReadyBody(
             status="ready",

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -28,6 +27,7 @@ from api.rest.keys import open_keyring
 from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
 from conf.error_text import error_text
+from conf.limits import OPENING_TOLD_SECONDS
 from conf.settings import Settings, SettingsError
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 BACKLOG = 2048
 OPENING_SECONDS = 0.5
 """How long it waits for its store before it says that it is ready; most are open by then."""
-OPENING_TOLD_SECONDS = 5
-"""How often it is told that opening goes on."""
 CLOSE_SECONDS = 5
 """How long open HTTP requests may take to end when the process is told to stop."""
 
@@ -156,6 +154,7 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
                 task.cancel()
     finally:
         listener.close()
+        replica.opening.abandon()
         threads.close()
 
 
@@ -187,7 +186,7 @@ def _listen(host: str, port: int) -> socket.socket:
 async def _follow(replica: Replica, links: "ResponderLinks | None", opened: asyncio.Event, interval: float) -> None:
     """Open the store, then keep up with it and answer over NATS; ends with what opening raises."""
     async with asyncio.TaskGroup() as tasks:
-        telling = tasks.create_task(_tell_opening())
+        telling = tasks.create_task(_tell_opening(replica))
         await replica.open()
         telling.cancel()
     opened.set()
@@ -197,11 +196,11 @@ async def _follow(replica: Replica, links: "ResponderLinks | None", opened: asyn
             tasks.create_task(links.run())
 
 
-async def _tell_opening() -> None:
+async def _tell_opening(replica: Replica) -> None:
     """Tell now and then that the store is still being opened."""
-    for number in count(1):
+    while True:
         await asyncio.sleep(OPENING_TOLD_SECONDS)
-        said = {"event": "opening the store", "reason": f"for {number * OPENING_TOLD_SECONDS} s; all unsettled is read"}
+        said = {"event": "opening the store", "reason": str(replica.opening)}
         sys.stderr.write(json.dumps(said) + "\n")
         sys.stderr.flush()
 

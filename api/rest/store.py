@@ -5,6 +5,7 @@ from typing import Protocol
 from api.responder.direct_responder import Store
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.settle_watch import SettleReport
+from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.values.watermark import Watermarks
 
 
@@ -18,6 +19,10 @@ class RestStore(Store, Protocol):
     @property
     def opened(self) -> bool:
         """Whether there is anything to show yet."""
+
+    @property
+    def opening(self) -> OpeningProgress:
+        """How far it is until then."""
 
     @property
     def journal_version(self) -> int:

@@ -1,10 +1,12 @@
 """``silt up``: nats-server, gateway, settle job and HTTP server as children of one process.
 
 Order of starting: nats-server and HTTP server at once, the gateway as soon as nats-server listens, and the settle job
-behind them: nobody who publishes or reads waits for Spark, and it takes no processor from those who do start. A settle
-job that can't start is tried again, more and more rarely, and ends nothing else. Order of stopping: HTTP server,
-gateway (it drains), settle job, nats-server. A child that ends by itself is started again, later each time; its ports
-stay the same. When the supervisor dies, the kernel ends the children (:mod:`api.process.child_process`).
+once the gateway's store is open: nobody who publishes or reads waits for Spark, and it takes no processor from those
+who do start. A large store is not waited for: gateway and HTTP server answer while they open it, and say so; one that
+can't be opened ends everything. A settle job that can't start is tried again, more and more rarely, and ends nothing
+else. Order of stopping: HTTP server, gateway (it drains), settle job, nats-server. A child that ends by itself is
+started again, later each time; its ports stay the same. When the supervisor dies, the kernel ends the children
+(:mod:`api.process.child_process`).
 """
 
 import asyncio
@@ -12,7 +14,7 @@ import json
 import signal
 import sys
 from collections.abc import Collection, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +26,7 @@ from api.process.error_leaves import leaves
 from api.process.process_log import ProcessLog
 from api.up.child_plans import gateway_plan, serve_plan, settle_plan
 from conf.clock import Clock
-from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, SETTLE_START_SECONDS
+from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, REBUILD_SECONDS_MAX, SETTLE_START_SECONDS
 from conf.settings import Settings
 from delta_store.storage.up_lock import up_lock
 
@@ -36,7 +38,7 @@ BACKOFF_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 SETTLE_BACKOFF_SECONDS = (1.0, 5.0, 15.0, 60.0)
 """The same for the settle job: each of its starts is that of a JVM."""
 START_TRIES = 4
-"""How often a child may end before it was ever ready until starting is given up."""
+"""How often a child may end before it was ever ready until starting is given up, and all else with it."""
 STEADY_SECONDS = 60.0
 """A child that lived this long starts its waits anew."""
 
@@ -48,6 +50,23 @@ class UpOptions:
     data: Path
     port: int
     http_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a child says the first time that it answers, and that it is ready; an error where it never will."""
+
+    answers: asyncio.Future[Said]
+    ready: asyncio.Future[Said]
+
+    def reached(self, stage: asyncio.Future[Said], said: Said) -> None:
+        """The child is so far, maybe again."""
+        if not stage.done():
+            stage.set_result(said)
+
+    def fail(self, failure: ChildFailed) -> None:
+        """The child never gets further."""
+        (self.ready if self.answers.done() else self.answers).set_exception(failure)
 
 
 class Supervisor:
@@ -84,33 +103,47 @@ class Supervisor:
     async def _run_children(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             try:
-                said = await self._start_front(tasks)
-                if said is not None:
-                    sys.stdout.write(f"ready {said[0]['url']} {said[1]['url']}\n")
-                    sys.stdout.flush()
+                gateway = await self._start_front(tasks)
+                if gateway is not None and await self._store_open(gateway):
                     tasks.create_task(self._keep(settle_plan(self._options.data), None))
                     await self._stop.wait()
             finally:
                 self._stop.set()
                 await self._stop_children()
 
-    async def _start_front(self, tasks: asyncio.TaskGroup) -> tuple[Said, Said] | None:
-        """Start all that answers; what nats-server and HTTP server say when it does, None when asked to stop."""
+    async def _start_front(self, tasks: asyncio.TaskGroup) -> _Start | None:
+        """Start all that answers and print the ready line when it does; the gateway, None when asked to stop."""
         data = self._options.data
         hub = self._begin(tasks, HubPlan(data / "nats", self._options.port, self._settings))
         serve = self._begin(tasks, serve_plan(data, self._options.http_port))
-        if not await self._ready(hub, serve, all_of=(hub,)):
+        if not await self._ready(hub.answers, serve.answers, all_of=(hub.answers,)):
             return None
-        gateway = self._begin(tasks, gateway_plan(data, hub.result()))
-        if not await self._ready(gateway, serve, all_of=(gateway, serve)):
+        gateway = self._begin(tasks, gateway_plan(data, hub.answers.result()))
+        if not await self._ready(gateway.answers, serve.answers, all_of=(gateway.answers, serve.answers)):
             return None
-        return hub.result(), serve.result()
+        sys.stdout.write(f"ready {hub.answers.result()['url']} {serve.answers.result()['url']}\n")
+        sys.stdout.flush()
+        return gateway
 
-    def _begin(self, tasks: asyncio.TaskGroup, plan: Plan) -> asyncio.Future[Said]:
-        """Keep the plan's child running; what it says when it is ready for the first time."""
-        first: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-        tasks.create_task(self._keep(plan, first))
-        return first
+    async def _store_open(self, gateway: _Start) -> bool:
+        """Wait until the gateway's store is open, and tell of it where that takes long; False when asked to stop."""
+        slow = not gateway.ready.done()
+        if slow:
+            _tell(f"{gateway.answers.result()['opening']}; until then nothing can be read or published")
+        if not await self._ready(gateway.ready, all_of=(gateway.ready,)):
+            return False
+        rows, seconds = (gateway.ready.result()[name] for name in ("rows", "seconds"))
+        self._note("store open", rows=rows, seconds=seconds)
+        if slow:
+            _tell(f"the store is open: {rows} rows in {seconds} s")
+        return True
+
+    def _begin(self, tasks: asyncio.TaskGroup, plan: Plan) -> _Start:
+        """Keep the plan's child running; tells how far it is, the first time."""
+        loop = asyncio.get_running_loop()
+        start = _Start(loop.create_future(), loop.create_future())
+        tasks.create_task(self._keep(plan, start))
+        return start
 
     async def _ready(self, *firsts: asyncio.Future[Said], all_of: Collection[asyncio.Future[Said]]) -> bool:
         """Wait until ``all_of`` are ready; False when asked to stop before. Raises what any of ``firsts`` raises."""
@@ -128,28 +161,29 @@ class Supervisor:
         finally:
             stop.cancel()
 
-    async def _keep(self, plan: Plan, first: asyncio.Future[Said] | None) -> None:
-        """Run the plan's child again and again until asked to stop; ``first`` gets what it says the first time.
+    async def _keep(self, plan: Plan, start: _Start | None) -> None:
+        """Run the plan's child again and again until asked to stop; ``start`` is told how far it is, the first time.
 
-        Without ``first`` nobody waits for it: it is tried for ever.
+        Without ``start`` nobody waits for it: it is tried for ever.
         """
         said: Said = {}
-        waits = BACKOFF_SECONDS if first is not None else SETTLE_BACKOFF_SECONDS
+        waits = BACKOFF_SECONDS if start is not None else SETTLE_BACKOFF_SECONDS
         ends = 0
         with closing(ProcessLog(self._options.data / "logs" / f"{plan.name}.log")) as log:
             while not self._stop.is_set():
                 began = self._clock.monotonic()
                 try:
-                    said = await self._live(plan, log, said, first)
+                    said = await self._live(plan, log, said, start)
                     why = "ended"
                 except ChildFailed as failure:
                     why = str(failure)
-                    if first is not None and not first.done() and ends + 1 >= START_TRIES:
-                        first.set_exception(failure)
+                    if start is not None and not start.ready.done() and ends + 1 >= START_TRIES:
+                        start.fail(failure)
                         return
                 if self._stop.is_set():
                     return
-                ends = 1 if self._clock.monotonic() - began > STEADY_SECONDS else ends + 1
+                was_ready = start is None or start.ready.done()
+                ends = 1 if was_ready and self._clock.monotonic() - began > STEADY_SECONDS else ends + 1
                 wait = waits[min(ends, len(waits)) - 1]
                 self._note("child ended, starts again", child=plan.name, why=why.splitlines()[0], wait_seconds=wait)
                 await self._sleep(wait)
@@ -159,7 +193,7 @@ class Supervisor:
         plan: Plan,
         log: ProcessLog,
         said: Said,
-        first: asyncio.Future[Said] | None,
+        start: _Start | None,
     ) -> Said:
         """One life of a child; returns what it said when it was ready, once it has ended."""
         child = plan.child(log)
@@ -171,10 +205,13 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(child.run())
             try:
-                said = await child.wait_ready(SETTLE_START_SECONDS if first is None else CHILD_START_SECONDS)
+                said = await child.wait_answering(SETTLE_START_SECONDS if start is None else CHILD_START_SECONDS)
+                if start is not None:
+                    start.reached(start.answers, said)
+                said = await child.wait_ready(REBUILD_SECONDS_MAX)
                 self._note("child ready", child=plan.name, pid=child.pid)
-                if first is not None and not first.done():
-                    first.set_result(said)
+                if start is not None:
+                    start.reached(start.ready, said)
             except ChildFailed as failure:
                 failed = failure
                 await child.stop(0.5)
@@ -206,3 +243,10 @@ class Supervisor:
     def _note(self, event: str, **fields: object) -> None:
         now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, tz=UTC).isoformat(timespec="milliseconds")
         self._log.write((json.dumps({"at": now, "event": event, **fields}) + "\n").encode())
+
+
+def _tell(text: str) -> None:
+    """Tell whoever started us, who may have gone."""
+    with suppress(OSError):
+        sys.stderr.write(f"silt up: {text}\n")
+        sys.stderr.flush()

@@ -117,6 +117,11 @@ SCHEDULE_ZONE_INVALID = Fixed(400, 10223, "message schedules time zone is invali
 STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not allowed")
 
 
+def unavailable(reason: str) -> ApiError:
+    """What clients take for a reason to ask again soon; nats-server has no text behind the colon."""
+    return ApiError(503, 10008, f"JetStream system temporarily unavailable: {reason}")
+
+
 def invalid_json(reason: str) -> ApiError:
     """The request body is not the JSON that the endpoint takes."""
     return ApiError(400, 10025, f"invalid JSON: {reason}")

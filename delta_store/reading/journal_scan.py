@@ -31,17 +31,20 @@ _REMOTE_THREADS: Final = 16
 _ORDER: Final = [(name, "ascending") for name in ("stream", "stream_id", "seq", "event_no")]
 
 
-def rows_above(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks) -> Iterator[RowColumns]:
+def rows_above(
+    journal: JournalTail, pinned: Snapshot, watermarks: Watermarks, passed: Callable[[int], None] = lambda _: None
+) -> Iterator[RowColumns]:
     """The journal's rows that are not settled, ordered by position within each stream, payloads included.
 
-    Every row of every file is verified, also the settled ones. Raises ``DamagedData`` or ``FileGone``; both name it.
+    Every row of every file is verified, also the settled ones; ``passed`` is told how many more have been. Raises
+    ``DamagedData`` or ``FileGone``; both name it.
     """
     files = sorted(pinned.files.values(), key=lambda file: file.path)
     # Files are named by the version that added them, and a stream's positions grow from commit to commit.
     batches = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
     gathered: list[Any] = []
     rows = size = 0
-    for table in _in_order(journal, lambda batch: _unsettled(journal, batch, watermarks), batches):
+    for table in _in_order(journal, lambda batch: _unsettled(journal, batch, watermarks), batches, passed):
         gathered.append(table)
         rows += len(table)
         size += table["data"].nbytes
@@ -70,17 +73,23 @@ def row_columns(table: Any) -> RowColumns:
 
 
 def _in_order(
-    journal: JournalTail, read: Callable[[Sequence[DataFile]], Iterable[Any]], batches: Sequence[Sequence[DataFile]]
+    journal: JournalTail,
+    read: Callable[[Sequence[DataFile]], Iterable[Any]],
+    batches: Sequence[Sequence[DataFile]],
+    passed: Callable[[int], None],
 ) -> Iterator[Any]:
     """What ``read`` gives for each batch of files; the first error ends it."""
     if "://" not in journal.location:
         for batch in batches:
             yield from read(batch)
+            passed(sum(file.rows for file in batch))
         return
     with ThreadPoolExecutor(_REMOTE_THREADS, thread_name_prefix="journal") as threads:
         for start in range(0, len(batches), _REMOTE_THREADS):
-            for tables in threads.map(lambda batch: list(read(batch)), batches[start : start + _REMOTE_THREADS]):
+            together = batches[start : start + _REMOTE_THREADS]
+            for batch, tables in zip(together, threads.map(lambda batch: list(read(batch)), together), strict=True):
                 yield from tables
+                passed(sum(file.rows for file in batch))
 
 
 def _unsettled(journal: JournalTail, files: Sequence[DataFile], watermarks: Watermarks) -> Iterator[Any]:

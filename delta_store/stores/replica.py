@@ -20,6 +20,7 @@ from delta_store.reading.read_threads import ReadsBusy, ReadThreads, within
 from delta_store.reading.settle_watch import SettleReport, SettleWatch
 from delta_store.reading.settled import CACHE_BYTES, SettledTable
 from delta_store.reading.tail_cache import TailCache
+from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import Opened, open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.values.read_errors import FileGone
@@ -74,6 +75,8 @@ class Replica:
         self.journal_version = -1
         """Version of the journal that the catalog shows; -1 before there is one."""
         self.refreshed_at = clock.monotonic()
+        self.opening = OpeningProgress()
+        """How far it is while it is not :attr:`opened`."""
         self._opened = False
         self._watch = SettleWatch(location, clock)
 
@@ -151,7 +154,7 @@ class Replica:
 
     def _rebuilt(self) -> _Update:
         newest = TailCache(self._tail_bytes)
-        opened = open_stores(self._settled, self._journal, newest=newest)
+        opened = open_stores(self._settled, self._journal, newest=newest, progress=self.opening)
         return _Update(opened.journal.version, [], opened, newest)
 
     def _apply(self, update: _Update) -> None:

@@ -22,6 +22,7 @@ from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Columns, EventRow, cut_at, live_at
 from delta_store.reading.tail_cache import TailCache
 from delta_store.storage.storage import Storage
+from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
 from delta_store.streams.stream_state import StreamState
@@ -46,30 +47,40 @@ class Opened(NamedTuple):
 
 
 def open_stores(
-    settled: SettledTable, journal: JournalTail, *, domain: str = "", newest: TailCache | None = None
+    settled: SettledTable,
+    journal: JournalTail,
+    *,
+    domain: str = "",
+    newest: TailCache | None = None,
+    progress: OpeningProgress | None = None,
 ) -> Opened:
     """Rebuild from both tables, journal pinned first. Blocks.
 
-    ``newest`` is filled with the payloads that were not settled, as many as it holds. Raises ``DamagedData``, or
-    ``FileGone`` when truncation overtakes the reader again and again.
+    ``newest`` is filled with the payloads that were not settled, as many as it holds; ``progress`` tells others how far
+    it is. Raises ``DamagedData``, ``FileGone`` when truncation overtakes the reader again and again, and
+    ``OpeningAbandoned``.
     """
+    progress = progress or OpeningProgress()
     for _ in range(_TRIES - 1):
         try:
-            return _open(settled, journal, domain, newest)
+            return _open(settled, journal, domain, newest, progress)
         except FileGone:
             continue
-    return _open(settled, journal, domain, newest)
+    return _open(settled, journal, domain, newest, progress)
 
 
-def _open(settled: SettledTable, journal: JournalTail, domain: str, newest: TailCache | None) -> Opened:
+def _open(
+    settled: SettledTable, journal: JournalTail, domain: str, newest: TailCache | None, progress: OpeningProgress
+) -> Opened:
     pinned, base = journal.refresh(), settled.refresh()
     if fault := fault_of_lost_journal(pinned.version, base.watermarks):
         raise DamagedData(journal.location, fault)
+    progress.begin(base.rows + pinned.rows)
     catalog = Catalog(domain=domain)
-    restore_settled(catalog, settled, base)
+    restore_settled(catalog, settled, base, progress)
     if newest is not None:
         newest.clear()
-    for rows in rows_above(journal, pinned, base.watermarks):
+    for rows in rows_above(journal, pinned, base.watermarks, progress.passed):
         catalog.apply_columns(rows)
         if newest is not None:
             newest.add(rows)
@@ -90,7 +101,7 @@ def refuse_apart(journal: Journal, opened: Opened) -> None:
         raise DamagedData(f"{journal.storage.uri}/{LOG_FOLDER}", fault)
 
 
-def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> None:
+def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot, progress: OpeningProgress) -> None:
     """Put the state at the watermarks into an empty catalog."""
     for name, mark in base.watermarks.items():
         files = base.of_stream(name)
@@ -102,6 +113,7 @@ def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot) -> 
         if state is not None and state.stream_id == mark.stream_id:
             mine = [event for event in events if event.stream_id == mark.stream_id]
             _restore_stream(state, mark, mine, settled, [file for file in files if file.has_messages])
+        progress.passed(sum(file.rows for file in files))
     catalog.apply_watermarks(base.watermarks)
 
 

@@ -115,6 +115,12 @@ class InterestTable:
         for key in after.keys() - before.keys():
             self._tell(key, added=True)
 
+    def tell(self, on_change: OnChange) -> None:
+        """Report to ``on_change`` what is known, as if it all began now, and all changes from now on."""
+        self.on_change = on_change
+        for key in self._weights:
+            self._tell(key, added=True)
+
     def weight(self, subject: bytes, queue: bytes = b"") -> int:
         """Members behind exactly this subscription; 0 when there is none."""
         return self._weights.get((subject, queue), 0)

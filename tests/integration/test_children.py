@@ -76,6 +76,28 @@ def test_a_child_that_ends_first_is_a_failure_with_its_last_words(log: ProcessLo
     asyncio.run(scene())
 
 
+def test_a_child_may_answer_before_it_is_ready(log: ProcessLog) -> None:
+    """Both lines are waited for apart; one that ends between them was never ready."""
+    answering = 'print(\'{"answering": true, "opening": "1 of 2"}\', flush=True)\n'
+
+    async def scene() -> None:
+        child = _child(log, answering + "input()\n" + READY + FOREVER)
+        await child.start({})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(child.run())
+            assert (await child.wait_answering(10))["opening"] == "1 of 2"
+            with pytest.raises(ChildFailed, match="ended before it was ready"):
+                await child.wait_ready(10)
+        ready = _child(log, READY + FOREVER)
+        await ready.start({})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(ready.run())
+            assert (await ready.wait_answering(10))["port"] == (await ready.wait_ready(10))["port"] == 7
+            await ready.stop(10)
+
+    asyncio.run(scene())
+
+
 def test_a_child_that_is_never_ready_is_a_failure(log: ProcessLog) -> None:
     """Waiting ends."""
 

@@ -26,9 +26,13 @@ from pydantic import BaseModel
 
 from api.cli import up as up_command
 from api.gateway import gateway_main
+from api.gateway.gateway_links import GatewayLinks
+from api.gateway.gateway_options import parse
+from api.gateway.gateway_stores import claim_stores
 from api.hub.hub_child import HubChild, HubPlan
 from api.hub.hub_config import HubConfig
 from api.hub.hub_process import HubAddress
+from api.responder import nats_access
 from api.rest.keys import hash_of, new_key
 from api.up.supervisor import Supervisor
 from conf.limits import SETTLE_START_NICE
@@ -209,11 +213,12 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     set_all(monkeypatch, nats__connect_timeout_seconds=7.5, nats__credentials_file=tmp_path / "own.creds")
     set_all(monkeypatch, nats__leaf_nkey_seed_file=tmp_path / "leaf.nk", reads__cache_bytes_max=12345)
     set_all(monkeypatch, reads__concurrency_max=3, reads__timeout_seconds=8.5, data=tmp_path)
-    options, settings = gateway_main.parse([])
-    stores = gateway_main._open(options, settings)
+    options, settings = parse([])
+    stores = claim_stores(options, settings)
+    links = GatewayLinks(options, settings)
     with ThreadPoolExecutor() as threads:
-        built = gateway_main._Process(options, settings, stores, threads)
-    of_leaf, of_client = built.leaf._options, cast(Any, built.client)._options
+        built = gateway_main._Process(options, settings, stores, links, threads)
+    of_leaf, of_client = links.leaf._options, cast(Any, links.client)._options
     assert (of_leaf.connect_timeout_seconds, of_client.connect_timeout_seconds) == (7.5, 7.5)
     assert (of_leaf.credentials.nkey_seed_file, of_leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
     assert of_client.credentials.credentials_file == tmp_path / "own.creds"
@@ -221,7 +226,7 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads.timeout_seconds) == (12345, 3, 8.5)
     monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")
     monkeypatch.setenv("SILT_NATS__LEAF_CREDENTIALS_FILE", str(tmp_path / "leaf.creds"))
-    assert gateway_main.nats_access.leaf_credentials(load_settings().nats).credentials_file == tmp_path / "leaf.creds"
+    assert nats_access.leaf_credentials(load_settings().nats).credentials_file == tmp_path / "leaf.creds"
 
 
 @shows("http.host", "http.port", "http.rows_max", "reads.refresh_interval_ms")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from api.gateway.gateway_main import _open, parse
+from api.gateway.gateway_options import parse
+from api.gateway.gateway_stores import claim_stores
 from conf.clock import SystemClock
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.storage.local_storage import LocalStorage
@@ -51,7 +52,7 @@ def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_a_look_does_not_read_the_journal_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateway's reads nothing of it, an HTTP server's the one entry that may have come since."""
-    stores = _open(*parse(["--nats", "nats://127.0.0.1:1", "--leaf", "nats://127.0.0.1:1", "--data", str(data)]))
+    stores = claim_stores(*parse(["--nats", "nats://127.0.0.1:1", "--leaf", "nats://127.0.0.1:1", "--data", str(data)]))
     reads = Reads(monkeypatch)
     for _ in range(LOOKS):
         stores.settled.refresh()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.gateway.gateway_main import GatewayOptions, _open
+from api.gateway.gateway_options import GatewayOptions
+from api.gateway.gateway_stores import claim_stores
 from conf.settings import load_settings
 from delta_store.log.settled_durability import NotDurable
 from delta_store.reading.journal_tail import JournalTail
@@ -64,10 +65,10 @@ def test_a_watermark_ahead_of_its_rows_is_refused(tmp_path: Path, *, claims: boo
         here.confirm()
     options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
     if claims:  # known to be wrong by itself, and the journal still has its rows: passed over, to be settled again
-        assert _open(options, load_settings()).catalog.streams["S"].index.msgs == 800
+        assert claim_stores(options, load_settings()).catalog.streams["S"].index.msgs == 800
     else:
         with pytest.raises(DamagedData, match="900"):
-            _open(options, load_settings())
+            claim_stores(options, load_settings())
 
 
 def test_an_entry_that_lost_adds_is_refused(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_lost_journal_is_not_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "journal").rename(tmp_path / "elsewhere")
     options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
     for opening in (
-        lambda: _open(options, load_settings()),
+        lambda: claim_stores(options, load_settings()),
         lambda: open_stores(here.settled, JournalTail(str(tmp_path / "journal"))),
     ):
         with pytest.raises(DamagedData, match=r"journal is damaged: it is gone.*silt repair --accept-lost-journal"):
@@ -130,19 +131,19 @@ def test_tables_of_different_days_are_refused(tmp_path: Path) -> None:
     """The journal must go on where ``messages`` ends: no hole between them, and no watermark behind its end."""
     here = Both(tmp_path)
     options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
-    assert _open(options, load_settings()).catalog.streams["S"].index.last_seq == 800
+    assert claim_stores(options, load_settings()).catalog.streams["S"].index.last_seq == 800
     here.journal = open_journal(tmp_path / "journal")
     here.journal.truncate({"S": here.tables.marks["S"].position})
     here.entry(1).unlink()  # as brought back from a backup
     with pytest.raises(
         DamagedData, match=r"the journal has stream 'S' from sequence 701 .*messages has up to sequence 400"
     ):
-        _open(options, load_settings())
+        claim_stores(options, load_settings())
 
 
 def test_the_journal_of_an_empty_store_may_be_new(tmp_path: Path) -> None:
     """A folder where nothing was ever settled opens as it always did."""
     options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
-    assert _open(options, load_settings()).journal.version == 1
+    assert claim_stores(options, load_settings()).journal.version == 1
     assert LocalStorage(tmp_path / "journal").sizes("_delta_log").keys() >= {f"{0:020d}.json"}
     assert Watermark(1, 2, 3, 4).position == (1, 2, 3)

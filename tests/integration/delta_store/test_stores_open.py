@@ -12,6 +12,7 @@ from delta_store.entries import journal_file
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.settled import SettledTable
+from delta_store.stores.opening_progress import OpeningAbandoned, OpeningProgress
 from delta_store.stores.stores_open import open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
@@ -163,6 +164,25 @@ def test_a_rebuilt_stream_goes_on_where_it_was(tmp_path: Path) -> None:
     decide(opened.catalog, [Message(b"s.9", b"", b"", b"x")], START_NS, group)
     assert group.rows.seq == [before.index.last_seq + 1]
     assert group.rows.ts_ns[0] > before.clock_ns
+
+
+def test_opening_tells_how_far_it_is_and_can_be_given_up(tmp_path: Path) -> None:
+    """In the end every row of both tables has been read; told before that nobody waits, it ends without a result."""
+    store = Store(tmp_path, 2)
+    store.publish(30)
+    store.commit()
+    store.tables.settle()
+    store.publish(20)
+    store.commit()
+    settled, journal = SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal"))
+    progress = OpeningProgress()
+    assert "logs are being read" in str(progress)
+    opened = open_stores(settled, journal, progress=progress)
+    assert progress.rows_read == progress.rows_total == opened.settled.rows + opened.journal.rows > 50
+    assert f"{progress.rows_read} of {progress.rows_total} rows read" in str(progress)
+    progress.abandon()
+    with pytest.raises(OpeningAbandoned):
+        open_stores(settled, journal, progress=progress)
 
 
 def test_nothing_at_all_opens_as_nothing(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """Which subject leads to which endpoint, what is not answered, and how requests are counted."""
 
+import json
 from typing import Any
 
 import pytest
 
 from api.jetstream.api_call import ApiRequest, NeedMessage, level_refused
-from api.jetstream.dispatch import ENDPOINTS, dispatch
+from api.jetstream.dispatch import ENDPOINTS, dispatch, refusal
 from api.jetstream.responses import TYPE_PREFIX
 
 
@@ -39,6 +40,18 @@ def test_not_answered(api: Any, subject: bytes) -> None:
     request = ApiRequest(subject, b"_INBOX.x", b"", b"")
     assert dispatch(api.catalog, request, now_ns=1, rows=api.rows, account=api.account) is None
     assert (api.account.api_total, api.account.api_errors) == (0, 0)
+
+
+@pytest.mark.parametrize("pattern", list(ENDPOINTS))
+def test_every_endpoint_is_refused_while_nothing_can_be_read(pattern: str) -> None:
+    """With 10008, the reason behind it and the endpoint's own type, under a domain and without; nothing else is."""
+    subject = pattern.replace("*", "X").replace(">", "C.a.b")
+    for prefix in ("$JS.API.", "$JS.d1.API."):
+        said = json.loads(refusal(f"{prefix}{subject}".encode(), "d1", "not yet") or b"")
+        told = {"code": 503, "err_code": 10008, "description": "JetStream system temporarily unavailable: not yet"}
+        beside = ENDPOINTS[pattern].beside_error
+        assert said == {"type": TYPE_PREFIX + ENDPOINTS[pattern].kind, "error": told, **beside}
+    assert refusal(f"$JS.d2.API.{subject}".encode(), "d1", "not yet") is None
 
 
 def test_domain(api: Any) -> None:

@@ -76,6 +76,21 @@ def test_a_new_connection_reports_only_what_differs(before: list[Interest], afte
     assert sum(known.values()) == len(table)
 
 
+@given(changes, changes)
+def test_who_comes_later_is_told_what_is_known_and_then_what_changes(
+    before: list[Interest], after: list[Interest]
+) -> None:
+    """Someone who asks to be told knows in the end what the table knows."""
+    table, told = InterestTable(), dict[tuple[bytes, bytes], bool]()
+    for change in before:
+        table.apply(change)
+    table.tell(lambda subject, group, added: told.update({(subject, group): added}))
+    for change in after:
+        table.apply(change)
+    assert {key for key, added in told.items() if added} == {key for key in told if table.weight(*key)}
+    assert len(table) == sum(told.values())
+
+
 def test_past_its_bound_the_table_wants_everything() -> None:
     """What can't be remembered must never be denied."""
     table = InterestTable(entries_max=2)

@@ -1,0 +1,87 @@
+"""While the gateway's store is being opened: the links are attached, and who asks is told how far it is.
+
+The state is built whole in a thread and handed over once. Until then the API answers as nats-server's does without a
+leader: 10008, with the progress in its text. Whatever else it would take is left to the hub, which says at once that
+nobody listens: publishes, acks and Direct Get, which readers may answer. A store that opens within
+``OPENING_QUIET_SECONDS`` is never seen closed.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Any
+
+from api.direct.direct_get import no_responders_frame
+from api.gateway.gateway_links import GatewayLinks
+from api.gateway.gateway_log import report
+from api.gateway.gateway_stores import Stores
+from api.jetstream.dispatch import refusal
+from conf.clock import Clock
+from conf.limits import INTEREST_WAIT_SECONDS, OPENING_QUIET_SECONDS, OPENING_TOLD_SECONDS
+from delta_store.stores.opening_progress import OpeningAbandoned, OpeningProgress
+from ingest.protocol.leaf_protocol import Message, encode_message
+
+Open = Callable[[OpeningProgress], Stores]
+
+
+class GatewayOpening:
+    """One opening, and the answers that are given meanwhile."""
+
+    def __init__(self, links: GatewayLinks, *, domain: str, clock: Clock) -> None:
+        self.progress = OpeningProgress()
+        self.seconds = 0.0
+        """How long it took."""
+        self._links = links
+        self._domain = domain
+        self._clock = clock
+
+    async def run(self, claim: Open, executor: Executor, stop: asyncio.Event) -> Stores | None:
+        """What ``claim`` gives, run in ``executor``; None when ``stop`` is set first. Raises what ``claim`` raises."""
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                telling = [tasks.create_task(self._answer()), tasks.create_task(self._tell())]
+                stopping = tasks.create_task(stop.wait())
+                stopping.add_done_callback(lambda _: self.progress.abandon())
+                opening = asyncio.get_running_loop().run_in_executor(executor, claim, self.progress)
+                await asyncio.wait((opening,))
+                for task in (*telling, stopping):
+                    task.cancel()
+        finally:
+            self.progress.abandon()
+        with suppress(OpeningAbandoned):
+            stores = opening.result()
+            self.seconds = round(self._clock.monotonic() - began, 1)
+            report("store open", f"{self.progress.rows_total} rows in {self.seconds} s")
+            return stores
+        return None
+
+    async def _answer(self) -> None:
+        """Take in the API's requests and refuse them, and say when that is so."""
+        await asyncio.sleep(OPENING_QUIET_SECONDS)
+        self._links.receive = self._refuse
+        self._links.subjects.follow_endpoints()
+        await self._links.reachable(INTEREST_WAIT_SECONDS)
+        say({"answering": True, "opening": str(self.progress)})
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(OPENING_TOLD_SECONDS)
+            report("opening the store", str(self.progress))
+
+    def _refuse(self, run: list[Message]) -> None:
+        frames = [self._answer_to(message.subject, message.reply) for message in run if message.reply]
+        self._links.leaf.send_runs(*frames)
+
+    def _answer_to(self, subject: bytes, reply: bytes) -> bytes:
+        refused = refusal(subject, self._domain, str(self.progress))
+        return encode_message(reply, refused) if refused else no_responders_frame(subject, reply)
+
+
+def say(told: Mapping[str, Any]) -> None:
+    """Say on standard output, to whoever started the process, how it is."""
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()

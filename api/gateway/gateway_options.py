@@ -1,0 +1,32 @@
+"""What the gateway's command line says."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from api.process.process_arguments import add_data_argument, add_nats_arguments, settings_under
+from conf.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """Where the gateway attaches, and to what."""
+
+    nats: str
+    leaf: str
+    data: str
+    domain: str
+    api_over_leaf: bool
+
+
+def parse(arguments: Sequence[str] | None) -> tuple[GatewayOptions, Settings]:
+    """Read the command line and the settings under it; exits with status 2 when either is wrong."""
+    parser = argparse.ArgumentParser(prog="silt gateway", description="Join a NATS server and serve its JetStream API.")
+    add_data_argument(parser)
+    add_nats_arguments(parser)
+    given = parser.parse_args(arguments)
+    settings = settings_under(parser, given)
+    nats = settings.nats
+    return GatewayOptions(
+        nats.url, nats.leaf_url, str(given.data), nats.domain or "", nats.api_over == "leaf"
+    ), settings

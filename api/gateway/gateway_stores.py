@@ -1,0 +1,49 @@
+"""The gateway's stores: the journal claimed, both tables open, the state rebuilt from them."""
+
+from dataclasses import dataclass
+
+from api.gateway.gateway_options import GatewayOptions
+from conf.clock import SystemClock
+from conf.settings import Settings
+from delta_store.journal.journal import Journal
+from delta_store.log.journal_reader import SHARD
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.payloads import Payloads
+from delta_store.reading.settled import SettledTable
+from delta_store.storage.open_storage import open_storage
+from delta_store.stores.opening_progress import OpeningProgress
+from delta_store.stores.own_journal import OwnJournal
+from delta_store.stores.stores_open import open_stores, refuse_apart, refuse_lost_journal
+from delta_store.streams.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The open tables and the state rebuilt from them."""
+
+    journal: Journal
+    settled: SettledTable
+    payloads: Payloads
+    tail: JournalTail
+    catalog: Catalog
+    local: bool
+
+
+def claim_stores(options: GatewayOptions, settings: Settings, progress: OpeningProgress | None = None) -> Stores:
+    """Claim the journal (which fences any other owner), then rebuild the state. Blocks.
+
+    Raises ``JournalError``, ``ReadError``, ``OSError`` and ``OpeningAbandoned``.
+    """
+    root = options.data.rstrip("/")
+    clock = SystemClock()
+    tail = JournalTail(f"{root}/journal")
+    settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max, relied_on=tail.relies_on)
+    storage = open_storage(f"{root}/journal")
+    refuse_lost_journal(storage, settled)
+    journal = Journal.open(storage, shard=SHARD, clock=clock)
+    journal.claim()
+    tail.follow(journal)
+    payloads = Payloads(settled, OwnJournal(journal), tail_bytes=settings.reads.cache_bytes_max)
+    opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
+    refuse_apart(journal, opened)
+    return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)

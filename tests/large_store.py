@@ -1,0 +1,35 @@
+"""A data folder with so much unsettled that its opening takes seconds."""
+
+from pathlib import Path
+
+from delta_store.values.records import Kind, RowColumns
+from tests.groups import columns, open_journal
+from tests.tables import START_NS, History
+
+_PER_COMMIT = 1_000
+
+
+def large_store(data: Path, rows: int) -> None:
+    """Write the stream ``S`` of subjects ``s.>`` with so many messages, a thousand a commit, none of them settled."""
+    history = History()
+    journal = open_journal(data / "journal")
+    journal.commit(columns([history.create()]))
+    for first in range(1, rows + 1, _PER_COMMIT):
+        seqs = list(range(first, min(first + _PER_COMMIT, rows + 1)))
+        count = len(seqs)
+        journal.commit(
+            RowColumns(
+                stream=["S"] * count,
+                stream_id=[history.stream_id] * count,
+                seq=seqs,
+                event_no=[history.event_no] * count,
+                kind=[Kind.MESSAGE.value] * count,
+                subject=[f"s.{seq % 1000}" for seq in seqs],
+                ts_ns=[START_NS + seq for seq in seqs],
+                msg_id=[None] * count,
+                first_seq=[1] * count,
+                evicts=[0] * count,
+                headers=[None] * count,
+                data=[b"payload %d" % seq for seq in seqs],
+            )
+        )
