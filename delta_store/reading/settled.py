@@ -126,7 +126,12 @@ class SettledTable:
         low = oldest
         while low < high:
             middle = (low + high) // 2
-            if self._reaches(middle, stream, (stream_id, seq)):
+            try:
+                reaches = self._reaches(middle, stream, (stream_id, seq))
+            except FileGone:  # cleanup went on since the log was listed
+                oldest = low = middle + 1
+                continue
+            if reaches:
                 high = middle
             else:
                 low = middle + 1
@@ -135,7 +140,7 @@ class SettledTable:
         return low
 
     def _oldest_entry(self) -> int:
-        """Looked up once a version: listing a long log is slow."""
+        """Looked up once a version, for listing a long log is slow; cleanup may have taken more since."""
         version, oldest = self._oldest
         if version != self.version:
             version = self.version
@@ -148,12 +153,12 @@ class SettledTable:
         return mark is not None and (mark.stream_id, mark.seq) >= point
 
     def mark_at(self, version: int, stream: str) -> Watermark | None:
-        """A stream's watermark in an older version; None before its first row was settled."""
+        """A stream's watermark in an older version; None before its first row was settled.
+
+        Raises ``FileGone`` when log cleanup has taken the entry that would tell.
+        """
         for earlier in range(version, -1, -1):
-            try:
-                note = self.log.entry(earlier).note
-            except FileGone:
-                return None
+            note = self.log.entry(earlier).note
             if note is not None:
                 return note.watermarks.get(stream)
         return None

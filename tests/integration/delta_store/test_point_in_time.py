@@ -113,6 +113,36 @@ def test_a_time_shows_what_was_removed_before_it(tmp_path: Path, seed: int) -> N
             assert [message.seq for message in found] == truth_before(history.rows, ["s.>"], ts_ns), (row, ts_ns)
 
 
+def test_log_cleanup_without_a_new_version_is_noticed(tmp_path: Path) -> None:
+    """What settled a point is gone from the log that was listed before: refused, never answered by a later version."""
+    history, tables = History(per_subject=1), Tables(tmp_path)
+    tables.commit([history.create()])
+    for number in range(8):
+        tables.commit([history.publish(f"s.{(number + one) % 4}") for one in range(3)])
+        tables.settle()
+        tables.apply_limits()
+        if number == 3:
+            DeltaTable(str(tmp_path / "messages")).create_checkpoint()
+    past = reader(tables)
+    wanted = {point: truth(history.rows, ["s.>"], point) for point in range(1, history.seq + 1)}
+    newest = past.multi_last("S", ["s.>"], up_to_seq=history.seq)
+    assert [one.seq for one in newest.messages] == wanted[history.seq]
+    log = tmp_path / "messages" / "_delta_log"
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    for entry in log.glob("*.json"):
+        if entry.name[:20] < checkpoint.name[:20]:
+            entry.unlink()
+    refused = 0
+    for point, seqs in wanted.items():
+        try:
+            state = past.multi_last("S", ["s.>"], up_to_seq=point)
+        except PastHorizon:
+            refused += 1
+            continue
+        assert [one.seq for one in state.messages] == seqs, point
+    assert refused > 10
+
+
 def test_the_answer_does_not_change_while_rows_settle(tmp_path: Path) -> None:
     """The same point gives the same answer before and after settling, limits, compaction and truncation."""
     history, tables = History(per_subject=1), Tables(tmp_path)
