@@ -75,7 +75,7 @@ def get(
             raise Absent(f"{key!r} has no value in bucket {bucket!r}" + (f" as of {as_of}" if as_of else ""))
         return found[0].data
 
-    sys.stdout.buffer.write(_run(work, server, context))
+    sys.stdout.buffer.write(_run(work, bucket, server, context))
     sys.stdout.buffer.flush()
 
 
@@ -103,7 +103,7 @@ def ls(
             found = list(newest.values())
         return sorted(_entry(bucket, one) for one in found if operation(one) not in _GONE)
 
-    Output(output).table(_ENTRY, _run(work, server, context))
+    Output(output).table(_ENTRY, _run(work, bucket, server, context))
 
 
 @app.command("history")
@@ -123,7 +123,7 @@ def history(
         found = await _stored(stream, f"$KV.{bucket}.{key}", DeliverPolicy.ALL)
         return [_entry(bucket, one) for one in found]
 
-    Output(output).table(_ENTRY, _run(work, server, context))
+    Output(output).table(_ENTRY, _run(work, bucket, server, context))
 
 
 def operation(message: StoredMessage) -> str:
@@ -202,14 +202,18 @@ def _point(text: str | None) -> AsOf:
         raise typer.BadParameter(str(error), param_hint="--as-of") from None
 
 
-def _run(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], server: str | None, context: str | None) -> T:
+def _run(
+    work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], bucket: str, server: str | None, context: str | None
+) -> T:
     """Connect, do ``work``, disconnect; ends the process with the right exit code when that fails."""
     try:
         found = find_context(server, context, environment=os.environ, home=Path.home())
         return asyncio.run(_work(work, found))
     except UnknownContext as error:
         code, text = Exit.USAGE, str(error)
-    except (Absent, StreamNotFound) as error:
+    except StreamNotFound:
+        code, text = Exit.NOT_FOUND, f"there is no bucket {bucket!r}"
+    except Absent as error:
         code, text = Exit.NOT_FOUND, str(error)
     except TooManySubjects:
         code, text = Exit.FAILED, "too many keys match: give a filter"

@@ -1,7 +1,8 @@
 """Where the ``silt`` command begins.
 
 ``silt gateway`` must answer within a second of its start, so it goes to its process at once: neither typer nor
-rich is imported on that way. Of the other verbs only the one that is asked for is imported.
+rich is imported on that way. Of the other verbs only the one that is asked for is imported. Settings that can't be
+obeyed are refused here, so also by commands that have no use for any.
 """
 
 import runpy
@@ -9,12 +10,17 @@ import sys
 
 from conf.exit_codes import Exit
 
+SETS_BY_ARGUMENT = ("up", "gateway", "serve", "settle")
+"""Verbs that look at the settings themselves: an argument may stand in the place of what can't be obeyed."""
+
 
 def run() -> None:
     """Run the command line in ``sys.argv``; ends the process with the verb's exit code."""
-    from conf.settings import SettingsError
+    from conf.settings import SettingsError, load_settings
 
     try:
+        if sys.argv[1:] and sys.argv[1] not in SETS_BY_ARGUMENT and not {"--help", "--version"} & set(sys.argv):
+            load_settings()
         _run()
     except SettingsError as error:
         sys.stderr.write(f"silt: {error}\n")

@@ -75,7 +75,7 @@ def info(
 ) -> None:
     """Show a stream's configuration and state."""
     body: dict[str, Any] = {"subjects_filter": subjects} if subjects else {}
-    found = _run(lambda ask: ask(f"STREAM.INFO.{name}", body), server, context)
+    found = _run(lambda ask: ask(f"STREAM.INFO.{name}", body), server, context, stream=name)
     if output is Format.JSON:
         Output(output).record(found)
         return
@@ -139,7 +139,9 @@ async def _list(ask: Ask, subject: str | None) -> list[dict[str, Any]]:
             return found
 
 
-def _run(work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, context: str | None) -> T:
+def _run(
+    work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, context: str | None, *, stream: str = ""
+) -> T:
     """Connect, do ``work``, disconnect; ends the process with the right exit code when that fails."""
     try:
         found = find_context(server, context, environment=os.environ, home=Path.home())
@@ -147,7 +149,9 @@ def _run(work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, cont
     except UnknownContext as error:
         code, text = Exit.USAGE, str(error)
     except ApiRefused as error:
-        code, text = (Exit.NOT_FOUND if error.err_code == STREAM_NOT_FOUND else Exit.FAILED), str(error)
+        code, text = Exit.FAILED, str(error)
+        if error.err_code == STREAM_NOT_FOUND:
+            code, text = Exit.NOT_FOUND, f"there is no stream {stream!r}; silt stream ls lists those that there are"
     except OSError as error:
         code, text = Exit.UNREACHABLE, error_text(error)
     typer.echo(f"silt stream: {text}", err=True)

@@ -50,7 +50,8 @@ def look(data: Path, verb: str) -> Report:
 def tell(report: Report) -> None:
     """What was looked at, in a line a table."""
     for one in report.seen:
-        place = "is not there" if one.version < 0 else f"version {one.version}"
+        unread = "can't be read" if one.entries else "is not there"
+        place = unread if one.version < 0 else f"version {one.version}"
         typer.echo(f"{one.table}: {place}; {one.entries} log entries, {one.files} files, {one.rows} rows", err=True)
     typer.echo("nothing is damaged" if report.is_whole else "damaged: see above", err=True)
 

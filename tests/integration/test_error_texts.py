@@ -54,7 +54,18 @@ def check(outcome: tuple[int, str], status: int, names: str) -> None:
     assert not outcome[1].strip().endswith(":")
 
 
-@pytest.mark.parametrize("verb", ["gateway", "serve", "settle", "up", "doctor"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"{verb} --data {{folder}}" for verb in ("gateway", "serve", "settle", "up", "doctor", "verify", "repair")),
+        "sql SELECT --data {folder}",
+        "doctor --fetch-jars",
+        "stream ls",
+        "kv get B k",
+        "key new x --scope read",
+        "demo",
+    ],
+)
 @pytest.mark.parametrize(
     ("setting", "names"),
     [
@@ -64,16 +75,28 @@ def check(outcome: tuple[int, str], status: int, names: str) -> None:
     ],
 )
 def test_settings(
-    verb: str,
+    command: str,
     setting: str,
     names: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     ended: Callable[[list[str]], tuple[int, str]],
 ) -> None:
-    """An unknown setting, a wrong value and a file of settings that is not there are wrong usage."""
+    """An unknown setting, a wrong value and a file of settings that is not there are wrong usage, in every command."""
     monkeypatch.setenv(*setting.split("="))
-    check(ended([verb, "--data", str(tmp_path)]), Exit.USAGE, names)
+    check(ended(command.format(folder=tmp_path).split()), Exit.USAGE, names)
+
+
+def test_help_needs_no_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who looks up what a setting is called gets an answer."""
+    monkeypatch.setenv("SILT_NO__THING", "1")
+    for arguments in ([], ["--help"], ["sql", "--help"], ["--version"]):
+        monkeypatch.setattr(sys, "argv", ["silt", *arguments])
+        with pytest.raises(SystemExit):
+            main.run()
+        shown = capsys.readouterr()
+        assert "silt" in (shown.out + shown.err).lower()
+        assert "SILT_NO__THING" not in shown.out + shown.err
 
 
 @pytest.mark.parametrize(
