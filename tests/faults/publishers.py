@@ -20,8 +20,14 @@ _PAYLOAD_BYTES_MAX = 2_000
 class Publishers:
     """A number of workers, each with one message in flight; every fourth publishes without an id and never retries."""
 
-    def __init__(self, wire: Wire, *, workers: int, rng: random.Random, label: str = "") -> None:
-        """``label`` begins the key of each message: for runs whose histories are put together."""
+    def __init__(
+        self, wire: Wire, *, workers: int, rng: random.Random, label: str = "", pause_seconds: float = 0.0
+    ) -> None:
+        """``label`` begins the key of each message: for runs whose histories are put together.
+
+        ``pause_seconds`` lie between two messages of a worker.
+        """
+        self._pause_seconds = pause_seconds
         self._label = label
         self.history = History()
         self._wire = wire
@@ -45,6 +51,7 @@ class Publishers:
         while self._stopped_at is None:
             number += 1
             await self._publish(f"{self._label}{worker}-{number}", rng, retries=worker % 4 != 0)
+            await asyncio.sleep(self._pause_seconds)
 
     async def _publish(self, key: str, rng: random.Random, *, retries: bool) -> None:
         subject = f"{PREFIX}.{rng.randrange(50)}"

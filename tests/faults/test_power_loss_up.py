@@ -21,5 +21,6 @@ def test_silt_up_survives_power_cuts(tmp_path: Path, request: pytest.FixtureRequ
     except NoDisk as reason:
         pytest.skip(str(reason))
     assert outcome.problems == [], outcome
+    assert outcome.points.total() == cuts, outcome
     assert outcome.acknowledged > 10 * cuts, f"hardly any load: {outcome}"
     shutil.rmtree(tmp_path, ignore_errors=True)
