@@ -1,11 +1,12 @@
 """Messages read ahead for consumers that are far behind the tail, a few thousand for each. Pure, and bounded."""
 
 from bisect import bisect_left
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 
 from conf.limits import CONSUMER_AHEAD_CONSUMERS, CONSUMER_AHEAD_MESSAGES
 from consumers.machine.consumer import Consumer
+from delta_store.values.lru import Lru
 from delta_store.values.stored_message import MessageRun
 
 
@@ -13,7 +14,7 @@ class ConsumerAhead:
     """Runs by consumer, in the order of their sequences; the consumer that was served longest ago loses its runs."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[Consumer, deque[MessageRun]] = OrderedDict()
+        self._runs: Lru[Consumer, deque[MessageRun]] = Lru(CONSUMER_AHEAD_CONSUMERS)
 
     def take(self, consumer: Consumer, seqs: Sequence[int]) -> MessageRun | None:
         """As many of the ascending sequences as lie next to each other in the first run; None when it has not even one.
@@ -37,22 +38,20 @@ class ConsumerAhead:
         """Add a run that was read behind all others of this consumer."""
         if not len(run):
             return
-        runs = self._runs.setdefault(consumer, deque())
+        runs = self._runs.get(consumer) or deque()
         if runs and runs[-1].seqs[-1] >= run.seqs[0]:
             runs.clear()
         runs.append(run)
-        self._runs.move_to_end(consumer)
-        while len(self._runs) > CONSUMER_AHEAD_CONSUMERS:
-            self._runs.popitem(last=False)
+        self._runs.put(consumer, runs)
 
     def last(self, consumer: Consumer) -> int:
         """The last sequence that is at hand, 0 for none."""
-        runs = self._runs.get(consumer)
+        runs = self._runs.peek(consumer)
         return runs[-1].seqs[-1] if runs else 0
 
     def wants_more(self, consumer: Consumer, seq: int) -> bool:
         """Whether less than half of what is read at a time is left from ``seq`` on."""
-        runs = self._runs.get(consumer)
+        runs = self._runs.peek(consumer)
         if not runs:
             return False
         left = sum(len(run) - bisect_left(run.seqs, seq) for run in runs)
@@ -60,4 +59,4 @@ class ConsumerAhead:
 
     def forget(self, consumer: Consumer) -> None:
         """Drop what was read for a consumer."""
-        self._runs.pop(consumer, None)
+        self._runs.pop(consumer)

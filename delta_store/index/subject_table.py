@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delta_store.index.segments import Ints
+from delta_store.values.lru import Lru
 from delta_store.values.subjects import SubjectFilter
 
 _IDS_MIN = 16
@@ -45,7 +46,9 @@ class SubjectTable:
         """The first so many names, sorted: what filters begin with is looked up in them."""
         self._scanned = 0
         """Names that filters looked through since then."""
-        self._masks: dict[SubjectFilter, tuple[Mask, int]] = {}
+        self._masks: Lru[SubjectFilter, tuple[Mask, int]] = Lru(
+            _MASK_BYTES_MAX, lambda kept: len(kept[0]), least=_MASKS_MIN
+        )
 
     def intern(self, subject: str) -> int:
         """The id of a subject, a new one if it has none yet."""
@@ -113,14 +116,12 @@ class SubjectTable:
 
     def mask(self, subjects: SubjectFilter) -> Mask:
         """Which ids a filter matches: one boolean an id and always False at -1. Valid until the next new subject."""
-        mask, known = self._masks.pop(subjects, (np.zeros(0, np.bool_), 0))
+        mask, known = self._masks.get(subjects) or (np.zeros(0, np.bool_), 0)
         if len(mask) != len(self.count) + 1:
             mask = np.concatenate((mask[:known], np.zeros(len(self.count) + 1 - known, np.bool_)))
         if known < len(self.names):
             mask[known : len(self.names)] = self._select(subjects, known)
-        self._masks[subjects] = (mask, len(self.names))
-        while len(self._masks) > max(_MASKS_MIN, _MASK_BYTES_MAX // len(mask)):
-            del self._masks[next(iter(self._masks))]
+            self._masks.put(subjects, (mask, len(self.names)))
         return mask
 
     def _select(self, subjects: SubjectFilter, known: int) -> list[bool] | Mask:

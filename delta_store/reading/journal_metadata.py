@@ -4,7 +4,6 @@ A commit of one message is a file of its own, and a table of its own takes as mu
 messages: tables of small files are put together. Files never change, so what is kept only ever has to be forgotten.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from delta_store.entries.log_entry import file_version
 from delta_store.entries.settled_log import DataFile
 from delta_store.reading.settled_files import MessageFiles
+from delta_store.values.lru import Lru
 from delta_store.values.records import CONSUMER_KINDS, Kind
 
 _METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
@@ -67,19 +67,16 @@ class JournalMetadata:
         self._files = files
         self._path_of = path_of
         self._lock = Lock()
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: Lru[str, _Kept] = Lru(_ROWS_MAX, lambda one: one.weight, least=1)
         """By the path of one of its files."""
         self._where: dict[str, str] = {}
-        self._weight = 0
 
     def of(self, files: Sequence[DataFile]) -> list[Metadata]:
         """What the files hold, in no particular order. Raises ``DamagedData`` or ``FileGone``."""
         wanted = frozenset(file.path for file in files)
         with self._lock:
-            kept = {self._where[path] for path in wanted if path in self._where}
-            found = [self._kept[name] for name in kept]
-            for name in kept:
-                self._kept.move_to_end(name)
+            names = {self._where[path] for path in wanted if path in self._where}
+            found = [kept for name in names if (kept := self._kept.get(name)) is not None]
         known: frozenset[str] = frozenset().union(*(one.paths for one in found))
         missing = [file for file in files if file.path not in known]
         for start in range(0, len(missing), _SMALL_TABLES_MAX):
@@ -102,24 +99,22 @@ class JournalMetadata:
     def _keep(self, one: _Kept) -> None:
         if one.paths.isdisjoint(self._where):
             name = min(one.paths)
-            self._kept[name] = one
             self._where.update(dict.fromkeys(one.paths, name))
-            self._weight += one.weight
+            for gone in self._kept.put(name, one):
+                self._forget(gone)
 
-    def _forget(self, name: str) -> _Kept:
-        one = self._kept.pop(name)
+    def _forget(self, one: _Kept) -> None:
         for path in one.paths:
             del self._where[path]
-        self._weight -= one.weight
-        return one
 
     def _tidy(self) -> None:
-        small = [name for name, one in self._kept.items() if one.joins]
+        small = [(name, one) for name, one in self._kept.items() if one.joins]
         if len(small) >= _SMALL_TABLES_MAX:
-            for one in _together([self._forget(name) for name in small]):
-                self._keep(one)
-        while self._weight > _ROWS_MAX and len(self._kept) > 1:
-            self._forget(next(iter(self._kept)))
+            for name, one in small:
+                self._kept.pop(name)
+                self._forget(one)
+            for joined in _together([one for _, one in small]):
+                self._keep(joined)
 
 
 def _together(parts: Sequence[_Kept]) -> list[_Kept]:

@@ -4,11 +4,11 @@ A stream that is read in ascending order asks a file for one message after the o
 the price of one. Whether a message is live is not decided here; messages never change, so what is kept never ages.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
+from delta_store.values.lru import Lru
 from delta_store.values.stored_message import StoredMessage
 
 AHEAD_MESSAGES: Final = 2048
@@ -22,27 +22,34 @@ _STREAMS_KEPT: Final = 8
 _ROW_BYTES: Final = 100
 
 
+class _Held(NamedTuple):
+    """What was read of a stream."""
+
+    messages: dict[int, StoredMessage]
+    last_seq: int
+    message_bytes: int
+
+
 class ReadAhead:
     """The last messages read of a few streams. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[int, dict[int, StoredMessage]] = OrderedDict()
-        self._last: dict[int, tuple[int, int]] = {}
-        """Per stream id: the last sequence read, and bytes of a message."""
+        self._kept: Lru[int, _Held] = Lru(_STREAMS_KEPT)
+        """By stream id."""
 
     def get(self, stream_id: int, seq: int) -> StoredMessage | None:
         """The message, if it was read lately."""
-        held = self._kept.get(stream_id)
-        return held.get(seq) if held is not None else None
+        held = self._kept.peek(stream_id)
+        return held.messages.get(seq) if held is not None else None
 
     def run(self, stream_id: int, seqs: Iterable[int]) -> list[StoredMessage]:
         """The messages of ascending sequences up to the first that was not read lately."""
         found: list[StoredMessage] = []
-        held = self._kept.get(stream_id)
+        held = self._kept.peek(stream_id)
         if held is not None:
             for seq in seqs:
-                message = held.get(seq)
+                message = held.messages.get(seq)
                 if message is None:
                     break
                 found.append(message)
@@ -50,21 +57,17 @@ class ReadAhead:
 
     def further(self, stream_id: int, seqs: Sequence[int]) -> range:
         """Sequences worth reading behind the ascending ``seqs``: none unless the stream is being read on."""
-        last = self._last.get(stream_id)
-        if last is None or not 0 < seqs[0] - last[0] <= _NEAR:
+        held = self._kept.peek(stream_id)
+        if held is None or not 0 < seqs[0] - held.last_seq <= _NEAR:
             return range(0)
         start = seqs[-1] + 1
-        return range(start, start + min(AHEAD_MESSAGES, AHEAD_BYTES // last[1]))
+        return range(start, start + min(AHEAD_MESSAGES, AHEAD_BYTES // held.message_bytes))
 
     def keep(self, stream_id: int, found: dict[int, StoredMessage]) -> None:
         """Take over what was read, in place of what was kept of the stream."""
         if not found:
             return
         total = sum(len(one.data) + len(one.headers or b"") for one in found.values())
+        held = _Held(found if total <= 2 * AHEAD_BYTES else {}, max(found), total // len(found) + _ROW_BYTES)
         with self._lock:
-            self._last[stream_id] = (max(found), total // len(found) + _ROW_BYTES)
-            self._kept[stream_id] = found if total <= 2 * AHEAD_BYTES else {}
-            self._kept.move_to_end(stream_id)
-            while len(self._kept) > _STREAMS_KEPT:
-                forgotten, _ = self._kept.popitem(last=False)
-                self._last.pop(forgotten, None)
+            self._kept.put(stream_id, held)

@@ -5,7 +5,6 @@ folder's name. Every payload's checksum is verified before it leaves; page check
 them (they guard the columns that the payload's checksum does not cover).
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -18,6 +17,7 @@ from isal.isal_zlib import crc32
 from pyarrow import fs as pa_fs
 
 from delta_store.entries.settled_log import Int64s
+from delta_store.values.lru import Lru
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_SCHEMA
@@ -81,16 +81,14 @@ class MessageFiles:
 
     def __init__(self, filesystem: pa_fs.FileSystem, *, cache_bytes: int) -> None:
         self._filesystem = filesystem
-        self._cache_bytes = cache_bytes
         self._lock = Lock()
-        self._footers: OrderedDict[str, _Footer] = OrderedDict()
-        self._rows: OrderedDict[tuple[str, int, str, int], _Rows] = OrderedDict()
-        self._bytes = 0
+        self._footers: Lru[str, _Footer] = Lru(_FILES_KEPT)
+        self._rows: Lru[tuple[str, int, str, int], _Rows] = Lru(cache_bytes, lambda rows: int(rows.table.nbytes))
 
     @property
     def cached_bytes(self) -> int:
         """Bytes that the kept row groups take."""
-        return self._bytes
+        return self._rows.size
 
     def fetch(self, path: str, stream: str, stream_id: int, wanted: Int64s) -> list[MessageRun]:
         """The messages of the ascending sequences ``wanted`` that the file at ``path`` holds, row group by row group.
@@ -134,17 +132,11 @@ class MessageFiles:
         key = (path, group, stream, stream_id)
         with self._lock:
             kept = self._rows.get(key)
-            if kept is not None:
-                self._rows.move_to_end(key)
-                return kept
+        if kept is not None:
+            return kept
         rows = self._read(key)
         with self._lock:
-            if key not in self._rows and rows.table.nbytes <= self._cache_bytes:
-                self._rows[key] = rows
-                self._bytes += rows.table.nbytes
-            while self._bytes > self._cache_bytes:
-                _, dropped = self._rows.popitem(last=False)
-                self._bytes -= dropped.table.nbytes
+            self._rows.put(key, rows)
         return rows
 
     def _read(self, key: tuple[str, int, str, int]) -> _Rows:
@@ -169,9 +161,8 @@ class MessageFiles:
     def _footer(self, path: str) -> _Footer:
         with self._lock:
             kept = self._footers.get(path)
-            if kept is not None:
-                self._footers.move_to_end(path)
-                return kept
+        if kept is not None:
+            return kept
         with _reading(path):
             file = self._open(path, None)
             try:
@@ -179,9 +170,7 @@ class MessageFiles:
             finally:
                 file.close()
         with self._lock:
-            self._footers[path] = footer
-            while len(self._footers) > _FILES_KEPT:
-                self._footers.popitem(last=False)
+            self._footers.put(path, footer)
         return footer
 
     def _open(self, path: str, metadata: Any, *, dictionary: bool = False) -> Any:
