@@ -75,9 +75,9 @@ LOG_FILE_BYTES_MAX = 16 * MIB
 """Size at which a process log is rotated; one old file is kept."""
 
 # --- links to NATS ---
-LEAF_CONTROL_LINE_BYTES_MAX = 64 * KIB
+LINK_CONTROL_LINE_BYTES_MAX = 64 * KIB
 """Longest line of a hub: INFO with its URLs; clients' subjects and replies are bounded by 4 KiB (max_control_line)."""
-LEAF_PAYLOAD_BYTES_MAX = 64 * MIB
+LINK_PAYLOAD_BYTES_MAX = 64 * MIB
 """nats-server's own ceiling for max_payload (server/const.go)."""
 LINK_OUTBOUND_HIGH_BYTES = 16 * KIB
 """Past it, beyond what the kernel has taken, a link says that it is not writable; uvloop writes so much at once."""

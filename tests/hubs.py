@@ -18,8 +18,8 @@ from ingest.links.client_link import ClientLink, ClientOptions
 from ingest.links.leaf_link import LeafLink, LeafOptions
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 from ingest.protocol.leaf_connect import LeafIdentity
-from ingest.protocol.leaf_protocol import Message
 from ingest.protocol.link import LinkStatus, parse_endpoints
+from ingest.protocol.wire_protocol import Message
 from tests.servers import Child
 
 WAIT = 10.0
@@ -131,6 +131,7 @@ async def client(
     credentials: CredentialSource | None = None,
     tls: TlsOptions | None = None,
     answer: Callable[[ClientLink, list[Message]], None] | None = None,
+    ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[ClientLink]:
     """A client link that runs until the block ends; not attached yet when it begins."""
     options = ClientOptions(
@@ -138,6 +139,7 @@ async def client(
         name="silt-test",
         credentials=credentials or CredentialSource(),
         tls=tls or TlsOptions(),
+        ping_interval_seconds=ping_interval_seconds,
     )
 
     def received(run: list[Message]) -> None:

@@ -16,7 +16,8 @@ from consumers.machine.effects import Advisory, Reply
 from delta_store.config import api_errors
 from delta_store.streams.catalog import Catalog
 from ingest.protocol.interest import InterestTable
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Gathering
 from ingest.publishing.pub_ack import pub_acks
 from ingest.publishing.publish import decide

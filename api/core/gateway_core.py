@@ -20,7 +20,8 @@ from consumers.engine.ack_subject import ACK_PREFIX, FLOW_PREFIX
 from consumers.machine.effects import PullRequest
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import forget_batches
 

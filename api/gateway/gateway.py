@@ -24,7 +24,7 @@ from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter, Journal, Pace
 from ingest.flow.schedule_firing import ScheduleFiring
 from ingest.flow.stream_copies import StreamCopies
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 
 EXPIRY_SECONDS: Final = 0.25

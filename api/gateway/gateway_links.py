@@ -17,11 +17,11 @@ from api.responder import nats_access
 from conf.settings import Settings
 from ingest.links.behind_interest import BehindInterest
 from ingest.links.leaf_link import LeafLink, LeafOptions
-from ingest.links.leaf_session import OnMessages
+from ingest.links.link_session import OnMessages
 from ingest.protocol.leaf_connect import LeafIdentity
-from ingest.protocol.leaf_protocol import Message
 from ingest.protocol.link import LinkError, LinkStatus, OnStatus, parse_endpoints
 from ingest.protocol.payload_limit import Oversize
+from ingest.protocol.wire_protocol import Message
 
 if TYPE_CHECKING:
     from ingest.links.client_link import ClientLink

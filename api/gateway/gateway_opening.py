@@ -22,7 +22,8 @@ from api.jetstream.dispatch import refusal
 from conf.clock import Clock
 from conf.limits import INTEREST_WAIT_SECONDS, OPENING_QUIET_SECONDS, OPENING_TOLD_SECONDS
 from delta_store.stores.opening_progress import OpeningAbandoned, OpeningProgress
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 
 Open = Callable[[OpeningProgress], Stores]
 

@@ -20,7 +20,8 @@ from delta_store.streams.catalog import Catalog
 from delta_store.values.read_errors import ReadError
 from delta_store.values.records import RowColumns
 from delta_store.values.stored_message import StoredMessage
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 
 _WORKERS: Final = 2
 

@@ -8,13 +8,11 @@ hub wraps puts of keys into it. Direct Get is a queue group, so that other respo
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from api.responder.responder_links import CLIENT_QUEUE_GROUP
+from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
-
-if TYPE_CHECKING:
-    from ingest.links.client_link import ClientLink
 
 DIRECT_GET_QUEUE: Final = b"_sys_"
 """Queue group of all who answer Direct Get over a leaf link: nats-server's own name for it."""
@@ -27,7 +25,7 @@ class LinkSubjects:
     """The stream subjects that are followed, kept in step with the catalog's."""
 
     leaf: LeafLink
-    client: "ClientLink | None"
+    client: ClientLink | None
     """None when the leaf link takes everything."""
     domain: str = ""
     followed: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LEAF_PAYLOAD_BYTES_MAX
+from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LINK_PAYLOAD_BYTES_MAX
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiError
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_writer import write_json
@@ -30,7 +30,7 @@ class ApiAccount:
     server_name: str = "silt"
     api_total: int = 0
     api_errors: int = 0
-    reply_bytes_max: int = LEAF_PAYLOAD_BYTES_MAX
+    reply_bytes_max: int = LINK_PAYLOAD_BYTES_MAX
     """What a reply may weigh: the hub takes no more in one message."""
     settling: Callable[[], Mapping[str, Any]] = dict
     """How settling is, for ``silt stream report``."""
@@ -95,7 +95,7 @@ def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: 
     }
 
 
-def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False, most: int = LEAF_PAYLOAD_BYTES_MAX) -> bytes:
+def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False, most: int = LINK_PAYLOAD_BYTES_MAX) -> bytes:
     """The reply of STREAM.MSG.GET, of at most so many bytes; None is a message that is not there (any more)."""
     kind = "stream_msg_get_response"
     if message is None:

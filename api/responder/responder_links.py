@@ -9,21 +9,19 @@ import random
 import secrets
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from api.responder.direct_responder import QUEUE_GROUP, DirectResponder, Store
 from api.responder.nats_access import credentials, leaf_credentials, tls
 from conf.settings import Settings
 from delta_store.reading.read_threads import ReadThreads
+from ingest.links.client_link import ClientLink, ClientOptions
 from ingest.links.leaf_link import LeafLink, LeafOptions
-from ingest.links.leaf_session import OnMessages
+from ingest.links.link_session import OnMessages
 from ingest.protocol.leaf_connect import LeafIdentity
-from ingest.protocol.leaf_protocol import Message
 from ingest.protocol.link import LinkStatus, parse_endpoints
 from ingest.protocol.payload_limit import Oversize
-
-if TYPE_CHECKING:
-    from ingest.links.client_link import ClientLink
+from ingest.protocol.wire_protocol import Message
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
 """Shares requests over client links: nats-server refuses a client that asks for its own group, ``_sys_``."""
@@ -99,12 +97,10 @@ class ResponderLinks:
 
 def _client_link(
     options: ResponderOptions, settings: Settings, name: str, receive: OnMessages, jitter: random.Random
-) -> "ClientLink | None":
+) -> ClientLink | None:
     """None where the leaf link takes everything."""
     if options.api_over_leaf or options.domain:
         return None
-    from ingest.links.client_link import ClientLink, ClientOptions
-
     client = ClientOptions(
         parse_endpoints(options.nats, default_port=4222),
         name,

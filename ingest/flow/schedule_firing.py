@@ -21,7 +21,7 @@ from delta_store.streams.schedules import own_firing
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import ReadError
 from delta_store.values.stored_message import StoredMessage
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.featured_store import FeaturedStore, Single
 from ingest.publishing.group import Gathering, Group
 from ingest.publishing.publish import decide

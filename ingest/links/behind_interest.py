@@ -1,26 +1,25 @@
 """Requests of the client link behind the interest of the leaf link, as if both had come over one.
 
-A client listens to its inbox and then asks. The hub tells of the listener over the leaf link and gives the request to
-the client link, so that the request may be here first, and look as if nobody waited for the answer. Such a request, and
-all behind it, is held back until the hub has answered a PING on the leaf link: its PONG comes behind what the hub knew.
+A client listens to its inbox, publishes, and then asks. The hub tells of the listeners and gives the messages over the
+leaf link, and the request over the client link, so that the request may be here first: as if nobody waited for the
+answer, or not all who do, and as if nothing had been published. A request, and all behind it, is therefore held back
+until the hub has answered a PING on the leaf link: its PONG comes behind what the hub knew.
 Where the links lead to different servers of a cluster, which tell each other in their own time, it is held back until
 the listeners of pulls are known, within limits.
 """
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from conf.limits import INTAKE_MESSAGES_MAX, INTEREST_WAIT_SECONDS
+from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
-from ingest.links.leaf_session import OnMessages
-from ingest.protocol.leaf_protocol import Message
+from ingest.links.link_session import OnMessages
 from ingest.protocol.link import LinkError
-
-if TYPE_CHECKING:
-    from ingest.links.client_link import ClientLink
+from ingest.protocol.wire_protocol import Message
 
 _LOOK_SECONDS = 0.002
+_REQUEST = b"$JS.API."
 _PULL = b".CONSUMER.MSG.NEXT."
 """What nobody gets an answer to who is not known to listen; other answers find their way at the hub."""
 
@@ -37,8 +36,9 @@ class BehindInterest:
         self._holding = asyncio.Event()
 
     def take(self, run: list[Message]) -> None:
-        """Hand a run on, at once if nothing is held back and all who ask are known to listen."""
-        if not self._holding.is_set() and self._all_listen(run):
+        """Hand a run on, at once if nothing is held back, nothing is asked and all who wait are known to listen."""
+        asked = any(message.subject.startswith(_REQUEST) for message in run)
+        if not asked and not self._holding.is_set() and self._all_listen(run):
             self._on_messages(run)
             return
         self._held += run

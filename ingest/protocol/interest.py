@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from conf.limits import LINK_INTEREST_MAX
-from ingest.protocol.leaf_protocol import Interest
+from ingest.protocol.wire_protocol import Interest
 
 OnChange = Callable[[bytes, bytes, bool], None]
 """Called with subject, queue (empty for none) and whether interest began (True) or ended."""

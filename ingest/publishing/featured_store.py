@@ -9,7 +9,8 @@ from delta_store.streams.counters import BrokenCounter, whole_number
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Row, stored_size
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing import publish_checks
 from ingest.publishing.group import Group
 from ingest.publishing.pub_ack import PubAcks, pub_acks

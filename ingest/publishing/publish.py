@@ -23,7 +23,8 @@ from delta_store.streams.retention import Effects
 from delta_store.streams.routes import Route
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, stored_size
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing import batch_intake, publish_checks, schedule_checks
 from ingest.publishing.batch_checks import BatchChecks
 from ingest.publishing.fast_intake import FastIntake

@@ -3,7 +3,7 @@
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 
 _OPENING = b"NATS/1.0\r\n"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 

@@ -16,7 +16,7 @@ from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.stores.replica import Replica
 from delta_store.streams.event_rows import stream_data
 from delta_store.values.records import Kind
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from tests.tables import History, Tables
 
 BODIES: list[Any] = [

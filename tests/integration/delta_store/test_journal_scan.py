@@ -27,7 +27,7 @@ from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind, Row, RowColumns
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import Watermark
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import STREAM_ID, columns, event, group, message, open_journal, reader, settled_to

@@ -17,7 +17,7 @@ from delta_store.stores.stores_open import open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import DamagedData
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.tables import START_NS, Tables

@@ -13,8 +13,9 @@ from api.hub.hub_config import HubConfig, find_nats_server
 from api.hub.hub_process import HubProcess
 from conf.limits import LINK_OUTBOUND_BYTES_MAX, MIB
 from ingest.links.leaf_link import LeafLink
-from ingest.protocol.leaf_protocol import Message, encode_message
+from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.link import Failure, LinkError
+from ingest.protocol.wire_protocol import Message
 from tests.hubs import WAIT, AnyHub, Heard, free_port, leaf, opened, running, until
 
 HEADER = b"NATS/1.0\r\nA: b\r\na:  B \r\nA: c\r\n\r\n"
@@ -189,7 +190,7 @@ def test_a_restarted_hub_finds_its_leaf_attached_with_all_subscriptions(tmp_path
         config = HubConfig(tmp_path, port=free_port(), leaf_port=free_port())
         heard, attached_at = Heard(), []
         async with leaf(f"nats://127.0.0.1:{config.leaf_port}", heard, subjects=(b"s.>",), answer=echo) as link:
-            link._on_status = lambda status: attached_at.append(clock()) if status.attached else None
+            link.attachment.on_status = lambda status: attached_at.append(clock()) if status.attached else None
             for round_number in range(5):
                 seen = asyncio.ensure_future(opened(config.leaf_port, clock))
                 hub = HubProcess(find_nats_server(), config)
@@ -236,12 +237,13 @@ def test_a_hub_that_stops_answering_is_left(tmp_path: Path) -> None:
 
 
 def test_a_hub_that_does_not_read_closes_the_tap_and_then_the_door(tmp_path: Path) -> None:
-    """Output past the high mark is taken but not ``writable``; past the bound it is refused; both end when it reads."""
+    """Output past the high mark is taken but not ``writable``; past the bound it is refused, but for subscriptions."""
 
     async def scenario() -> None:
         hub = HubProcess(find_nats_server(), HubConfig(tmp_path))
         address = await hub.start(WAIT)
-        async with leaf(address.leaf_url, Heard(), ping_interval_seconds=WAIT) as link:
+        heard = Heard()
+        async with leaf(address.leaf_url, heard, ping_interval_seconds=WAIT) as link:
             await asyncio.wait_for(link.attached.wait(), WAIT)
             assert link.writable
             os.kill(hub.pid, signal.SIGSTOP)
@@ -255,10 +257,15 @@ def test_a_hub_that_does_not_read_closes_the_tap_and_then_the_door(tmp_path: Pat
             assert link.outbound_bytes <= LINK_OUTBOUND_BYTES_MAX
             with pytest.raises(TimeoutError):
                 await link.drain(0.05)
+            link.subscribe(b"late")
             os.kill(hub.pid, signal.SIGCONT)
             await link.drain(WAIT)
             assert link.writable
             await link.flush(WAIT)
+            peer = await nats.connect(address.url)
+            await peer.publish("late", b"")
+            await until(lambda: heard.messages)
+            await peer.close()
         await hub.stop(WAIT)
 
     asyncio.run(scenario())

@@ -26,7 +26,7 @@ from ingest.flow import stream_copies
 from ingest.flow.group_commit import GroupCommitter
 from ingest.flow.stream_copies import StreamCopies
 from ingest.protocol.interest import InterestTable
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import open_journal

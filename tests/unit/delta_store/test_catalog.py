@@ -12,7 +12,7 @@ from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import ranges_of, read_removal, read_stream
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.watermark import Watermark
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 

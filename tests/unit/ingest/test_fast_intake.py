@@ -11,7 +11,7 @@ from conf.limits import FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Row
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.protocol.interest import InterestTable
-from ingest.protocol.leaf_protocol import Interest
+from ingest.protocol.wire_protocol import Interest
 
 token = st.sampled_from([b"a", b"b", b"c"])
 literal = st.lists(token, min_size=1, max_size=4).map(b".".join)

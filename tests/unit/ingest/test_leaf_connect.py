@@ -7,9 +7,10 @@ import nkeys
 import pytest
 
 from ingest.protocol.credentials import Credentials
-from ingest.protocol.leaf_connect import LeafIdentity, connect_frame, read_info
-from ingest.protocol.leaf_protocol import Info, LeafProtocolError
+from ingest.protocol.handshake import read_info
+from ingest.protocol.leaf_connect import LeafIdentity, check_leaf_listener, connect_frame
 from ingest.protocol.link import Endpoint
+from ingest.protocol.wire_protocol import Info, ProtocolError
 
 HUB = {"server_id": "N1", "server_name": "hub", "version": "2.15.1", "nonce": "abc", "headers": True, "max_payload": 99}
 IDENTITY = LeafIdentity("silt-1", "SILT1")
@@ -74,7 +75,6 @@ def test_a_seed_signs_the_nonce_and_stays_home(jwt: str) -> None:
     [
         (b"nonsense", "no JSON"),
         (b"[1]", "no JSON object"),
-        (info(client_ip="127.0.0.1").json, "port is for clients"),
         (info(headers=False).json, "headers"),
         (info(max_payload="1").json, "max_payload"),
         (info(max_payload=-1).json, "max_payload"),
@@ -82,7 +82,7 @@ def test_a_seed_signs_the_nonce_and_stays_home(jwt: str) -> None:
 )
 def test_an_unusable_info_is_refused_with_its_reason(text: bytes, reason: str) -> None:
     """The error says what is wrong with the peer."""
-    with pytest.raises(LeafProtocolError, match=reason):
+    with pytest.raises(ProtocolError, match=reason):
         read_info(Info(text))
 
 
@@ -90,6 +90,13 @@ def test_fields_of_the_wrong_type_count_as_absent() -> None:
     """A hub that says odd things is read without a crash."""
     hub = read_info(info(nonce=5, tls_required="yes"))
     assert (hub.nonce, hub.tls_required, hub.max_payload) == ("", False, 99)
+
+
+def test_a_listener_for_clients_is_refused() -> None:
+    """The likeliest mistake is named before anything is said there."""
+    check_leaf_listener(read_info(info()))
+    with pytest.raises(ProtocolError, match="port is for clients"):
+        check_leaf_listener(read_info(info(client_ip="127.0.0.1")))
 
 
 @pytest.mark.parametrize("name", ["", "a b", " a", "a\n"])

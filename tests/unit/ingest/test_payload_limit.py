@@ -3,8 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.protocol.leaf_protocol import PONG_FRAME, LeafParser, Message, encode_message, encode_subscribe, with_queues
+from ingest.protocol.leaf_protocol import LEAF, encode_message, encode_subscribe, with_queues
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize, within
+from ingest.protocol.wire_protocol import PONG_FRAME, Message, WireParser
 
 MOST = 64
 SUBJECTS = st.sampled_from([b"orders.new", b"_INBOX.a.b", b"$JS.EVENT.x"])
@@ -27,7 +28,7 @@ def _encoded(subject: bytes, reply: bytes, header: bytes, data: bytes, *, queued
 
 
 def _messages(block: bytes) -> list[Message]:
-    return [one for event in LeafParser().feed(block) if isinstance(event, list) for one in event]
+    return [one for event in WireParser(LEAF).feed(block) if isinstance(event, list) for one in event]
 
 
 @given(st.lists(FRAMES, max_size=8))

@@ -7,7 +7,7 @@ from delta_store.index.segments import SEGMENT_SLOTS
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Row
 from delta_store.values.watermark import Watermark
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 

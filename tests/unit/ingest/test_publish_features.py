@@ -9,7 +9,7 @@ from delta_store.config.stream_parts import Republish, SubjectMapping
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
 from delta_store.values.records import Kind, Row, RowColumns
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 

@@ -14,7 +14,7 @@ from delta_store.streams.event_rows import read_removal
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Row, RowColumns
 from delta_store.values.watermark import Watermark
-from ingest.protocol.leaf_protocol import Message
+from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.model import ModelStream, Outcome

@@ -1,7 +1,7 @@
-"""An atheris target for the leafnode parser: ``python tests/fuzz/fuzz_leaf_parser.py [corpus folder] [-runs=100000]``.
+"""An atheris target for the parser: ``python tests/fuzz/fuzz_wire_parser.py [corpus folder] [-runs=100000]``.
 
-For any bytes and any cut: the parser gives events or its own error, the same whole or in pieces; it holds no more than
-one frame; and each message that comes out survives being encoded and parsed again.
+For any bytes and any cut, in both dialects: the parser gives events or its own error, the same whole or in pieces; it
+holds no more than one frame; and each message that comes out survives being encoded for a leaf and parsed again.
 """
 
 import sys
@@ -16,7 +16,9 @@ except ImportError:
     raise SystemExit(0) from None
 
 with atheris.instrument_imports(include=["ingest"]):
-    from ingest.protocol.leaf_protocol import LeafParser, LeafProtocolError, Message, encode_message
+    from ingest.protocol.client_protocol import CLIENT
+    from ingest.protocol.leaf_protocol import LEAF, encode_message
+    from ingest.protocol.wire_protocol import Dialect, Message, ProtocolError, WireParser
 
 LINE_MAX, PAYLOAD_MAX = 256, 1024
 FRAMES = [
@@ -25,19 +27,22 @@ FRAMES = [
     b"LMSG a + r q1 q2 5\r\nhello\r\n",
     b"HMSG a | q 12 17\r\nNATS/1.0\r\n\r\nhello\r\n",
     b"LS+ a.> q 3\r\nLS- a.> q\r\n",
+    b"MSG a 7 5\r\nhello\r\n",
+    b"MSG a 7 r 5\r\nhello\r\n",
+    b"HMSG a 7 12 17\r\nNATS/1.0\r\n\r\nhello\r\n",
     b'INFO {"nonce":"x"} \r\nPING\r\nPONG\r\n+OK\r\n-ERR \'x\'\r\n',
 ]
 """Most of an input is made of these, so that faults between good frames are reached."""
 
 
-def parse(chunks: list[bytes]) -> tuple[list[object], bool]:
+def parse(dialect: Dialect, chunks: list[bytes]) -> tuple[list[object], bool]:
     """All events, with runs laid open, and whether an error ended them."""
-    parser = LeafParser(line_max=LINE_MAX, payload_max=PAYLOAD_MAX)
+    parser = WireParser(dialect, line_max=LINE_MAX, payload_max=PAYLOAD_MAX)
     seen: list[object] = []
     for chunk in chunks:
         try:
             events, failed = parser.feed(chunk), False
-        except LeafProtocolError as error:
+        except ProtocolError as error:
             events, failed = error.events, True
         for event in events:
             seen.extend(event if isinstance(event, list) else [event])
@@ -50,6 +55,7 @@ def parse(chunks: list[bytes]) -> tuple[list[object], bool]:
 def one_input(data: bytes) -> None:
     """Called by atheris for each input."""
     provider = atheris.FuzzedDataProvider(data)
+    dialect = provider.PickValueInList([LEAF, CLIENT])
     sizes = [provider.ConsumeIntInRange(1, 64) for _ in range(provider.ConsumeIntInRange(0, 16))]
     pieces = []
     while provider.remaining_bytes():
@@ -62,12 +68,12 @@ def one_input(data: bytes) -> None:
         stream = stream[size:]
     chunks.append(stream)
     whole = b"".join(chunks)
-    events, failed = parse([whole])
-    assert parse(chunks) == (events, failed)
+    events, failed = parse(dialect, [whole])
+    assert parse(dialect, chunks) == (events, failed)
     for event in events:
         if isinstance(event, Message):
             frame = encode_message(event.subject, event.payload, header=event.header, reply=event.reply)
-            assert LeafParser().feed(frame) == [[event]]
+            assert WireParser(LEAF).feed(frame) == [[event]]
 
 
 def main() -> None:

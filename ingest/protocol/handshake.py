@@ -1,0 +1,81 @@
+"""What the handshakes of both kinds of link share, without its IO: read the hub's INFO, write CONNECT, log in."""
+
+import json
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.protocol.credentials import Credentials
+from ingest.protocol.link import Endpoint
+from ingest.protocol.wire_protocol import Info, ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class HubInfo:
+    """What the hub says about itself."""
+
+    server_id: str
+    server_name: str
+    version: str
+    nonce: str
+    headers: bool
+    tls_required: bool
+    max_payload: int
+    """Bytes of header and payload that the hub takes in one message."""
+    for_clients: bool
+    """Whether this listener is one for clients."""
+
+
+def read_info(info: Info) -> HubInfo:
+    """The hub's description. Raises :class:`ProtocolError` if this is no hub that we can use."""
+    try:
+        fields = json.loads(info.json)
+    except ValueError as error:
+        raise ProtocolError("INFO holds no JSON") from error
+    if not isinstance(fields, dict):
+        raise ProtocolError("INFO holds no JSON object")
+    hub = HubInfo(
+        server_id=_text(fields, "server_id"),
+        server_name=_text(fields, "server_name"),
+        version=_text(fields, "version"),
+        nonce=_text(fields, "nonce"),
+        headers=fields.get("headers") is True,
+        tls_required=fields.get("tls_required") is True,
+        max_payload=_size(fields, "max_payload"),
+        for_clients="client_ip" in fields,
+    )
+    if not hub.headers:
+        raise ProtocolError("the hub does not support message headers")
+    return hub
+
+
+def authorization(hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> dict[str, str]:
+    """The fields of CONNECT that say who enters; credentials win over those of the URL.
+
+    Raises ``CredentialsError`` for an unusable seed.
+    """
+    if credentials.seed:
+        public_key, signature = credentials.sign(hub.nonce)
+        signed = {"sig": urlsafe_b64encode(signature).decode().rstrip("=")}
+        return signed | ({"jwt": credentials.jwt} if credentials.jwt else {"nkey": public_key})
+    if credentials.user or credentials.token:
+        return {"user": credentials.user, "pass": credentials.password, "auth_token": credentials.token}
+    return {"user": endpoint.user, "pass": endpoint.password, "auth_token": endpoint.token}
+
+
+def connect_line(fields: dict[str, Any]) -> bytes:
+    """The CONNECT frame with those fields that are not empty."""
+    present = {name: value for name, value in fields.items() if value != ""}
+    return b"CONNECT %b\r\n" % json.dumps(present, separators=(",", ":")).encode()
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _size(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name, 0)
+    if not isinstance(value, int) or value < 0:
+        raise ProtocolError(f"INFO gives no valid {name}")
+    return value
