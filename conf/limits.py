@@ -89,6 +89,8 @@ LINK_INTEREST_MAX = 1_000_000
 """Subscriptions of the hub that are remembered; past it all subjects count as wanted."""
 INTEREST_WAIT_SECONDS = 0.25
 """Longest time that requests of the client link are held back for the listeners that the leaf link tells of."""
+HUB_ANSWER_SECONDS = 2.0
+"""Longest wait for a hub to say that it has taken what a starting gateway sent, before it is asked again."""
 LINK_RETRY_SECONDS = 0.010
 """Pause between two attempts to reach a closed port."""
 LINK_BACKOFF_SECONDS_MAX = 2.0

@@ -7,13 +7,15 @@ gateway.
 import asyncio
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from api.gateway.gateway_log import report, report_link
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_subjects import LinkSubjects
 from api.responder import nats_access
+from conf.limits import HUB_ANSWER_SECONDS
 from conf.settings import Settings
 from ingest.links.behind_interest import BehindInterest
 from ingest.links.leaf_link import LeafLink, LeafOptions
@@ -51,17 +53,24 @@ class GatewayLinks:
                 tasks.create_task(self.client.run())
                 tasks.create_task(self._requests.run())
 
-    async def reachable(self, timeout_seconds: float) -> None:
+    async def heard(self) -> None:
+        """Wait until both links are attached and requests come in: whatever leaves now is behind all subscriptions."""
+        await self._attached(self.client.flush if self.client is not None else None)
+
+    async def reachable(self) -> None:
         """Wait until both links are attached and their servers have taken all subscriptions made so far."""
+        await self._attached(self.flush)
+
+    async def _attached(self, flush: Callable[[float], Awaitable[None]] | None) -> None:
         while True:
             await self.leaf.attached.wait()
             if self.client is not None:
                 await self.client.attached.wait()
-            try:
-                await self.flush(timeout_seconds)
-            except (LinkError, TimeoutError):
-                continue
-            return
+            if flush is None:
+                return
+            with suppress(LinkError, TimeoutError):
+                await flush(HUB_ANSWER_SECONDS)
+                return
 
     async def flush(self, timeout_seconds: float) -> None:
         """Wait until the servers of attached links have taken all. Raises ``LinkError`` and ``TimeoutError``."""

@@ -33,7 +33,7 @@ from api.process.error_leaves import leaves
 from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.exit_codes import Exit
-from conf.limits import GATEWAY_DRAIN_SECONDS, INTEREST_WAIT_SECONDS
+from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.settings import Settings
 from delta_store.reading.arrow_start import without_pandas
 from delta_store.reading.point_in_time import PointInTime
@@ -205,8 +205,9 @@ class _Process:
         self._links.subjects.follow_api()
 
     async def _say_ready(self, took: Mapping[str, float]) -> None:
-        await self._links.reachable(INTEREST_WAIT_SECONDS)
+        await self._links.heard()
         self.gateway.call_back()
+        await self._links.reachable()
         said = {"ready": True, "epoch": self._stores.journal.epoch, "streams": len(self._stores.catalog.streams)}
         say({**said, **took})
 

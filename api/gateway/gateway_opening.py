@@ -20,7 +20,7 @@ from api.gateway.gateway_log import report
 from api.gateway.gateway_stores import Stores
 from api.jetstream.dispatch import refusal
 from conf.clock import Clock
-from conf.limits import INTEREST_WAIT_SECONDS, OPENING_QUIET_SECONDS, OPENING_TOLD_SECONDS
+from conf.limits import OPENING_QUIET_SECONDS, OPENING_TOLD_SECONDS
 from delta_store.stores.opening_progress import OpeningAbandoned, OpeningProgress
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import Message
@@ -65,7 +65,7 @@ class GatewayOpening:
         await asyncio.sleep(OPENING_QUIET_SECONDS)
         self._links.receive = self._refuse
         self._links.subjects.follow_endpoints()
-        await self._links.reachable(INTEREST_WAIT_SECONDS)
+        await self._links.reachable()
         say({"answering": True, "opening": str(self.progress)})
 
     async def _tell(self) -> None:
