@@ -24,12 +24,12 @@ def large_store(data: Path, rows: int) -> None:
                 seq=seqs,
                 event_no=[history.event_no] * count,
                 kind=[Kind.MESSAGE.value] * count,
-                subject=[f"s.{seq % 1000}" for seq in seqs],
+                subject=[f"s.{seq}" for seq in seqs],
                 ts_ns=[START_NS + seq for seq in seqs],
-                msg_id=[None] * count,
+                msg_id=[f"id-{seq}" for seq in seqs],
                 first_seq=[1] * count,
                 evicts=[0] * count,
-                headers=[None] * count,
+                headers=[b"NATS/1.0\r\nNats-Msg-Id: id-%d\r\n\r\n" % seq for seq in seqs],
                 data=[b"payload %d" % seq for seq in seqs],
             )
         )
