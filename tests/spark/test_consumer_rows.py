@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime
@@ -20,6 +22,7 @@ from delta_store.transforms.consumer_rows import (
     newest_of_consumers,
     superseded_consumer_rows,
 )
+from delta_store.transforms.row_order import ROW_KEY
 from delta_store.values.records import Kind
 from tests.spark.store import Store
 from tests.spark.test_transforms import journal_rows
@@ -169,6 +172,39 @@ def test_what_counts_of_a_consumer(spark: SparkSession) -> None:
     assert rows.transform(dead_consumer_rows(events)).count() == rows.count()
     living = {row.consumer for row in rows.transform(existing_consumers).collect()}
     assert living == {story for story in histories if _ends(story, range(len(story)))[0]}
+
+
+def test_what_counts_of_a_consumer_in_two_batches(spark: SparkSession) -> None:
+    """All histories of up to four rows, settled in two batches and cleaned, end where replay of all rows does."""
+    kinds = {"c": Kind.CONSUMER, "s": Kind.CONSUMER_STATE, "d": Kind.CONSUMER_DELETE}
+    stories = ["".join(letters) for length in range(1, 5) for letters in product("csd", repeat=length)]
+    cases = [(story, split) for story in stories for split in range(len(story) + 1)]
+    rows = journal_rows(
+        spark,
+        *(
+            {
+                "event_no": 10 * number + at,
+                "kind": kinds[story[at]].value,
+                "subject": f"{story}|{split}",
+                "data": b"%d" % (at >= split),
+            }
+            for number, (story, split) in enumerate(cases)
+            for at in range(len(story))
+        ),
+    )
+    late = sf.col("data").cast("string") == "1"
+    batches = [rows.where(part).transform(newest_of_consumers) for part in (~late, late)]
+    table = batches[0].unionByName(batches[1]).cache()
+    events = journal_rows(spark, {"kind": "stream", "seq": 0, "subject": "", "data": b"{}"})
+    superseded = table.transform(superseded_consumer_rows)
+    dead = table.transform(dead_consumer_rows(events))
+    for cleaned in (superseded, dead):
+        left: dict[str, list[int]] = {f"{story}|{split}": [] for story, split in cases}
+        for row in table.join(cleaned, on=list(ROW_KEY), how="left_anti").select("subject", "event_no").collect():
+            left[row.subject].append(row.event_no % 10)
+        for story, split in cases:
+            places = sorted(left[f"{story}|{split}"])
+            assert _ends(story, places) == _ends(story, range(len(story))), (story, split, places)
 
 
 def _ends(story: str, places: object) -> tuple[int, int]:
