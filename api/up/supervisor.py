@@ -127,14 +127,14 @@ class Supervisor:
 
     async def _store_open(self, gateway: _Start) -> bool:
         """Wait until the gateway's store is open, and tell of it where that takes long; False when asked to stop."""
-        slow = not gateway.ready.done()
-        if slow:
-            _tell(f"{gateway.answers.result()['opening']}; until then nothing can be read or published")
+        opening = gateway.answers.result().get("opening")
+        if opening is not None:
+            _tell(f"{opening}; until then nothing can be read or published")
         if not await self._ready(gateway.ready, all_of=(gateway.ready,)):
             return False
         rows, seconds = (gateway.ready.result()[name] for name in ("rows", "seconds"))
         self._note("store open", rows=rows, seconds=seconds)
-        if slow:
+        if opening is not None:
             _tell(f"the store is open: {rows} rows in {seconds} s")
         return True
 
