@@ -1,8 +1,6 @@
 """Messages for consumers that memory does not hold: read from the tables, off the event loop, a few thousand ahead."""
 
 import asyncio
-import json
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,6 +14,7 @@ from conf.limits import (
     CONSUMER_READS_MAX,
     CONSUMER_RETRY_SECONDS,
 )
+from conf.log import log
 from consumers.engine.engine import ConsumerEngine
 from consumers.machine.consumer import Consumer
 from delta_store.reading.payloads import Payloads
@@ -104,7 +103,7 @@ class ConsumerReads:
         try:
             run = await self._threads.run(fetch)
         except (ReadError, ReadsBusy, TimeoutError) as error:
-            _report("delivery waits", f"{state.config.name}: {type(error).__name__}: {error}")
+            log.warning("delivery waits", stream=state.config.name, reason=f"{type(error).__name__}: {error}")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
             return
         if not self._engine.is_live(consumer):
@@ -118,7 +117,7 @@ class ConsumerReads:
         elif len(run) and run.seqs[0] <= max(seqs):
             self._deliver_read(consumer, seqs, run)
         elif lost is not None:
-            _report("delivery waits", f"{state.config.name}: message {lost} is in no file")
+            log.warning("delivery waits", stream=state.config.name, reason=f"message {lost} is in no file")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
         else:
             self._engine.deliver(consumer, [], seqs, self._clock.now_ns())
@@ -150,8 +149,3 @@ class ConsumerReads:
         number = min(CONSUMER_AHEAD_MESSAGES, max(1, CONSUMER_AHEAD_BYTES // size))
         behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= home.durable_seq]
         return sorted(seqs) + behind
-
-
-def _report(event: str, reason: str) -> None:
-    sys.stderr.write(json.dumps({"event": event, "reason": reason}) + "\n")
-    sys.stderr.flush()

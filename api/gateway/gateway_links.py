@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from api.gateway.gateway_log import report, report_link
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_subjects import LinkSubjects
 from api.responder import nats_access
@@ -19,10 +18,10 @@ from conf.limits import HUB_ANSWER_SECONDS
 from conf.settings import Settings
 from ingest.links.behind_interest import BehindInterest
 from ingest.links.leaf_link import LeafLink, LeafOptions
+from ingest.links.link_log import report_link, report_oversize
 from ingest.links.link_session import OnMessages
 from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkError, LinkStatus, OnStatus, parse_endpoints
-from ingest.protocol.payload_limit import Oversize
 from ingest.protocol.wire_protocol import Message
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def _leaf_link(
     )
     receive, on_status = on
     link = LeafLink(leaf_options, receive, jitter=jitter, on_status=on_status)
-    link.on_oversize = _report_oversize
+    link.on_oversize = report_oversize
     return link
 
 
@@ -125,7 +124,3 @@ def _client_link(
         connect_timeout_seconds=settings.nats.connect_timeout_seconds,
     )
     return ClientLink(client_options, receive, jitter=jitter, on_status=report_link("client"))
-
-
-def _report_oversize(one: Oversize) -> None:
-    report("message too large for the hub", f"{one.size} bytes to {one.subject.decode(errors='replace')}")

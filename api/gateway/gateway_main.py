@@ -34,6 +34,7 @@ from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.exit_codes import Exit
 from conf.limits import GATEWAY_DRAIN_SECONDS
+from conf.log import log
 from conf.settings import Settings
 from delta_store.reading.arrow_start import without_pandas
 from delta_store.reading.point_in_time import PointInTime
@@ -58,6 +59,7 @@ REFUSED = (JournalError, ReadError, OSError, ValueError)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
     options, settings = parse(arguments)
+    log.configure("gateway")
     without_pandas()
     lock = StoreLock(Path(options.data))
     try:

@@ -16,11 +16,11 @@ from typing import Any
 
 from api.direct.direct_get import no_responders_frame
 from api.gateway.gateway_links import GatewayLinks
-from api.gateway.gateway_log import report
 from api.gateway.gateway_stores import Stores
 from api.jetstream.dispatch import refusal
 from conf.clock import Clock
 from conf.limits import OPENING_QUIET_SECONDS, OPENING_TOLD_SECONDS
+from conf.log import log
 from delta_store.stores.opening_progress import OpeningAbandoned, OpeningProgress
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import Message
@@ -56,7 +56,7 @@ class GatewayOpening:
         with suppress(OpeningAbandoned):
             stores = opening.result()
             self.seconds = round(self._clock.monotonic() - began, 1)
-            report("store open", f"{self.progress.rows_total} rows in {self.seconds} s")
+            log.info("store open", rows=self.progress.rows_total, seconds=self.seconds)
             return stores
         return None
 
@@ -71,7 +71,7 @@ class GatewayOpening:
     async def _tell(self) -> None:
         while True:
             await asyncio.sleep(OPENING_TOLD_SECONDS)
-            report("opening the store", str(self.progress))
+            log.info("opening the store", progress=str(self.progress))
 
     def _refuse(self, run: list[Message]) -> None:
         frames = [self._answer_to(message.subject, message.reply) for message in run if message.reply]

@@ -4,10 +4,8 @@ Requests come over the client link, or over the leaf link where the hub lets the
 """
 
 import asyncio
-import json
 import random
 import secrets
-import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,10 +15,10 @@ from conf.settings import Settings
 from delta_store.reading.read_threads import ReadThreads
 from ingest.links.client_link import ClientLink, ClientOptions
 from ingest.links.leaf_link import LeafLink, LeafOptions
+from ingest.links.link_log import report_link, report_oversize
 from ingest.links.link_session import OnMessages
 from ingest.protocol.leaf_connect import LeafIdentity
-from ingest.protocol.link import LinkStatus, parse_endpoints
-from ingest.protocol.payload_limit import Oversize
+from ingest.protocol.link import parse_endpoints
 from ingest.protocol.wire_protocol import Message
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
@@ -60,9 +58,9 @@ class ResponderLinks:
             ),
             self._receive,
             jitter=jitter,
-            on_status=_report,
+            on_status=report_link("leaf"),
         )
-        self._leaf.on_oversize = _report_oversize
+        self._leaf.on_oversize = report_oversize
         subject = options.subject.encode()
         self._client = _client_link(options, settings, name, self._receive, jitter)
         if self._client is None:
@@ -108,21 +106,4 @@ def _client_link(
         tls(settings.nats),
         connect_timeout_seconds=settings.nats.connect_timeout_seconds,
     )
-    return ClientLink(client, receive, jitter=jitter, on_status=_report)
-
-
-def _report_oversize(one: Oversize) -> None:
-    said = {
-        "event": "message too large for the hub",
-        "subject": one.subject.decode(errors="replace"),
-        "bytes": one.size,
-    }
-    sys.stderr.write(json.dumps(said) + "\n")
-    sys.stderr.flush()
-
-
-def _report(status: LinkStatus) -> None:
-    event = "link attached" if status.attached else "link not attached"
-    reason = str(status.error) if status.error else ""
-    sys.stderr.write(json.dumps({"event": event, "address": status.address, "reason": reason}) + "\n")
-    sys.stderr.flush()
+    return ClientLink(client, receive, jitter=jitter, on_status=report_link("client"))

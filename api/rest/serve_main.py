@@ -28,6 +28,7 @@ from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.limits import OPENING_TOLD_SECONDS
+from conf.log import log
 from conf.settings import Settings, SettingsError
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
@@ -73,6 +74,7 @@ class HttpServer(uvicorn.Server):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
     options, settings = parse(arguments)
+    log.configure("serve")
     try:
         uvloop.run(_serve(options, settings))
     except (ReadError, OSError, ValueError) as error:
@@ -200,9 +202,7 @@ async def _tell_opening(replica: Replica) -> None:
     """Tell now and then that the store is still being opened."""
     while True:
         await asyncio.sleep(OPENING_TOLD_SECONDS)
-        said = {"event": "opening the store", "reason": str(replica.opening)}
-        sys.stderr.write(json.dumps(said) + "\n")
-        sys.stderr.flush()
+        log.info("opening the store", progress=str(replica.opening))
 
 
 async def _say_ready(

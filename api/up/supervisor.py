@@ -10,13 +10,11 @@ started again, later each time; its ports stay the same. When the supervisor die
 """
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from api.process.process_log import ProcessLog
 from api.up.child_plans import gateway_plan, serve_plan, settle_plan
 from conf.clock import Clock
 from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, REBUILD_SECONDS_MAX, SETTLE_START_SECONDS
+from conf.log import Log
 from conf.settings import Settings
 from delta_store.storage.up_lock import up_lock
 
@@ -79,7 +78,8 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._children: dict[str, Child] = {}
-        self._log = ProcessLog(options.data / "logs" / "silt.log")
+        self._file = ProcessLog(options.data / "logs" / "silt.log")
+        self._log = Log("up", write=lambda line: self._file.write(line.encode()), clock=clock)
 
     async def run(self) -> None:
         """Start everything, print the ready line, run until SIGINT or SIGTERM, stop everything.
@@ -98,7 +98,7 @@ class Supervisor:
                     raise
                 raise next(leaves(failures)) from None
             finally:
-                self._log.close()
+                self._file.close()
 
     async def _run_children(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -133,7 +133,7 @@ class Supervisor:
         if not await self._ready(gateway.ready, all_of=(gateway.ready,)):
             return False
         rows, seconds = (gateway.ready.result()[name] for name in ("rows", "seconds"))
-        self._note("store open", rows=rows, seconds=seconds)
+        self._log.info("store open", rows=rows, seconds=seconds)
         if opening is not None:
             _tell(f"the store is open: {rows} rows in {seconds} s")
         return True
@@ -185,7 +185,9 @@ class Supervisor:
                 was_ready = start is None or start.ready.done()
                 ends = 1 if was_ready and self._clock.monotonic() - began > STEADY_SECONDS else ends + 1
                 wait = waits[min(ends, len(waits)) - 1]
-                self._note("child ended, starts again", child=plan.name, why=why.splitlines()[0], wait_seconds=wait)
+                self._log.warning(
+                    "child ended, starts again", child=plan.name, why=why.splitlines()[0], wait_seconds=wait
+                )
                 await self._sleep(wait)
 
     async def _live(
@@ -209,7 +211,7 @@ class Supervisor:
                 if start is not None:
                     start.reached(start.answers, said)
                 said = await child.wait_ready(REBUILD_SECONDS_MAX)
-                self._note("child ready", child=plan.name, pid=child.pid)
+                self._log.info("child ready", child=plan.name, pid=child.pid)
                 if start is not None:
                     start.reached(start.ready, said)
             except ChildFailed as failure:
@@ -224,7 +226,7 @@ class Supervisor:
             child = self._children.get(name)
             if child is not None:
                 await child.stop(CHILD_STOP_SECONDS, hurry=self._hurry)
-                self._note("child stopped", child=name)
+                self._log.info("child stopped", child=name)
 
     async def _sleep(self, seconds: float) -> None:
         """Wait, but no longer than until asked to stop."""
@@ -239,10 +241,6 @@ class Supervisor:
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()
-
-    def _note(self, event: str, **fields: object) -> None:
-        now = datetime.fromtimestamp(self._clock.now_ns() / 1e9, tz=UTC).isoformat(timespec="milliseconds")
-        self._log.write((json.dumps({"at": now, "event": event, **fields}) + "\n").encode())
 
 
 def _tell(text: str) -> None:

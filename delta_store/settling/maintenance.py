@@ -11,9 +11,8 @@ goes in one commit.
 from collections.abc import Sequence
 from functools import partial
 
-import structlog
-
 from conf.clock import Clock
+from conf.log import log
 from delta_store.settling.messages_table import FolderFiles, MessagesTable
 from delta_store.settling.settle_batch import Progress, SettleBatch
 from delta_store.settling.upkeep_pace import Schedule, UpkeepPace
@@ -27,7 +26,6 @@ SMALL_FILES_MIN = 16
 """Small files of one folder that are worth merging."""
 FOLDERS_NAMED_MAX = 64
 """More folders than that are merged without naming them."""
-_log = structlog.get_logger()
 
 
 class Maintenance:
@@ -77,7 +75,7 @@ class Maintenance:
         progress.rows -= dropped
         progress.debt.note_dropped(dropped, progress.watermarks)
         if dropped:
-            _log.info("dead files dropped", rows=dropped)
+            log.info("dead files dropped", rows=dropped)
         return dropped
 
     def delete_dead_rows(self, progress: Progress) -> None:
@@ -90,7 +88,7 @@ class Maintenance:
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
         progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS))
         progress.debt.note_rewritten(progress.rows)
-        _log.info("dead rows deleted", rows_left=progress.debt.rows)
+        log.info("dead rows deleted", rows_left=progress.debt.rows)
 
     def delete_consumer_rows(self, progress: Progress) -> None:
         """Delete the rows about consumers that later ones supersede, reading no other files."""
@@ -98,7 +96,7 @@ class Maintenance:
         dead = consumers.transform(dead_consumer_rows(self._table.event_rows()))
         progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS), of_consumers=True)
         progress.debt.note_consumers_rewritten()
-        _log.info("superseded consumer rows deleted")
+        log.info("superseded consumer rows deleted")
 
     def compact(self, progress: Progress) -> int:
         """Merge the small files of folders that have many; returns how many folders."""
@@ -106,7 +104,7 @@ class Maintenance:
         if folders:
             where = _choosing(folders) if len(folders) <= FOLDERS_NAMED_MAX else None
             self._table.compact(where, _note(progress, Op.COMPACT, 0))
-            _log.info("small files merged", folders=len(folders), files=sum(one.small_files for one in folders))
+            log.info("small files merged", folders=len(folders), files=sum(one.small_files for one in folders))
         return len(folders)
 
 

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
-import structlog
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from conf.limits import SETTLE_ROWS_PER_TASK
+from conf.log import log
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.settling.messages_table import MessagesTable
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
@@ -34,7 +34,6 @@ from delta_store.values.watermark import Care, Claim, CommitNote, JournalGap, Op
 
 FOLDER_BYTES_MAX = 240
 """Longest stream name, percent-encoded, that can name a folder on any file system."""
-_log = structlog.get_logger()
 
 
 class DamagedRows(Exception):
@@ -201,7 +200,7 @@ class SettleBatch:
         recent = _bearing_ids(self._table.rows()).where(sf.col("ts_ns") > int(times.min()) - longest)
         kept = rows.transform(dedup_window(progress.windows_ns, recent)).persist(StorageLevel.MEMORY_AND_DISK)
         if dropped := rows.count() - kept.count():
-            _log.warning("messages with an id of their window dropped", messages=dropped)
+            log.warning("messages with an id of their window dropped", messages=dropped)
         return kept, dropped
 
     def _load(self) -> Progress:

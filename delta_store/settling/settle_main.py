@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import rmtree
@@ -19,7 +20,6 @@ from threading import Event
 if __package__ in (None, ""):  # spark-submit runs this file by its path
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,6 +27,7 @@ from conf.clock import SystemClock
 from conf.data_folder import folder_argument
 from conf.error_text import error_text
 from conf.limits import SETTLE_START_NICE
+from conf.log import log
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 from delta_store.log.log_repair import repair_messages
 from delta_store.reading.settle_state import SettleState, StateTeller
@@ -48,7 +49,6 @@ FAILURES_MAX = 5
 """Starts that fail one after the other before the process gives up; its supervisor starts it again."""
 EXIT_FAILED = 1
 EXIT_TAKEN = 3
-_log = structlog.get_logger()
 
 
 Tell = Callable[[SettleState, str], None]
@@ -96,7 +96,7 @@ class SettleJob:
                 self._run_query(stop, once=once)
             except Exception as error:
                 failures = 1 if self._settle.batches > settled else failures + 1
-                _log.error("settling failed", error=error_text(error).splitlines()[0], failures=failures)
+                log.error("settling failed", error=error_text(error).splitlines()[0], failures=failures)
                 self._tell(SettleState.FAILING, error_text(error).partition("\n")[0])
                 self._settle.forget_position()
                 if failures >= FAILURES_MAX:
@@ -155,13 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop, settling = Event(), Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    log.configure("settle")
     data = options.data.resolve()
     try:
         with sole_settler(data), StateTeller(data, SystemClock()) as teller:
             repaired = repair_messages(data, now_ns=SystemClock().now_ns())
             if repaired.aside:
-                _log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
+                log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
             spark = open_session(
                 "silt settle",
                 master=options.master,
@@ -174,14 +174,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             job.run(stop, once=options.once)
             spark.stop()
     except AlreadySettling as error:
-        _log.error("not started", error=str(error))
+        log.error("not started", error=str(error))
         return EXIT_TAKEN
     except (JournalError, ReadError, OSError) as error:
         advice = {} if isinstance(error, OSError) else {"advice": "run: silt verify"}
-        _log.error("settling ended", error=error_text(error), **advice)
+        log.error("settling ended", error=error_text(error), **advice)
         return EXIT_FAILED
     except Exception:  # noqa: BLE001 - logged whole, and told by the exit code
-        _log.exception("settling ended")
+        log.error("settling ended", exception=traceback.format_exc())
         return EXIT_FAILED
     return 0
 

@@ -200,7 +200,7 @@ def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_stops_everything_in_order(how: signal.Signals, tmp_path: Path) -> None:
-    """Status 0, every child gone, and the log tells the order."""
+    """Status 0, every child gone, and the log, whose lines have the same fields in each process, tells the order."""
     with silt_up(tmp_path) as running:
         _with_jetstream(running.url, _orders)
         below = _children(running.child.pid)
@@ -212,6 +212,10 @@ def test_a_signal_stops_everything_in_order(how: signal.Signals, tmp_path: Path)
     notes = [json.loads(line) for line in (running.data / "logs" / "silt.log").read_text().splitlines()]
     stopped = [note["child"] for note in notes if note["event"] == "child stopped"]
     assert stopped == ["serve", "gateway", "settle", "hub"]
+    told = (running.data / "logs" / "gateway.log").read_text().splitlines()
+    notes += [json.loads(line) for line in told if '"event"' in line]
+    assert {note["process"] for note in notes} == {"up", "gateway"}
+    assert all(list(note)[:4] == ["at", "level", "process", "event"] for note in notes)
 
 
 def test_a_killed_one_leaves_no_orphan_and_nothing_in_the_way(tmp_path: Path) -> None:

@@ -1,0 +1,24 @@
+"""What is logged of a link to the hub."""
+
+from collections.abc import Callable
+
+from conf.log import log
+from ingest.protocol.link import LinkStatus
+from ingest.protocol.payload_limit import Oversize
+
+
+def report_link(link: str) -> Callable[[LinkStatus], None]:
+    """What says how a link fares."""
+
+    def said(status: LinkStatus) -> None:
+        if status.attached:
+            log.info(f"{link} link attached", address=status.address)
+        else:
+            log.warning(f"{link} link not attached", address=status.address, reason=str(status.error or ""))
+
+    return said
+
+
+def report_oversize(one: Oversize) -> None:
+    """Say that a message was too large for the hub and is not sent."""
+    log.warning("message too large for the hub", subject=one.subject.decode(errors="replace"), bytes=one.size)
