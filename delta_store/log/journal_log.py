@@ -4,7 +4,7 @@ Invariant: a log that was cut, holed or altered is reported by the name of the f
 from a crash before the acknowledgement (the newest entry missing, its file there) is read as that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -95,10 +95,10 @@ def _load(storage: Storage, app_id: str) -> LoadedLog:
     early = storage.sizes("")
     names = storage.sizes(LOG_FOLDER)
     versions = sorted(version for name in names if (version := version_of(name)) is not None)
-    _refuse_empty(names)
     points = sorted(version for name in names if (version := checkpoint_version(name)) is not None)
     state, damaged = _newest_checkpoint(storage, app_id, points, hint)
     last = versions[-1] if versions else -1
+    _check_behind(storage, app_id, [version for version in versions if version <= state.version])
     try:
         for version in range(state.version + 1, last + 1):
             apply(state, read_entry(storage, app_id, version))
@@ -113,11 +113,11 @@ def _load(storage: Storage, app_id: str) -> LoadedLog:
     return LoadedLog(state, versions[0] if versions else 0, whole, tuple(damaged))
 
 
-def _refuse_empty(names: dict[str, int]) -> None:
-    """Entries behind the checkpoint are not read here, but by those who follow the log."""
-    for name, size in names.items():
-        if size == 0 and version_of(name) is not None:
-            raise JournalDamaged(path_of(name), "it is empty")
+def _check_behind(storage: Storage, app_id: str, versions: Iterable[int]) -> None:
+    """Entries that a checkpoint makes up for say nothing here: those who read the journal by version need them."""
+    for version in versions:
+        with suppress(NotStored):  # cleaned up meanwhile
+            read_entry(storage, app_id, version)
 
 
 def _newest_checkpoint(

@@ -38,6 +38,30 @@ def _altered(log: Path) -> str:
     return entry_name(7)
 
 
+def _wrong_crc(log: Path, version: int) -> str:
+    """One digit of an entry's checksum; all else of it is as it was written."""
+    path = log / entry_name(version)
+    raw = bytearray(path.read_bytes())
+    place = raw.index(b'"crc":"') + len(b'"crc":"')
+    raw[place] = ord("1" if raw[place] != ord("1") else "2")
+    path.write_bytes(raw)
+    return path.name
+
+
+def _wrong_crc_of_the_newest(log: Path) -> str:
+    return _wrong_crc(log, COMMITS + 1)
+
+
+def _wrong_crc_in_the_middle(log: Path) -> str:
+    return _wrong_crc(log, 7)
+
+
+def _wrong_crc_behind_a_checkpoint(log: Path) -> str:
+    """Who opens the log does not need the entry any more, the settle job does."""
+    open_journal(log.parent).checkpoint()
+    return _wrong_crc(log, 7)
+
+
 def _holed(log: Path) -> str:
     (log / entry_name(7)).unlink()
     return entry_name(7)
@@ -68,7 +92,10 @@ def _opened(folder: Path) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("harm", [_cut, _altered, _holed, _foreign])
+WRONG_CRC = [_wrong_crc_of_the_newest, _wrong_crc_in_the_middle, _wrong_crc_behind_a_checkpoint]
+
+
+@pytest.mark.parametrize("harm", [_cut, _altered, _holed, _foreign, *WRONG_CRC])
 def test_what_the_gateway_refuses_no_reader_serves(tmp_path: Path, harm: Harm) -> None:
     """A reader of HTTP and Direct Get, a reader of the past, and Spark's workers all name the file that is wrong."""
     named = harm(_filled(tmp_path))
@@ -92,7 +119,7 @@ def test_one_entry_less_is_what_a_crash_before_the_ack_leaves(tmp_path: Path) ->
     assert open_journal(tmp_path / "journal").version == COMMITS + 1
 
 
-@pytest.mark.parametrize("harm", [_cut, _altered, _holed])
+@pytest.mark.parametrize("harm", [_cut, _altered, _holed, *WRONG_CRC[:2]])
 def test_a_running_reader_ends_at_the_damage(tmp_path: Path, harm: Harm) -> None:
     """What it showed before was whole; what comes after the damage is never shown."""
     tables, history = Tables(tmp_path), History()
