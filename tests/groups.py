@@ -1,6 +1,6 @@
 """Groups of rows as the gateway commits them, and what the tests of the journal share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +8,8 @@ from deltalake import DeltaTable
 from hypothesis import strategies as st
 
 from conf.clock import SystemClock
+from delta_store.entries import journal_file
+from delta_store.entries.log_entry import JournalFile
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import JournalReader
 from delta_store.storage.local_storage import LocalStorage
@@ -73,13 +75,31 @@ def reader(folder: Path) -> JournalReader:
     return JournalReader.read_only(LocalStorage(folder), shard=SHARD)
 
 
+def rows_in(journal: JournalReader, file: JournalFile) -> RowColumns:
+    """All rows of a file, held against what its log entry says of it."""
+    return journal_file.decode(journal.storage.read(file.name), size=file.size, checksum=file.checksum)
+
+
+def live_rows(journal: JournalReader) -> Iterator[tuple[int, RowColumns]]:
+    """All rows of the table, commit by commit with its version."""
+    for file in journal.live_files():
+        yield file.version, rows_in(journal, file)
+
+
+def tail(journal: JournalReader, version: int) -> Iterator[tuple[int, RowColumns]]:
+    """The groups committed at a version and later, with their versions, up to the end of the log."""
+    for entry in journal.log.since(version):
+        for file in entry.added:
+            yield entry.version, rows_in(journal, file)
+
+
 def settled_to(seq: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> dict[str, Position]:
     """One stream's settled position."""
     return {stream: Position(stream_id, seq, 0)}
 
 
 def sequences(groups: Iterable[tuple[int, RowColumns]]) -> list[int]:
-    """The sequences of what :meth:`JournalReader.tail` and its like give, in order."""
+    """The sequences of what :func:`tail` and :func:`live_rows` give, in order."""
     return [seq for _, rows in groups for seq in rows.seq]
 
 

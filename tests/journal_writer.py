@@ -14,7 +14,7 @@ from conf.clock import SystemClock
 from delta_store.journal.journal import Journal
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.journal_errors import JournalError
-from tests.groups import SHARD, group
+from tests.groups import SHARD, group, live_rows
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=SystemClock())
         journal.claim()
         last = 0
-        for _, held in journal.live_rows():
+        for _, held in live_rows(journal):
             last = held.seq[-1]
         os.write(1, b"ready\n")
         for number in range(commits):

@@ -40,7 +40,7 @@ from delta_store.reading.arrow_start import without_pandas
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.storage.store_lock import StoreLock, StoreLocked
-from delta_store.values.journal_errors import Fenced, JournalDamaged, JournalError, JournalPoisoned
+from delta_store.values.journal_errors import Fenced, JournalError, JournalPoisoned
 from delta_store.values.read_errors import DamagedData, ReadError
 from ingest.flow.group_commit import Pace
 from ingest.protocol.link import LinkStatus
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _ended_by(error: Exception) -> int:
     """Say why the process ends; its exit status."""
-    hint = "; run: silt verify" if isinstance(error, DamagedData | JournalDamaged) else ""
+    hint = "; run: silt verify" if isinstance(error, DamagedData) else ""
     sys.stderr.write(f"silt gateway: {error_text(error)}{hint}\n")
     taken = isinstance(error, StoreLocked | Fenced) or (
         isinstance(error, JournalPoisoned) and isinstance(error.cause, Fenced)

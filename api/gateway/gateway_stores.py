@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from api.gateway.gateway_options import GatewayOptions
 from conf.clock import SystemClock
+from conf.limits import JOURNAL_FETCH_CACHE_BYTES
 from conf.settings import Settings
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import SHARD
@@ -12,7 +13,6 @@ from delta_store.reading.payloads import Payloads
 from delta_store.reading.settled import SettledTable
 from delta_store.storage.open_storage import open_storage
 from delta_store.stores.opening_progress import OpeningProgress
-from delta_store.stores.own_journal import OwnJournal
 from delta_store.stores.stores_open import open_stores, refuse_apart, refuse_lost_journal
 from delta_store.streams.catalog import Catalog
 
@@ -36,14 +36,14 @@ def claim_stores(options: GatewayOptions, settings: Settings, progress: OpeningP
     """
     root = options.data.rstrip("/")
     clock = SystemClock()
-    tail = JournalTail(f"{root}/journal")
+    tail = JournalTail(f"{root}/journal", cache_bytes=JOURNAL_FETCH_CACHE_BYTES)
     settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max, relied_on=tail.relies_on)
     storage = open_storage(f"{root}/journal")
     refuse_lost_journal(storage, settled)
     journal = Journal.open(storage, shard=SHARD, clock=clock)
     journal.claim()
     tail.follow(journal)
-    payloads = Payloads(settled, OwnJournal(journal), tail_bytes=settings.reads.cache_bytes_max)
+    payloads = Payloads(settled, tail, tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)
     return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)

@@ -17,7 +17,6 @@ from delta_store.log.log_repair import ASIDE, repair_messages, torn_of_log
 from delta_store.log.torn_log import SHARD, can_be_read, listed, relied_version, whole_up_to
 from delta_store.reading.settled import SettledTable
 from delta_store.storage.local_storage import LocalStorage
-from delta_store.values.journal_errors import JournalDamaged
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
@@ -44,7 +43,7 @@ def _for_journal(data: Path, clock: Clock, *, accept_lost: bool) -> list[Step]:
 
     try:
         log = journal_log.load(storage, app_id_of(SHARD))
-    except JournalDamaged:
+    except DamagedData:
         return []
     if log.state.version < 0:
         lost = accept_lost and listed(data / MESSAGES_FOLDER) and SettledTable(str(data / MESSAGES_FOLDER)).refresh()

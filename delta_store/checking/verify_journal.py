@@ -3,7 +3,7 @@
 Reads only, and may run beside a gateway: what its cleanup takes away meanwhile is not missed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,15 +12,18 @@ from delta_store.entries.checkpoint_file import DamagedCheckpoint, checkpoint_ve
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import DamagedFile
 from delta_store.entries.journal_state import JournalState
-from delta_store.entries.log_entry import JournalFile, entry_name, file_version, version_of
+from delta_store.entries.log_entry import JournalFile, entry_name, file_version
 from delta_store.log import journal_log
-from delta_store.log.journal_log import path_of
+from delta_store.log.delta_log import path_of
+from delta_store.log.journal_log import JournalLog
 from delta_store.log.journal_reader import app_id_of
 from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.storage import Storage
 from delta_store.streams.event_rows import read_stream
-from delta_store.values.journal_errors import JournalDamaged, NotStored, StorageError
+from delta_store.values.journal_errors import NotStored, StorageError
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Kind
-from delta_store.values.schemas import JOURNAL_FOLDER, LOG_FOLDER
+from delta_store.values.schemas import JOURNAL_FOLDER
 
 SHARD = "0"
 _TABLE = JOURNAL_FOLDER
@@ -38,19 +41,19 @@ class JournalLook(NamedTuple):
 def look_at_log(data: Path) -> JournalLook:
     """Every entry and checkpoint of the log; the state at its end."""
     storage, app_id = LocalStorage(data / JOURNAL_FOLDER), app_id_of(SHARD)
-    names = storage.sizes(LOG_FOLDER)
-    versions = sorted(version for name in names if (version := version_of(name)) is not None)
+    entries = journal_log.log_of(storage, app_id)
+    names, versions, _ = entries.listed()
     found: dict[str, Finding] = {}
     for version in versions:
-        if one := _entry(storage, app_id, version):
+        if one := _entry(entries, version):
             found[one.file] = one
     state = None
     try:
         log = journal_log.load(storage, app_id)
         state = log.state
         oldest = log.oldest_entry
-    except JournalDamaged as error:
-        one = finding(Severity.DAMAGE, _TABLE, error.file, error.reason)
+    except DamagedData as error:
+        one = _damage(storage, error)
         found.setdefault(one.file, one)
         oldest = versions[0]
     for version in sorted(set(range(oldest, versions[-1] if versions else 0)) - set(versions)):
@@ -104,11 +107,15 @@ def seen(look: JournalLook) -> Seen:
     return Seen(_TABLE, version, look.entries, len(files), sum(file.rows for file in files))
 
 
-def _entry(storage: LocalStorage, app_id: str, version: int) -> Finding | None:
+def _damage(storage: Storage, error: DamagedData) -> Finding:
+    return finding(Severity.DAMAGE, _TABLE, error.file.removeprefix(f"{storage.uri}/"), error.reason)
+
+
+def _entry(log: JournalLog, version: int) -> Finding | None:
     try:
-        journal_log.read_entry(storage, app_id, version)
-    except JournalDamaged as error:
-        return finding(Severity.DAMAGE, _TABLE, error.file, error.reason)
+        log.entry(version)
+    except DamagedData as error:
+        return _damage(log.storage, error)
     except NotStored:  # cleaned up meanwhile
         return None
     except StorageError as error:
@@ -116,7 +123,7 @@ def _entry(storage: LocalStorage, app_id: str, version: int) -> Finding | None:
     return None
 
 
-def _checkpoints(storage: LocalStorage, app_id: str, names: dict[str, int], *, sound: bool) -> Iterator[Finding]:
+def _checkpoints(storage: LocalStorage, app_id: str, names: Iterable[str], *, sound: bool) -> Iterator[Finding]:
     severity = Severity.REPAIRABLE if sound else Severity.DAMAGE
     for name in sorted(names):
         version = checkpoint_version(name)
@@ -133,5 +140,5 @@ def _checkpoints(storage: LocalStorage, app_id: str, names: dict[str, int], *, s
 def _is_live(storage: LocalStorage, file: JournalFile) -> bool:
     try:
         return file.name in journal_log.load(storage, app_id_of(SHARD)).state.live
-    except (JournalDamaged, StorageError):
+    except (DamagedData, StorageError):
         return True

@@ -15,7 +15,7 @@ from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import checksums
 from delta_store.entries.log_entry import entry_name, version_of
 from delta_store.entries.settled_claims import fault_of_append
-from delta_store.entries.settled_log import NO_TABLE, DataFile, LogEntry, Snapshot, parse_entry
+from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot, added_rows, parse_entry
 from delta_store.log.torn_log import can_be_read, relied_version, whole_up_to
 from delta_store.reading.settled import SettledTable
 from delta_store.streams.event_rows import read_stream
@@ -47,7 +47,7 @@ class MessagesLook(NamedTuple):
 def look_at_log(data: Path) -> MessagesLook:
     """Every entry and checkpoint of the log, and the newest version as readers see it."""
     settled = SettledTable(str(data / MESSAGES_FOLDER))
-    entries: dict[int, LogEntry] = {}
+    entries: dict[int, MessagesEntry] = {}
     found = list(_entries(data, entries))
     replayed = _steps(data, settled, entries, found)
     torn = list(_checkpoints(data / MESSAGES_FOLDER / LOG_FOLDER, sound=not found and replayed is not None))
@@ -58,7 +58,7 @@ def look_at_log(data: Path) -> MessagesLook:
         if snapshot is None:
             found.append(_damage(data, error))
     named = frozenset(file.path for entry in entries.values() for file in entry.added)
-    named |= {path for entry in entries.values() for path in entry.removed}
+    named |= {gone.name for entry in entries.values() for gone in entry.removed}
     end = _whole_end(data)
     once = {one.file: _mended(one, end) for one in [*found, *torn][::-1]}
     behind = frozenset(file.path for version, entry in entries.items() if version > end for file in entry.added)
@@ -106,7 +106,7 @@ def seen(look: MessagesLook) -> Seen:
     return Seen(_TABLE, snapshot.version, look.entries, len(snapshot.files), snapshot.rows)
 
 
-def _entries(data: Path, entries: dict[int, LogEntry]) -> Iterator[Finding]:
+def _entries(data: Path, entries: dict[int, MessagesEntry]) -> Iterator[Finding]:
     """Read every entry into ``entries``; what can't be, or is missing between others, is found."""
     log = data / MESSAGES_FOLDER / LOG_FOLDER
     versions = sorted(version for path in log.glob("*.json") if (version := version_of(path.name)) is not None)
@@ -132,7 +132,9 @@ def _checkpoints(log: Path, *, sound: bool) -> Iterator[Finding]:
             yield finding(severity, _TABLE, f"{LOG_FOLDER}/{path.name}", what)
 
 
-def _steps(data: Path, settled: SettledTable, entries: dict[int, LogEntry], found: list[Finding]) -> Snapshot | None:
+def _steps(
+    data: Path, settled: SettledTable, entries: dict[int, MessagesEntry], found: list[Finding]
+) -> Snapshot | None:
     """Hold each entry against the version before it, as far as they follow each other; the last version then."""
     snapshot: Snapshot | None = NO_TABLE
     for version in sorted(entries):
@@ -172,16 +174,15 @@ def _mended(one: Finding, end: int) -> Finding:
     return finding(Severity.REPAIRABLE, _TABLE, one.file, one.what)
 
 
-def _check_append(entry: LogEntry, file: str) -> None:
+def _check_append(entry: MessagesEntry, file: str) -> None:
     if entry.note is not None and entry.note.op is Op.APPEND:
-        fault = fault_of_append(entry.note, entry.added_rows, ())
+        fault = fault_of_append(entry.note, added_rows(entry.added), ())
         if fault is not None:
             raise DamagedData(file, fault)
 
 
 def _damage(data: Path, error: DamagedData) -> Finding:
-    file = error.file.removeprefix(f"{data}/")
-    return finding(Severity.DAMAGE, _TABLE, file, str(error).partition(" is damaged: ")[2] or str(error))
+    return finding(Severity.DAMAGE, _TABLE, error.file.removeprefix(f"{data}/"), error.reason)
 
 
 def _unreadable(path: Path) -> str | None:

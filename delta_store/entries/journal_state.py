@@ -12,12 +12,12 @@ from delta_store.entries.journal_file import Span
 from delta_store.entries.log_entry import (
     NEVER_RELIED,
     TOMBSTONES_KEPT_MS,
-    DamagedEntry,
+    JournalEntry,
     JournalFile,
-    LogEntry,
     Removed,
     Stamp,
 )
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Position
 
 _NEVER_CHANGES: Final = ("id", "schemaString", "partitionColumns")
@@ -68,26 +68,21 @@ class JournalState:
         self.streams: dict[int, StreamFiles] = {}
         """By stream id."""
 
-    def apply(self, entry: LogEntry) -> None:
-        """Advance by one commit; raises :class:`DamagedEntry`, unchanged, when it does not follow from this state."""
-        if entry.version != self.version + 1:
-            raise DamagedEntry(f"version {entry.version} does not follow version {self.version}")
-        if self.version >= 0 and entry.stamp <= self.stamp:
-            raise DamagedEntry(f"commit {tuple(entry.stamp)} after commit {tuple(self.stamp)}")
-        self._check_metadata(entry)
-        for removed in entry.removed:
-            if removed.name not in self.live:
-                raise DamagedEntry(f"removes {removed.name}, which is not in the table")
-        if entry.metadata is not None:
-            self.metadata = entry.metadata
-        if entry.file is not None:
-            self.add(entry.file)
+    def apply(self, entry: JournalEntry, *, file: str) -> None:
+        """Advance by one commit; raises :class:`DamagedData`, unchanged, when it does not follow from this state."""
+        if fault := self._fault_of(entry):
+            raise DamagedData(file, fault)
+        note = entry.note
+        if note.metadata is not None:
+            self.metadata = note.metadata
+        for added in entry.added:
+            self.add(added)
         for removed in entry.removed:
             self._remove(removed)
         if entry.removed:
-            self.relies_on = entry.relies_on
+            self.relies_on = note.relies_on
             self._forget_removed(entry.timestamp_ms - TOMBSTONES_KEPT_MS)
-        self.version, self.stamp, self.timestamp_ms = entry.version, entry.stamp, entry.timestamp_ms
+        self.version, self.stamp, self.timestamp_ms = entry.version, note.stamp, entry.timestamp_ms
 
     def add(self, file: JournalFile) -> None:
         """Take in a file; files come in the order of their versions."""
@@ -95,12 +90,19 @@ class JournalState:
         for span in file.spans:
             self.streams.setdefault(span.stream_id, StreamFiles()).append(span, file)
 
-    def _check_metadata(self, entry: LogEntry) -> None:
-        if entry.metadata is None:
-            if entry.version == 0:
-                raise DamagedEntry("version 0 has no metaData")
-        elif entry.version and any(entry.metadata.get(name) != self.metadata.get(name) for name in _NEVER_CHANGES):
-            raise DamagedEntry("its metaData is that of another table")
+    def _fault_of(self, entry: JournalEntry) -> str | None:
+        metadata, stamp = entry.note.metadata, entry.note.stamp
+        if entry.version != self.version + 1:
+            return f"version {entry.version} does not follow version {self.version}"
+        if self.version >= 0 and stamp <= self.stamp:
+            return f"commit {tuple(stamp)} after commit {tuple(self.stamp)}"
+        if metadata is None and not entry.version:
+            return "version 0 has no metaData"
+        known = metadata if metadata is None or not entry.version else self.metadata
+        if metadata is not None and known and any(metadata.get(one) != known.get(one) for one in _NEVER_CHANGES):
+            return "its metaData is that of another table"
+        unknown = (each.name for each in entry.removed if each.name not in self.live)
+        return next((f"removes {name}, which is not in the table" for name in unknown), None)
 
     def _remove(self, removed: Removed) -> None:
         file = self.live.pop(removed.name)

@@ -1,6 +1,6 @@
-"""A log entry of the journal: the Delta actions of one commit as bytes, and back. Pure.
+"""A version of a Delta log as a value, for both tables; and the journal's as bytes, and back. Pure.
 
-Layout of ``_delta_log/<version>.json``, one action a line:
+Layout of the journal's ``_delta_log/<version>.json``, one action a line:
 
     commitInfo   ``silt``: {crc, epoch, counter, writer, watermarks {stream: {id, seq, event, first}}}
     protocol     version 0 only
@@ -15,13 +15,14 @@ empty, short, NUL-filled or altered in any byte is reported as damage, never rea
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from isal.isal_zlib import crc32
 
 from delta_store.entries.journal_file import STATISTICS, Span
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_COLUMNS, MIN_READER_VERSION, MIN_WRITER_VERSION, delta_schema_string
 
 COUNTER_BITS: Final = 40
@@ -45,10 +46,6 @@ Marks = Mapping[str, Mapping[str, int]]
 
 NEVER_RELIED: Final = -1
 """The journal has forgotten nothing yet, so it relies on no version of ``messages``."""
-
-
-class DamagedEntry(ValueError):
-    """The bytes are not those of a log entry as it was written; the text says why."""
 
 
 class Stamp(NamedTuple):
@@ -95,23 +92,38 @@ class Removed:
     at_ms: int
 
 
+_File = TypeVar("_File")
+_Note = TypeVar("_Note")
+
+
 @dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One commit."""
+class LogEntry(Generic[_File, _Note]):
+    """One version of a table: one commit."""
 
     version: int
+    timestamp_ms: int
+    note: _Note
+    """What the table's committer says beside Delta's actions, under a checksum."""
+    added: tuple[_File, ...] = ()
+    removed: tuple[Removed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JournalNote:
+    """What only the journal's commits say."""
+
     stamp: Stamp
     writer: str
     """Id of the process that wrote it: tells two that claim the same epoch apart."""
-    timestamp_ms: int
     operation: str
-    file: JournalFile | None = None
-    removed: tuple[Removed, ...] = ()
     marks: Marks | None = None
     metadata: Mapping[str, Any] | None = None
     """The ``metaData`` action, where the commit changes it."""
     relies_on: int | None = None
     """Of a truncation, the version of ``messages`` that holds what is removed; None when that is not known."""
+
+
+JournalEntry = LogEntry[JournalFile, JournalNote]
 
 
 def entry_name(version: int) -> str:
@@ -196,7 +208,7 @@ def relies_on_action(app_id: str, version: int, timestamp_ms: int) -> dict[str, 
     return {"appId": _settled_app(app_id), "version": version, "lastUpdated": timestamp_ms}
 
 
-def split_txns(txns: Sequence[Mapping[str, Any]], app_id: str) -> tuple[Mapping[str, Any], int | None]:
+def split_txns(txns: list[Mapping[str, Any]], app_id: str) -> tuple[Mapping[str, Any], int | None]:
     """The owner's ``txn`` and what :func:`relies_on_action` said; raises ``ValueError`` unless there is one owner."""
     relied = [int(txn["version"]) for txn in txns if txn["appId"] == _settled_app(app_id)]
     [owner] = [txn for txn in txns if txn["appId"] != _settled_app(app_id)]
@@ -207,68 +219,77 @@ def _settled_app(app_id: str) -> str:
     return f"{app_id}/settled"
 
 
-def encode(entry: LogEntry, app_id: str) -> bytes:
+def encode(entry: JournalEntry, app_id: str) -> bytes:
     """The entry as it is stored."""
+    note = entry.note
     silt = {
         "crc": _CRC_ZEROS.decode(),
-        "epoch": entry.stamp.epoch,
-        "counter": entry.stamp.counter,
-        "writer": entry.writer,
+        "epoch": note.stamp.epoch,
+        "counter": note.stamp.counter,
+        "writer": note.writer,
     }
     info = {
         "timestamp": entry.timestamp_ms,
-        "operation": entry.operation,
+        "operation": note.operation,
         "operationParameters": {},
         "isBlindAppend": not entry.removed,
         "engineInfo": "silt",
-        "silt": silt if entry.marks is None else silt | {"watermarks": entry.marks},
+        "silt": silt if note.marks is None else silt | {"watermarks": note.marks},
     }
     actions: list[dict[str, Any]] = [{"commitInfo": info}]
     if entry.version == 0:
         actions.append({"protocol": protocol_action()})
-    if entry.metadata is not None:
-        actions.append({"metaData": entry.metadata})
-    actions.append({"txn": txn_action(app_id, entry.stamp, entry.timestamp_ms)})
-    if entry.relies_on is not None:
-        actions.append({"txn": relies_on_action(app_id, entry.relies_on, entry.timestamp_ms)})
-    if entry.file is not None:
-        actions.append({"add": add_action(entry.file, data_change=True)})
+    if note.metadata is not None:
+        actions.append({"metaData": note.metadata})
+    actions.append({"txn": txn_action(app_id, note.stamp, entry.timestamp_ms)})
+    if note.relies_on is not None:
+        actions.append({"txn": relies_on_action(app_id, note.relies_on, entry.timestamp_ms)})
+    actions += [{"add": add_action(file, data_change=True)} for file in entry.added]
     actions += [{"remove": remove_action(removed)} for removed in entry.removed]
     raw = ("\n".join(map(_compact, actions)) + "\n").encode()
     start = raw.index(_CRC_KEY) + len(_CRC_KEY)
     return raw[:start] + b"%08x" % crc32(raw) + raw[start + 8 :]
 
 
-def decode(version: int, raw: bytes, app_id: str) -> LogEntry:
-    """Read an entry back; raises :class:`DamagedEntry` unless it is, to the byte, one that :func:`encode` made."""
-    _verify(raw)
+def decode(version: int, raw: bytes, app_id: str, *, file: str) -> JournalEntry:
+    """Read an entry back; raises :class:`DamagedData` unless it is, to the byte, one that :func:`encode` made."""
+    verify(raw, file=file)
     actions: dict[str, list[Any]] = {}
     try:
         for line in raw.splitlines():
             [(name, body)] = json.loads(line).items()
             actions.setdefault(name, []).append(body)
         info = actions["commitInfo"][0]
-        stamp = Stamp(info["silt"]["epoch"], info["silt"]["counter"])
+        silt, [metadata] = info["silt"], actions.get("metaData", [None])
+        stamp = Stamp(silt["epoch"], silt["counter"])
         txn, relies_on = split_txns(actions["txn"], app_id)
-        entry = LogEntry(
-            version=version,
-            stamp=stamp,
-            writer=info["silt"]["writer"],
-            timestamp_ms=info["timestamp"],
-            operation=info["operation"],
-            file=_only_file(version, actions.get("add", ())),
-            removed=tuple(removed_of(remove) for remove in actions.get("remove", ())),
-            marks=info["silt"].get("watermarks"),
-            metadata=actions["metaData"][0] if "metaData" in actions else None,
-            relies_on=relies_on,
-        )
+        note = JournalNote(stamp, silt["writer"], info["operation"], silt.get("watermarks"), metadata, relies_on)
+        added = tuple(map(file_of, actions.get("add", ())))
+        removed = tuple(map(removed_of, actions.get("remove", ())))
+        entry = LogEntry(version, info["timestamp"], note, added, removed)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedEntry(f"not an entry of the journal: {error!r}") from error
+        raise DamagedData(file, f"not an entry of the journal: {error!r}") from error
     if txn["appId"] != app_id:
-        raise DamagedEntry(f"written by {txn['appId']!r}, this journal belongs to {app_id!r}")
+        raise DamagedData(file, f"written by {txn['appId']!r}, this journal belongs to {app_id!r}")
+    for each in added:
+        if each.version != version:
+            raise DamagedData(file, f"file {each.name} was written for another version")
     if txn["version"] != stamp.txn_version:
-        raise DamagedEntry("its txn and its commitInfo disagree")
+        raise DamagedData(file, "its txn and its commitInfo disagree")
     return entry
+
+
+def verify(raw: bytes, *, file: str) -> None:
+    """Raise :class:`DamagedData` unless an entry's bytes have the checksum that is among them."""
+    start = raw.find(_CRC_KEY) + len(_CRC_KEY)
+    if not raw:
+        raise DamagedData(file, "it is empty")
+    if not raw.strip(b"\0"):
+        raise DamagedData(file, "it is filled with NUL bytes")
+    if start < len(_CRC_KEY) or not raw.endswith(b"}\n"):
+        raise DamagedData(file, "it is cut short, or not written by Silt")
+    if raw[start : start + 8] != b"%08x" % crc32(raw[:start] + _CRC_ZEROS + raw[start + 8 :]):
+        raise DamagedData(file, "its content does not match its checksum")
 
 
 def file_of(add: Mapping[str, Any]) -> JournalFile:
@@ -286,28 +307,6 @@ def file_of(add: Mapping[str, Any]) -> JournalFile:
 def removed_of(remove: Mapping[str, Any]) -> Removed:
     """The removed file a ``remove`` action names."""
     return Removed(remove["path"], remove["size"], remove["deletionTimestamp"])
-
-
-def _only_file(version: int, adds: Sequence[Mapping[str, Any]]) -> JournalFile | None:
-    if not adds:
-        return None
-    [add] = adds
-    file = file_of(add)
-    if file.version != version:
-        raise ValueError(f"file {file.name} was written for another version")
-    return file
-
-
-def _verify(raw: bytes) -> None:
-    if not raw:
-        raise DamagedEntry("it is empty")
-    if not raw.strip(b"\0"):
-        raise DamagedEntry("it is filled with NUL bytes")
-    start = raw.find(_CRC_KEY) + len(_CRC_KEY)
-    if start < len(_CRC_KEY) or not raw.endswith(b"}\n"):
-        raise DamagedEntry("it is cut short, or not written by Silt")
-    if raw[start : start + 8] != b"%08x" % crc32(raw[:start] + _CRC_ZEROS + raw[start + 8 :]):
-        raise DamagedEntry("its content does not match its checksum")
 
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode

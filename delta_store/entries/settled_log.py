@@ -8,19 +8,24 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from delta_store.entries.settled_claims import Added, AddedRows, fault_of_entry, fault_of_step
+from delta_store.entries.checkpoint_file import DamagedCheckpoint
+from delta_store.entries.log_entry import LogEntry, Removed
+from delta_store.entries.settled_claims import AddedRows, fault_of_entry, fault_of_step
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION
 from delta_store.values.watermark import CommitNote, Watermarks
 
 Int64s = npt.NDArray[np.int64]
 _UNBOUNDED = (-(1 << 62), 1 << 62)
+_CHECKPOINTED: Final = [f"add.{name}" for name in ("path", "partitionValues", "size", "stats")]
 
 
 class DataFile(NamedTuple):
@@ -28,6 +33,8 @@ class DataFile(NamedTuple):
 
     path: str
     """Relative to the table, as the file system spells it."""
+    size: int
+    """Bytes."""
     rows: int
     stream: str | None
     """Partition value; None in the journal, whose files hold rows of many streams."""
@@ -61,20 +68,8 @@ class DataFile(NamedTuple):
         return not self.events_only and not self.consumers_only
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One version of a table."""
-
-    version: int
-    note: CommitNote | None
-    """Settled watermarks; None for commits that say nothing about them (table creation, vacuum, the journal's own)."""
-    added: tuple[DataFile, ...]
-    removed: tuple[str, ...]
-
-    @property
-    def added_rows(self) -> Added:
-        """What the files that it adds to ``messages`` hold of each stream."""
-        return added_rows(self.added)
+MessagesEntry = LogEntry[DataFile, CommitNote | None]
+"""A version of ``messages``; its note is None where the commit says nothing about watermarks (vacuum, for one)."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class Snapshot:
         """Rows of all files."""
         return sum(file.rows for file in self.files.values())
 
-    def confirmed_after(self, entry: LogEntry, *, file: str) -> "Snapshot":
+    def confirmed_after(self, entry: MessagesEntry, *, file: str) -> "Snapshot":
         """As :meth:`after`, for ``messages``; raises :class:`DamagedData` unless the entry did what its note says."""
         after = self.after(entry)
         streams = {one.stream for one in entry.added if one.stream is not None}
@@ -99,15 +94,17 @@ class Snapshot:
             raise DamagedData(file, fault)
         return after
 
-    def after(self, entry: LogEntry) -> "Snapshot":
-        """The next version's snapshot."""
-        assert entry.version == self.version + 1
-        files = dict(self.files)
-        for path in entry.removed:
-            files.pop(path, None)
-        files.update((file.path, file) for file in entry.added)
-        marks = entry.note.watermarks if entry.note is not None else self.watermarks
-        return Snapshot(entry.version, files, marks)
+    def after(self, *entries: MessagesEntry) -> "Snapshot":
+        """The snapshot that these entries, the next ones in order, lead to."""
+        version, files, marks = self.version, dict(self.files), self.watermarks
+        for entry in entries:
+            version += 1
+            assert entry.version == version
+            for gone in entry.removed:
+                files.pop(gone.name, None)
+            files.update((file.path, file) for file in entry.added)
+            marks = entry.note.watermarks if entry.note is not None else marks
+        return Snapshot(version, files, marks)
 
     def of_stream(self, stream: str) -> list[DataFile]:
         """The files that may hold rows of the stream."""
@@ -167,14 +164,15 @@ def may_hold_subjects(file: DataFile, wanted: Sequence[str]) -> bool:
     return any(low <= subject <= high for subject in wanted)
 
 
-def parse_entry(version: int, text: bytes, *, file: str) -> LogEntry:
+def parse_entry(version: int, text: bytes, *, file: str) -> MessagesEntry:
     """Read one log entry. Raises :class:`DamagedData` for an empty, cut off or NUL-filled one.
 
     An empty entry is a torn write, not an empty commit: engines that pass over it lose its rows silently.
     """
     note: CommitNote | None = None
+    timestamp_ms = 0
     added: list[DataFile] = []
-    removed: list[str] = []
+    removed: list[Removed] = []
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise DamagedData(file, "it is empty")
@@ -184,14 +182,27 @@ def parse_entry(version: int, text: bytes, *, file: str) -> LogEntry:
             if "add" in action:
                 added.append(file_added(action["add"]))
             elif "remove" in action:
-                removed.append(unquote(action["remove"]["path"]))
+                gone = action["remove"]
+                since_ms = gone.get("deletionTimestamp") or 0
+                removed.append(Removed(unquote(gone["path"]), gone.get("size") or 0, since_ms))
             elif "commitInfo" in action:
-                note = read_note(action["commitInfo"])
+                note, timestamp_ms = read_note(action["commitInfo"]), action["commitInfo"].get("timestamp", 0)
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedData(file, str(error)) from error
     if note is not None and (fault := fault_of_entry(note, added_rows(added))):
         raise DamagedData(file, fault)
-    return LogEntry(version, note, tuple(added), tuple(removed))
+    return LogEntry(version, timestamp_ms, note, tuple(added), tuple(removed))
+
+
+def read_checkpoint(version: int, body: bytes) -> Snapshot:
+    """The files of a version by its checkpoint, which knows no watermarks; raises :class:`DamagedCheckpoint`."""
+    try:
+        with pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as parquet:
+            adds = parquet.read(columns=_CHECKPOINTED)["add"].to_pylist()
+        files = [file_added(add | {"partitionValues": dict(add["partitionValues"])}) for add in adds if add]
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedCheckpoint(f"not a checkpoint of this table: {error}") from error
+    return Snapshot(version, {file.path: file for file in files}, {})
 
 
 def added_rows(files: Iterable[DataFile]) -> dict[str, AddedRows]:
@@ -218,6 +229,7 @@ def file_added(add: Mapping[str, Any]) -> DataFile:
     values = add.get("partitionValues") or {}
     return data_file(
         add["path"],
+        size=add.get("size") or 0,
         rows=stats.get("numRecords", 0),
         partition=(values.get("stream"), values.get("subject_partition")),
         low=stats.get("minValues") or {},
@@ -226,7 +238,13 @@ def file_added(add: Mapping[str, Any]) -> DataFile:
 
 
 def data_file(
-    path: str, *, rows: int, partition: tuple[str | None, str | None], low: Mapping[str, Any], high: Mapping[str, Any]
+    path: str,
+    *,
+    size: int,
+    rows: int,
+    partition: tuple[str | None, str | None],
+    low: Mapping[str, Any],
+    high: Mapping[str, Any],
 ) -> DataFile:
     """A file as the log describes it: percent-encoded path, partition values, least and greatest column values."""
 
@@ -240,4 +258,5 @@ def data_file(
             return None
         return low[name], high[name]
 
-    return DataFile(unquote(path), rows, *partition, ints("seq"), ints("ts_ns"), texts("subject"), texts("stream"))
+    path, subjects, streams = unquote(path), texts("subject"), texts("stream")
+    return DataFile(path, size, rows, *partition, ints("seq"), ints("ts_ns"), subjects, streams)

@@ -29,6 +29,7 @@ from delta_store.entries.journal_file import EncodedFile
 from delta_store.entries.journal_state import settled_files
 from delta_store.entries.log_entry import (
     JournalFile,
+    JournalNote,
     LogEntry,
     Marks,
     Removed,
@@ -46,12 +47,12 @@ from delta_store.log.journal_reader import JournalReader, app_id_of
 from delta_store.storage.storage import Blob, Storage
 from delta_store.values.journal_errors import (
     Fenced,
-    JournalDamaged,
     JournalError,
     JournalPoisoned,
     NotOwner,
     StorageError,
 )
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Position, RowColumns
 
 _CLAIM: Final = "CLAIM"
@@ -64,12 +65,12 @@ class Journal(JournalReader):
     A claimed journal knows all there is: reading methods need no :meth:`refresh`.
     """
 
-    def __init__(self, storage: Storage, app_id: str, log: LoadedLog, *, clock: Clock, writer: str) -> None:
-        super().__init__(storage, app_id, log)
+    def __init__(self, storage: Storage, app_id: str, loaded: LoadedLog, *, clock: Clock, writer: str) -> None:
+        super().__init__(storage, app_id, loaded)
         self._clock, self._writer = clock, writer
         self._stamp: Stamp | None = None
         """Of the last attempt to commit; None before the claim."""
-        self._failure: JournalError | None = None
+        self._failure: JournalError | DamagedData | None = None
         self._commit_lock = Lock()
         self._upkeep = JournalUpkeep(storage, app_id, clock)
         self._upkeep_lock = Lock()
@@ -78,20 +79,20 @@ class Journal(JournalReader):
     def open(cls, storage: Storage, *, shard: str, clock: Clock, writer: str | None = None) -> Self:
         """Open for writing; makes the table when there is none. ``writer`` must differ from process to process.
 
-        Raises :class:`UnsafeStore`, :class:`JournalDamaged`, :class:`StorageError`.
+        Raises :class:`UnsafeStore`, ``DamagedData``, :class:`StorageError`.
         """
         writer = writer or secrets.token_hex(8)
         storage.prepare(f"{os.getpid()}-{writer}")
         app_id = app_id_of(shard)
-        log = journal_log.load(storage, app_id)
-        if log.state.version < 0:
+        loaded = journal_log.load(storage, app_id)
+        if loaded.state.version < 0:
             now_ms = clock.now_ns() // 1_000_000
             table_id = uuid5(NAMESPACE_URL, f"{storage.uri}#{shard}#{writer}#{now_ms}")
-            first = LogEntry(0, Stamp(0, 0), writer, now_ms, "CREATE", metadata=new_metadata(str(table_id), now_ms))
+            note = JournalNote(Stamp(0, 0), writer, "CREATE", metadata=new_metadata(str(table_id), now_ms))
             with suppress(LostRace):
-                journal_commit.put(storage, app_id, first, None)
-            log = journal_log.load(storage, app_id)
-        return cls(storage, app_id, log, clock=clock, writer=writer)
+                journal_commit.put(storage, app_id, LogEntry(0, now_ms, note), None)
+            loaded = journal_log.load(storage, app_id)
+        return cls(storage, app_id, loaded, clock=clock, writer=writer)
 
     @property
     def epoch(self) -> int:
@@ -113,18 +114,18 @@ class Journal(JournalReader):
                     self._put(_CLAIM)
                 except LostRace:
                     continue
-                except JournalError as error:
+                except (JournalError, DamagedData) as error:
                     self._stamp = None
                     raise self._stop(error) from error
                 break
             else:
                 self._stamp = None
                 raise Fenced(0, self._state.stamp.epoch)
-            waiting = self._upkeep.start(self._log, self._state.live)
+            waiting = self._upkeep.start(self._loaded, self._state.live)
             with self._lock:
                 for name in self._state.removed.keys() - waiting:
                     del self._state.removed[name]
-            self._upkeep.repair(checkpoint_file.snapshot_of(self._state), self._log.damaged)
+            self._upkeep.repair(checkpoint_file.snapshot_of(self._state), self._loaded.damaged)
             return self._stamp.epoch
 
     def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
@@ -212,7 +213,7 @@ class Journal(JournalReader):
                 return self._put(operation, encoded=encoded, removed=removed, marks=marks, relies_on=relies_on)
             except LostRace as lost:
                 raise self._stop(self._overtaken(lost)) from None
-            except JournalError as error:
+            except (JournalError, DamagedData) as error:
                 raise self._stop(error) from error
 
     def _put(
@@ -229,19 +230,20 @@ class Journal(JournalReader):
         self._stamp = stamp = self._stamp.next()
         version = self._state.version + 1
         now_ms = max(self._clock.now_ns() // 1_000_000, self._state.timestamp_ms)
-        file = data = None
+        added: tuple[JournalFile, ...] = ()
+        data = None
         if encoded is not None:
             parts, size, rows, checksum, spans, stats = encoded
-            file = JournalFile(file_name(version, stamp), version, size, rows, checksum, spans, stats, now_ms)
-            data = Blob(file.name, parts[0], parts[1:])
+            name = file_name(version, stamp)
+            added = (JournalFile(name, version, size, rows, checksum, spans, stats, now_ms),)
+            data = Blob(name, parts[0], parts[1:])
         gone = tuple(Removed(each.name, each.size, now_ms) for each in removed)
         metadata = current_metadata(self._state.metadata) if operation == _CLAIM else None
-        entry = LogEntry(
-            version, stamp, self._writer, now_ms, operation, file, gone, marks, metadata=metadata, relies_on=relies_on
-        )
+        note = JournalNote(stamp, self._writer, operation, marks, metadata, relies_on)
+        entry = LogEntry(version, now_ms, note, added, gone)
         journal_commit.put(self.storage, self._app_id, entry, data)
         with self._lock:
-            self._state.apply(entry)
+            self._state.apply(entry, file=self.log.file_of(version))
         return version
 
     def _check_owner(self) -> None:
@@ -250,20 +252,20 @@ class Journal(JournalReader):
         if self._stamp is None:
             raise NotOwner
 
-    def _stop(self, error: JournalError) -> JournalError:
+    def _stop(self, error: JournalError | DamagedData) -> JournalError | DamagedData:
         """Commit no more after ``error``, unless it left nothing behind."""
         if not error.retryable:
             self._failure = error
         return error
 
-    def _overtaken(self, lost: LostRace) -> JournalError:
+    def _overtaken(self, lost: LostRace) -> JournalError | DamagedData:
         """What losing a version means to an owner."""
-        found = lost.winner.stamp.epoch if lost.winner is not None else self._newest_epoch()
+        found = lost.winner.note.stamp.epoch if lost.winner is not None else self._newest_epoch()
         if found <= self.epoch:
-            return JournalDamaged(self.storage.uri, f"two writers in epoch {found}")
+            return DamagedData(self.storage.uri, f"two writers in epoch {found}")
         return Fenced(self.epoch, found)
 
     def _newest_epoch(self) -> int:
-        with suppress(JournalDamaged, StorageError):
+        with suppress(DamagedData, StorageError):
             return max(self.epoch + 1, journal_log.load(self.storage, self._app_id).state.stamp.epoch)
         return self.epoch + 1

@@ -4,9 +4,8 @@ from contextlib import suppress
 
 from conf.limits import JOURNAL_PUT_TRIES
 from delta_store.entries import log_entry
-from delta_store.entries.log_entry import LogEntry, entry_name
-from delta_store.log import journal_log
-from delta_store.log.journal_log import path_of
+from delta_store.entries.log_entry import JournalEntry, entry_name
+from delta_store.log.delta_log import path_of
 from delta_store.storage.storage import Blob, Storage
 from delta_store.values.journal_errors import CommitUnknown, EntryExists, NotStored, StorageError
 
@@ -14,16 +13,16 @@ from delta_store.values.journal_errors import CommitUnknown, EntryExists, NotSto
 class LostRace(Exception):
     """Another writer's commit has the version, or had it before it was cleaned up (``winner`` is then None)."""
 
-    def __init__(self, winner: LogEntry | None) -> None:
+    def __init__(self, winner: JournalEntry | None) -> None:
         super().__init__("another commit has the version")
         self.winner = winner
 
 
-def put(storage: Storage, app_id: str, entry: LogEntry, data: Blob | None) -> None:
+def put(storage: Storage, app_id: str, entry: JournalEntry, data: Blob | None) -> None:
     """Publish a commit; returns when it is durable and has its version for itself.
 
     Raises :class:`LostRace` when it is not in the log and never will be, :class:`CommitUnknown` when that can't be
-    told, :class:`JournalDamaged` for an unreadable winner, and :class:`StorageError` when nothing was published.
+    told, ``DamagedData`` for an unreadable winner, and :class:`StorageError` when nothing was published.
     """
     blob = Blob(path_of(entry_name(entry.version)), log_entry.encode(entry, app_id))
     try:
@@ -56,10 +55,12 @@ def _find_out(storage: Storage, app_id: str, blob: Blob, error: StorageError) ->
     own) or may be, is put again where that is allowed: it is the same bytes, and only one put can win.
     """
     taken = isinstance(error, EntryExists)
+    version = log_entry.version_of(blob.name.rpartition("/")[2])
+    assert version is not None
     for _ in range(2 * JOURNAL_PUT_TRIES):
         try:
             if taken:
-                return _compare(storage, app_id, blob)
+                return _compare(storage, app_id, blob, version)
             if not storage.repeatable:
                 break
             return storage.publish(blob)
@@ -69,16 +70,14 @@ def _find_out(storage: Storage, app_id: str, blob: Blob, error: StorageError) ->
             taken = False
         except StorageError:
             continue
-    version = log_entry.version_of(blob.name.rpartition("/")[2])
-    assert version is not None
     raise CommitUnknown(version) from error
 
 
-def _compare(storage: Storage, app_id: str, blob: Blob) -> None:
+def _compare(storage: Storage, app_id: str, blob: Blob, version: int) -> None:
     """Return if the entry there is this one, to the byte."""
     raw = storage.read(blob.name)
     if raw != blob.body:
-        raise LostRace(journal_log.decode_entry(blob.name, raw, app_id))
+        raise LostRace(log_entry.decode(version, raw, app_id, file=f"{storage.uri}/{blob.name}"))
 
 
 def _exists(storage: Storage, version: int) -> bool:

@@ -14,7 +14,8 @@ from conf.limits import JOURNAL_CHECKPOINT_COMMITS
 from delta_store.entries import checkpoint_file
 from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, Snapshot, checkpoint_name
 from delta_store.entries.log_entry import entry_name, file_version
-from delta_store.log.journal_log import LoadedLog, path_of
+from delta_store.log.delta_log import path_of
+from delta_store.log.journal_log import LoadedLog
 from delta_store.storage.storage import Blob, Storage
 from delta_store.values.journal_errors import NotStored
 from delta_store.values.schemas import LOG_FOLDER

@@ -1,4 +1,4 @@
-"""Both tables' logs read, followed, checked and mended.
+"""Both tables' logs read by one reader, followed, checked and mended.
 
 IO; may import `entries`, `storage` and `values`.
 """

@@ -1,30 +1,29 @@
 """Follows the ``messages`` table read-only: opened once, then only new log entries are read.
 
-The first look goes through delta-rs (it knows checkpoints); from then on each refresh reads the entries that came
-since. Old versions are opened through delta-rs again and kept, a few of them. Nothing here writes.
+Old versions are put together from the log when asked for and kept, a few of them. A checkpoint that a power cut tore is
+passed over: Spark fsyncs none, and log cleanup waits until one has been fsynced. Nothing here writes.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-from pyarrow import fs as pa_fs
-
+from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_claims import fault_of_table
-from delta_store.entries.settled_log import NO_TABLE, DataFile, LogEntry, Snapshot, data_file, parse_entry
-from delta_store.log.log_replay import replay
+from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot
+from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat, storage_as_os_error
 from delta_store.storage.arrow_filesystem import filesystem_of
+from delta_store.storage.open_storage import open_storage
+from delta_store.values.journal_errors import NotStored, ReadOvertaken
 from delta_store.values.read_errors import DamagedData, FileGone
+from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import CommitNote
 
-_LOG: Final = "_delta_log"
 _ENTRIES_KEPT: Final = 256
 _SNAPSHOTS_KEPT: Final = 8
-_OPEN_TRIES: Final = 4
-_NO_END: Final = 1 << 62
 
 
 class LogFollower:
@@ -46,11 +45,12 @@ class LogFollower:
         self._whole_up_to = whole_up_to
         self._torn = False
         """Whether there was a torn version when the log was last looked at."""
-        self._options = dict(storage_options or {})
-        self.filesystem, self.root = filesystem_of(location, self._options)
+        options = dict(storage_options or {})
+        self.filesystem, self.root = filesystem_of(location, options)
+        self._log = DeltaLog(open_storage(location, options), MessagesFormat())
         self._lock = Lock()
         self._snapshot = NO_TABLE
-        self._entries: OrderedDict[int, LogEntry] = OrderedDict()
+        self._entries: OrderedDict[int, MessagesEntry] = OrderedDict()
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
 
     @property
@@ -61,38 +61,31 @@ class LogFollower:
     def refresh(self) -> Snapshot:
         """Read what was committed since; opens the table the first time.
 
-        Raises :class:`DamagedData` for a log that can't be trusted: nothing past the damage is served.
+        Raises :class:`DamagedData` for a log that can't be trusted, nothing past the damage is served; and ``OSError``.
         """
-        with self._lock:
-            snapshot = self._snapshot
-            # An entry that was there, and is not, went with log cleanup, and so maybe those behind it.
-            if snapshot.version < 0 or self._read(snapshot.version) is None:
-                self._snapshot = self._reopened()
-                return self._snapshot
-            end = self._whole_end() if self._torn else _NO_END
-            while snapshot.version < end and (text := self._read(snapshot.version + 1)) is not None:
-                file = self._entry_path(snapshot.version + 1)
-                entry = parse_entry(snapshot.version + 1, text, file=file)
-                self._remember(entry)
-                snapshot = snapshot.confirmed_after(entry, file=file)
-            behind = snapshot.version + 1
-            if not self._torn and self._read(behind + 1) is not None and self._read(behind) is None:
-                if self._read(snapshot.version) is not None:
-                    raise DamagedData(self._entry_path(behind), "missing, and a later one is there")
-                snapshot = self._reopened()
+        with self._lock, storage_as_os_error(self.location):
+            seen, snapshot = self._snapshot, NO_TABLE
+            with suppress(ReadOvertaken):
+                snapshot = self._followed(seen)
+            if snapshot.version < 0:
+                snapshot = self._log.looked(self._open)
+            if snapshot.version < seen.version:
+                why = f"ends at version {snapshot.version}, and was at {seen.version} before"
+                raise DamagedData(self._log.named(LOG_FOLDER), why)
             self._snapshot = snapshot
             return snapshot
 
-    def entry(self, version: int) -> LogEntry:
+    def entry(self, version: int) -> MessagesEntry:
         """One version's entry. Raises :class:`FileGone` when log cleanup has taken it."""
         with self._lock:
             kept = self._entries.get(version)
         if kept is not None:
             return kept
-        text = self._read(version)
-        if text is None:
-            raise FileGone(self._entry_path(version))
-        entry = parse_entry(version, text, file=self._entry_path(version))
+        with storage_as_os_error(self.location):
+            try:
+                entry = self._log.entry(version)
+            except NotStored:
+                raise FileGone(self._log.file_of(version)) from None
         with self._lock:
             self._remember(entry)
         return entry
@@ -105,7 +98,11 @@ class LogFollower:
             kept = self._past.get(version)
         if kept is not None:
             return kept
-        snapshot = self._load(version)
+        with storage_as_os_error(self.location):
+            try:
+                snapshot = self._replayed(self._log.listed(), version, [])
+            except NotStored as error:
+                raise FileGone(f"{self.location} version {version}") from error
         with self._lock:
             self._past[version] = snapshot
             while len(self._past) > _SNAPSHOTS_KEPT:
@@ -114,116 +111,72 @@ class LogFollower:
 
     def oldest_entry(self) -> int:
         """The oldest version whose entry is still there."""
-        return min(_listed(self.filesystem, self.root), default=0)
+        with storage_as_os_error(self.location):
+            return min(self._log.listed().versions, default=0)
 
     def path_of(self, file: DataFile) -> str:
         """Where the file system finds a data file."""
         return f"{self.root}/{file.path}"
 
-    def _reopened(self) -> Snapshot:
-        """The newest version; raises :class:`DamagedData` when that is older than what was there before."""
-        seen, snapshot = self._snapshot.version, self._open()
-        if snapshot.version < seen:
-            why = f"ends at version {snapshot.version}, and was at {seen} before"
-            raise DamagedData(f"{self.location}/{_LOG}", why)
+    def _followed(self, snapshot: Snapshot) -> Snapshot:
+        """A version that was there, advanced by what was committed since."""
+        if snapshot.version >= 0:
+            end = self._end(self._log.listed()) if self._torn else NO_END
+            for entry in self._log.since(snapshot.version + 1, end):
+                self._remember(entry)
+                snapshot = snapshot.confirmed_after(entry, file=self._log.file_of(entry.version))
         return snapshot
 
     def _open(self) -> Snapshot:
-        """The newest version; tried again when log cleanup was faster than the reader."""
-        for _ in range(_OPEN_TRIES - 1):
-            before = _listed(self.filesystem, self.root).keys()
-            try:
-                return self._open_once()
-            except DamagedData:
-                if _listed(self.filesystem, self.root).keys() == before:
-                    raise
-        return self._open_once()
-
-    def _open_once(self) -> Snapshot:
-        end = self._whole_end()
-        sizes = _listed(self.filesystem, self.root)
-        if not sizes or end < 0:
+        """The newest version that readers may use."""
+        listing = self._log.listed()
+        end = self._end(listing)
+        if end < 0:
             return NO_TABLE
-        for version, size in sizes.items():
-            if size == 0 and version <= end:
-                raise DamagedData(self._entry_path(version), "it is empty")
+        for version in listing.versions:
+            if version <= end and not listing.sizes[entry_name(version)]:
+                raise DamagedData(self._log.file_of(version), "it is empty")
+        damaged: list[str] = []
         try:
-            return self._load(end if self._torn else None)
-        except (DamagedData, FileGone):
-            if self._whole_up_to is None:
-                raise
-            return self._confirmed(end, replay(Path(self.root), end))
+            return self._replayed(listing, end, damaged)
+        except NotStored as error:
+            raise self._log.missing(error, damaged) from error
 
-    def _whole_end(self) -> int:
+    def _end(self, listing: Listing) -> int:
         """The newest version that readers may use; notes whether a torn one follows."""
-        last = max(_listed(self.filesystem, self.root), default=-1)
+        last = listing.last
         end = last if self._whole_up_to is None else self._whole_up_to()
         self._torn = end < last
-        return end
+        return min(end, last)
 
-    def _load(self, version: int | None) -> Snapshot:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
+    def _replayed(self, listing: Listing, version: int, damaged: list[str]) -> Snapshot:
+        """A version by the checkpoint before it and the entries since; adds damaged checkpoints that it passed over.
 
-        try:
-            table = DeltaTable(self.location, version=version, storage_options=self._options or None)
-            files = [_from_actions(row) for row in pa.table(table.get_add_actions(flatten=True)).to_pylist()]
-            found = table.version()
-        except (DeltaError, OSError) as error:
-            if version is not None:
-                raise FileGone(f"{self.location} version {version}") from error
-            raise DamagedData(f"{self.location}/{_LOG}", str(error)) from error
-        return self._confirmed(found, {file.path: file for file in files})
-
-    def _confirmed(self, version: int, files: Mapping[str, DataFile]) -> Snapshot:
-        """The snapshot of a version with these files; raises :class:`DamagedData` unless its note bears it out."""
-        note = self._newest_note(version)
-        snapshot = Snapshot(version, files, note.watermarks if note is not None else {})
+        Raises :class:`NotStored` for an entry that is gone, :class:`DamagedData` unless the newest note bears it out.
+        """
+        base, passed = self._log.newest_checkpoint(listing, version)
+        damaged += passed
+        start = base or NO_TABLE
+        entries = list(self._log.entries(range(start.version + 1, version + 1)))
+        notes = [entry.note for entry in entries if entry.note is not None]
+        note = notes[-1] if notes else self._newest_note(start.version)
+        snapshot = replace(start.after(*entries), watermarks=note.watermarks if note is not None else {})
         if fault := fault_of_table(note, snapshot.rows):
-            raise DamagedData(f"{self.location}/{_LOG}", fault)
+            raise DamagedData(self._log.named(LOG_FOLDER), fault)
         return snapshot
 
     def _newest_note(self, version: int) -> CommitNote | None:
         """That of the newest entry at or before ``version`` that has any."""
         for earlier in range(version, -1, -1):
-            text = self._read(earlier)
-            if text is None:
+            try:
+                note = self._log.entry(earlier).note
+            except NotStored:
                 break
-            entry = parse_entry(earlier, text, file=self._entry_path(earlier))
-            if entry.note is not None:
-                return entry.note
+            if note is not None:
+                return note
         return None
 
-    def _remember(self, entry: LogEntry) -> None:
+    def _remember(self, entry: MessagesEntry) -> None:
         self._entries[entry.version] = entry
         while len(self._entries) > _ENTRIES_KEPT:
             self._entries.popitem(last=False)
-
-    def _entry_path(self, version: int) -> str:
-        return f"{self.root}/{_LOG}/{version:020d}.json"
-
-    def _read(self, version: int) -> bytes | None:
-        path = self._entry_path(version)
-        try:
-            with self.filesystem.open_input_stream(path) as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
-
-
-def _from_actions(row: Mapping[str, Any]) -> DataFile:
-    low = {name.removeprefix("min."): value for name, value in row.items() if name.startswith("min.")}
-    high = {name.removeprefix("max."): value for name, value in row.items() if name.startswith("max.")}
-    partition = (row.get("partition.stream"), row.get("partition.subject_partition"))
-    return data_file(row["path"], rows=row.get("num_records") or 0, partition=partition, low=low, high=high)
-
-
-def _listed(filesystem: pa_fs.FileSystem, root: str) -> dict[int, int]:
-    """Versions whose entries are there, and their sizes."""
-    selector = pa_fs.FileSelector(f"{root}/{_LOG}", allow_not_found=True)
-    return {
-        int(info.base_name[:20]): info.size
-        for info in filesystem.get_file_info(selector)
-        if info.is_file and len(info.base_name) == 25 and info.base_name.endswith(".json")
-        if info.base_name[:20].isdigit()
-    }

@@ -8,12 +8,11 @@ Spark write them, nobody fsynced them, and an empty one makes every read of its 
 import os
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_version
 from delta_store.entries.log_entry import entry_name
-from delta_store.log.log_replay import checkpoints
 from delta_store.log.settled_durability import fsync_path, make_durable
 from delta_store.log.torn_log import can_be_read, listed, relied_version, whole_up_to
 from delta_store.values.read_errors import DamagedData
@@ -22,7 +21,6 @@ from delta_store.values.schemas import LOG_FOLDER, MESSAGES_FOLDER
 ASIDE: Final = "set-aside"
 """Folder, beside the tables, of what was torn."""
 _VERSIONED: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\b.*)")
-_LAST_CHECKPOINT: Final = "_last_checkpoint"
 _LOOKED_AT_VERSIONS: Final = 1000
 _LOOKED_AT_CHECKPOINTS: Final = 4
 """How far back what only saves work (checksums and checkpoints of the log) is looked at."""
@@ -77,10 +75,12 @@ def torn_of_log(table: Path, end: int) -> list[Path]:
     torn = {log / name for name, version in found.items() if version > end}
     late = [log / name for name, version in found.items() if end - _LOOKED_AT_VERSIONS < version <= end]
     torn.update(path for path in late if path.suffix == ".crc" and not path.stat().st_size)
-    points = [path for version, path in checkpoints(table) if version <= end]
-    torn.update(path for path in islice(points, _LOOKED_AT_CHECKPOINTS) if not can_be_read(path))
-    if any("checkpoint" in path.name for path in torn) or not _is_text(log / _LAST_CHECKPOINT):
-        torn.update({log / _LAST_CHECKPOINT} if (log / _LAST_CHECKPOINT).exists() else ())
+    points = sorted(
+        (name for name, version in found.items() if checkpoint_version(name) == version <= end), reverse=True
+    )
+    torn.update(log / name for name in points[:_LOOKED_AT_CHECKPOINTS] if not can_be_read(log / name))
+    if any("checkpoint" in path.name for path in torn) or not _is_text(log / LAST_CHECKPOINT):
+        torn.update({log / LAST_CHECKPOINT} if (log / LAST_CHECKPOINT).exists() else ())
     assert log / entry_name(max(listed(table))) in torn or max(listed(table)) == end
     return sorted(torn, reverse=True)
 

@@ -5,11 +5,12 @@ the last truncation added, their log entries and all their folders are fsynced h
 a log entry must parse, a data file must have the size its log entry promises and Parquet's magic at both ends.
 """
 
-import json
 import os
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
+
+from delta_store.entries.log_entry import entry_name
+from delta_store.entries.settled_log import MessagesEntry, parse_entry
+from delta_store.values.read_errors import DamagedData
 
 MAGIC = b"PAR1"
 
@@ -30,11 +31,10 @@ def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
         _fsync_all(table)
         after_version = _oldest_entry(log) - 1
     for version in range(after_version + 1, up_to_version + 1):
-        for action in _entry(log / f"{version:020d}.json"):
-            if add := action.get("add"):
-                added[unquote(add["path"])] = add["size"]
-            if remove := action.get("remove"):
-                added.pop(unquote(remove["path"]), None)
+        entry = _entry(log / entry_name(version), version)
+        added.update((file.path, file.size) for file in entry.added)
+        for gone in entry.removed:
+            added.pop(gone.name, None)
     folders = {table}
     for name, size in added.items():
         path = table / name
@@ -59,19 +59,14 @@ def _fsync_all(table: Path) -> None:
             fsync_path(Path(folder, name))
 
 
-def _entry(path: Path) -> list[dict[str, Any]]:
+def _entry(path: Path, version: int) -> MessagesEntry:
     try:
         fsync_path(path)
-        text = path.read_bytes()
+        return parse_entry(version, path.read_bytes(), file=str(path))
     except FileNotFoundError as error:
         raise NotDurable(f"log entry {path} is missing") from error
-    try:
-        actions = [json.loads(line) for line in text.splitlines() if line]
-    except ValueError as error:
-        raise NotDurable(f"log entry {path} is damaged: {error}") from error
-    if not actions:
-        raise NotDurable(f"log entry {path} is empty")
-    return actions
+    except DamagedData as error:
+        raise NotDurable(f"log entry {error}") from error
 
 
 def _check(path: Path, size: int) -> None:

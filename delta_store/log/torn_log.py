@@ -5,7 +5,6 @@ version that the journal relies on, all has been fsynced and must be there: dama
 the journal still has every row: what is torn there is passed over by readers and settled again.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_store.entries.log_entry import entry_name, version_of
-from delta_store.entries.settled_log import LogEntry, parse_entry
+from delta_store.entries.settled_log import MessagesEntry
 from delta_store.log import journal_log
+from delta_store.log.delta_log import DeltaLog, MessagesFormat
 from delta_store.log.journal_reader import app_id_of
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.journal_errors import JournalError
@@ -36,7 +36,7 @@ def relied_version(data: Path) -> int | None:
         return None
     try:
         return journal_log.load(LocalStorage(folder), app_id_of(SHARD)).state.relies_on
-    except (JournalError, OSError):  # whoever needs the journal's rows says what is wrong with it
+    except (JournalError, DamagedData, OSError):  # whoever needs the journal's rows says what is wrong with it
         return None
 
 
@@ -92,28 +92,25 @@ def _whole_from(table: Path, known: int, is_whole: FileCheck) -> int:
     broken: set[str] = set()
     """Files of the version looked at that are torn, or gone: a later one may have removed them."""
     end = known
-    for entry, sizes in _entries(table, known + 1):
-        broken.difference_update(entry.removed)
+    for entry in _entries(table, known + 1):
+        broken.difference_update(gone.name for gone in entry.removed)
         broken.update(
-            file for file, size in sizes.items() if not _has_size(table / file, size) or not is_whole(table / file)
+            file.path
+            for file in entry.added
+            if not _has_size(table / file.path, file.size) or not is_whole(table / file.path)
         )
         if not broken:
             end = entry.version
     return end
 
 
-def _entries(table: Path, version: int) -> Iterator[tuple[LogEntry, dict[str, int]]]:
-    """The entries from a version on, up to the first that is missing or damaged, with the sizes of what they add."""
-    while True:
-        path = _entry_path(table, version)
-        try:
-            text = path.read_bytes()
-            entry = parse_entry(version, text, file=str(path))
-        except (OSError, DamagedData):
-            return
-        sizes = [json.loads(line)["add"]["size"] for line in text.splitlines() if line.startswith(b'{"add"')]
-        yield entry, dict(zip((file.path for file in entry.added), sizes, strict=True))
-        version += 1
+def _entries(table: Path, version: int) -> Iterator[MessagesEntry]:
+    """The entries from a version on, up to the first that is missing or damaged."""
+    log = DeltaLog(LocalStorage(table), MessagesFormat())
+    with suppress(JournalError, DamagedData):
+        while True:
+            yield log.entry(version)
+            version += 1
 
 
 def _has_size(path: Path, size: int) -> bool:

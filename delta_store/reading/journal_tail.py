@@ -2,7 +2,7 @@
 
 The journal's files hold rows of many streams in commit order and stay few, because what is settled is truncated. A
 file that a pinned version names may be truncated away under the reader: ``FileGone`` says so, and a fresh view helps.
-Invariant: every version that is shown here has passed :mod:`delta_store.log.journal_log`; nothing past damage is.
+Invariant: every version that is shown here has passed :mod:`delta_store.log.delta_log`; nothing past damage is.
 """
 
 import json
@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from delta_store.entries.log_entry import JournalFile
 from delta_store.entries.settled_log import NO_TABLE, DataFile, Snapshot, data_file
+from delta_store.log.delta_log import storage_as_os_error
 from delta_store.log.journal_reader import SHARD, JournalReader
 from delta_store.reading.journal_metadata import JournalMetadata
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
-from delta_store.values.journal_errors import JournalDamaged, ReadOvertaken, StorageError
+from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Position
 from delta_store.values.stored_message import StoredMessage
@@ -73,7 +74,7 @@ class JournalTail:
     def refresh(self) -> Snapshot:
         """Read the log entries that came since. Raises ``DamagedData``, and ``OSError`` where files can't be read."""
         with self._lock:
-            version, files = (self._owner or self._followed()).files_at_end()
+            version, files = self._newest().files_at_end()
             if version != self._snapshot.version:
                 known = self._snapshot.files
                 shown = {file.name: known.get(file.name) or _as_data_file(file) for file in files}
@@ -91,7 +92,7 @@ class JournalTail:
         Reads no more than the entries that came since, so that it may be asked at every look at ``messages``.
         """
         with self._lock, suppress(DamagedData, OSError):
-            reader = self._owner or self._followed()
+            reader = self._newest()
             return reader.relies_on if reader.version >= 0 else None
         return None
 
@@ -110,27 +111,23 @@ class JournalTail:
         """Where the file system finds a data file."""
         return f"{self._root}/{file.path}"
 
-    def _followed(self) -> JournalReader:
-        """The reader of the log, up to date."""
-        try:
-            reader = self._reader
-            if reader is None:
-                reader = JournalReader.read_only(open_storage(self.location, self._options), shard=SHARD)
-                self._reader = reader
-            elif reader.version < 0:
-                reader.reload()
+    def _newest(self) -> JournalReader:
+        """The owner, or the reader of the log, up to date. Lock held."""
+        if self._owner is not None:
+            return self._owner
+        with storage_as_os_error(self.location):
+            if self._reader is None:
+                self._reader = JournalReader.read_only(open_storage(self.location, self._options), shard=SHARD)
+            elif self._reader.version < 0:
+                self._reader.reload()
             else:
-                self._follow(reader)
-        except JournalDamaged as error:
-            raise DamagedData(f"{self.location}/{error.file}", error.reason) from error
-        except StorageError as error:
-            raise OSError(f"{self.location}/{error}") from error
-        return reader
+                self._follow(self._reader)
+        return self._reader
 
     def _follow(self, reader: JournalReader) -> None:
         try:
             for entry in reader.follow():
-                added = None if entry.file is None else _as_data_file(entry.file)
+                added = next(map(_as_data_file, entry.added), None)
                 self._commits.append(_Commit(entry.version, added))
         except ReadOvertaken:
             self._commits.clear()
@@ -164,17 +161,29 @@ class JournalTail:
         return found
 
     def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
-        """:meth:`fetch` from the newest version; nothing when truncation was faster, for the caller to look again."""
-        try:
-            return self.fetch(self.refresh(), stream, stream_id, seqs)
-        except FileGone:
-            return {}
+        """:meth:`fetch` from the newest version, without what truncation was faster to take: the caller looks again.
+
+        Raises ``DamagedData``, also for a file that is gone and should not be.
+        """
+        with self._lock:
+            places = self._newest().holding(stream_id, seqs)
+        found: dict[int, StoredMessage] = {}
+        for file, part in places:
+            path = f"{self._root}/{file.name}"
+            try:
+                for run in self.files.fetch(path, stream, stream_id, np.asarray(part, dtype=np.int64)):
+                    found.update(zip(run.seqs, run, strict=True))
+            except FileGone as error:
+                with self._lock:
+                    if self._newest().is_live(file):
+                        raise DamagedData(path, "missing") from error
+        return found
 
 
 def _as_data_file(file: JournalFile) -> DataFile:
     stats = json.loads(file.stats)
     low, high = stats["minValues"], stats["maxValues"]
-    return data_file(file.name, rows=file.rows, partition=(None, None), low=low, high=high)
+    return data_file(file.name, size=file.size, rows=file.rows, partition=(None, None), low=low, high=high)
 
 
 def behind(table: Any, above: Position) -> Any:

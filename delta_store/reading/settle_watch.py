@@ -14,6 +14,7 @@ from delta_store.log.journal_reader import JournalReader
 from delta_store.reading.settle_state import SettleNews, SettleState, settle_news
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import JournalError, ReadOvertaken
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_FOLDER
 from delta_store.values.watermark import Watermarks
 
@@ -53,7 +54,7 @@ class SettleWatch:
             local = "://" not in self._location
             news = settle_news(Path(self._location), now_ns) if local else NO_REPORT.news
             report = SettleReport(news, None, 0.0)
-            with suppress(JournalError):
+            with suppress(JournalError, DamagedData):
                 lag = lag_of(self._followed().live_files(), {name: mark.position for name, mark in watermarks.items()})
                 report = SettleReport(news, lag, lag.seconds(now_ns))
             self._last = (now, report)
@@ -66,7 +67,7 @@ class SettleWatch:
                 self._reader.refresh()
             except ReadOvertaken:
                 self._reader.reload()
-            except JournalError:
+            except (JournalError, DamagedData):
                 self._reader = None
                 raise
             return self._reader

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from delta_store.entries.journal_state import settled_files
 from delta_store.entries.log_entry import JournalFile
 from delta_store.entries.settled_claims import AddedRows, fault_of_append, settled_by
-from delta_store.entries.settled_log import LogEntry, Snapshot
+from delta_store.entries.settled_log import MessagesEntry, Snapshot
 from delta_store.log.settled_durability import NotDurable
 from delta_store.reading.settled import SettledTable
 from delta_store.values.read_errors import DamagedData, FileGone
@@ -34,9 +34,9 @@ def confirm_settled(settled: SettledTable, snapshot: Snapshot, journal: Sequence
     return len(appends)
 
 
-def _appends_since(settled: SettledTable, newest: int, oldest: JournalFile) -> tuple[CommitNote, list[LogEntry]]:
+def _appends_since(settled: SettledTable, newest: int, oldest: JournalFile) -> tuple[CommitNote, list[MessagesEntry]]:
     """The appends since the oldest of the journal's files was settled, oldest first, and the note before them."""
-    found: list[LogEntry] = []
+    found: list[MessagesEntry] = []
     for version in range(newest, -1, -1):
         try:
             entry = settled.log.entry(version)
@@ -51,7 +51,7 @@ def _appends_since(settled: SettledTable, newest: int, oldest: JournalFile) -> t
     return _NOTHING, found[::-1]
 
 
-def _added(settled: SettledTable, entry: LogEntry) -> dict[str, AddedRows]:
+def _added(settled: SettledTable, entry: MessagesEntry) -> dict[str, AddedRows]:
     """What the files that a commit added hold of each stream, by their own footers."""
     found: dict[str, AddedRows] = {}
     for file in entry.added:

@@ -196,7 +196,7 @@ class _reading:  # noqa: N801 - used as a keyword, like contextlib.suppress
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, FileNotFoundError):
             raise FileGone(self._path) from error
-        if isinstance(error, OSError | pa.ArrowException | UnicodeDecodeError):
+        if isinstance(error, OSError | pa.ArrowException | ValueError | LookupError):
             raise DamagedData(self._path, str(error)) from error
 
 

@@ -1,13 +1,16 @@
 """The journal as a Spark stream; opened anew at each start, from the first rows that are not settled."""
 
-from typing import Any
+from pathlib import Path
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH
+from delta_store.log.journal_log import log_of
+from delta_store.log.journal_reader import SHARD, app_id_of
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.settling.journal_start import starting_version
+from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.watermark import Watermarks
 
 _ALL = 2**31 - 1
@@ -39,16 +42,6 @@ class JournalSource:
         return reader.option("maxFilesPerTrigger", SETTLE_FILES_PER_BATCH).load(self.path)
 
     def _start(self, watermarks: Watermarks) -> int | None:
-        jvm: Any = self.spark._jvm  # noqa: SLF001 - Delta has no Python API for its log
-        delta, session = jvm.org.apache.spark.sql.delta, self.spark._jsparkSession  # noqa: SLF001 - as above
-        log = delta.DeltaLog.forTable(session, self.path)
-        none = jvm.scala.Option.empty()
-        latest = log.update(False, none, none).version()
-        earliest = delta.DeltaHistoryManager.getEarliestDeltaFile(log)
-        hadoop = log.newDeltaHadoopConf()
-
-        def entry(version: int) -> str:
-            path = jvm.org.apache.hadoop.fs.Path(log.logPath(), f"{version:020d}.json")
-            return str(log.store().read(path, hadoop).mkString("\n"))
-
-        return starting_version(entry, earliest, latest, watermarks)
+        log = log_of(LocalStorage(Path(self.path)), app_id_of(SHARD))
+        versions = log.listed().versions
+        return starting_version(log.entry, versions[0], versions[-1], watermarks)

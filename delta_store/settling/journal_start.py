@@ -4,18 +4,18 @@ The job settles commits in order, so the versions whose rows are all settled com
 bisection. Pure.
 """
 
-import json
 from bisect import bisect_left
 from collections.abc import Callable
 
+from delta_store.entries.log_entry import JournalEntry
 from delta_store.values.records import Position
 from delta_store.values.watermark import Watermarks, is_settled
 
-EntryText = Callable[[int], str]
+EntryOf = Callable[[int], JournalEntry]
 """Gives a version's log entry."""
 
 
-def starting_version(entry: EntryText, earliest: int, latest: int, watermarks: Watermarks) -> int | None:
+def starting_version(entry: EntryOf, earliest: int, latest: int, watermarks: Watermarks) -> int | None:
     """The version to start from: the first with rows that are not settled, or the latest when there is none.
 
     None when it can't be told, because log cleanup has taken entries of rows that are not settled yet: then only the
@@ -28,7 +28,7 @@ def starting_version(entry: EntryText, earliest: int, latest: int, watermarks: W
     return min(earliest + place, latest)
 
 
-def _all_settled(entry: EntryText, version: int, earliest: int, watermarks: Watermarks) -> bool:
+def _all_settled(entry: EntryOf, version: int, earliest: int, watermarks: Watermarks) -> bool:
     """Whether the newest version up to this one that has rows is settled."""
     for older in range(version, earliest - 1, -1):
         last_rows = _last_positions(entry(older))
@@ -37,11 +37,7 @@ def _all_settled(entry: EntryText, version: int, earliest: int, watermarks: Wate
     return True
 
 
-def _last_positions(text: str) -> list[tuple[str, Position]]:
-    """Each stream's last row in the file that a commit added; empty for a commit that added none."""
-    for line in text.splitlines():
-        add = json.loads(line).get("add") if line.startswith('{"add"') else None
-        if add is not None:
-            spans = json.loads(add["tags"]["silt"])["spans"]
-            return [(span[0], Position(span[1], span[4], span[5])) for span in spans]
-    return []
+def _last_positions(entry: JournalEntry) -> list[tuple[str, Position]]:
+    """Each stream's last row in what a commit added; empty for a commit that added nothing."""
+    spans = (span for file in entry.added for span in file.spans)
+    return [(span.stream, Position(span.stream_id, span.last_seq, span.last_event)) for span in spans]

@@ -1,7 +1,6 @@
 """What can go wrong with the journal, by what its owner has to do.
 
     JournalError
-    ├── JournalDamaged      stop: a named file is not what was written; nothing past it is served
     ├── Fenced              stop: another gateway owns the journal now; nothing was written
     ├── CommitUnknown       stop: the commit may or may not be there; a new process reads which
     ├── JournalPoisoned     stop: an earlier failure left the disk's state in doubt
@@ -14,7 +13,7 @@
         ├── NotStored       the named file is not there
         └── UnsafeStore     refuse to start: the store does not honour conditional puts
 
-``kind`` is stable, the message is not.
+A file that is not what was written is ``DamagedData``, as for every reader. ``kind`` is stable, the message is not.
 """
 
 from enum import StrEnum
@@ -23,7 +22,6 @@ from enum import StrEnum
 class JournalErrorKind(StrEnum):
     """Stable names of the errors, for logs and metrics; append only."""
 
-    DAMAGED = "journal_damaged"
     FENCED = "fenced"
     COMMIT_UNKNOWN = "commit_unknown"
     POISONED = "journal_poisoned"
@@ -42,16 +40,6 @@ class JournalError(Exception):
     kind: JournalErrorKind
     retryable: bool = False
     """Whether the same call may be made again with the same rows."""
-
-
-class JournalDamaged(JournalError):
-    """A file of the journal is missing, short or altered. Nothing past it may be served."""
-
-    kind = JournalErrorKind.DAMAGED
-
-    def __init__(self, file: str, reason: str) -> None:
-        super().__init__(f"journal damaged: {file}: {reason}")
-        self.file, self.reason = file, reason
 
 
 class Fenced(JournalError):
@@ -79,7 +67,7 @@ class JournalPoisoned(JournalError):
 
     kind = JournalErrorKind.POISONED
 
-    def __init__(self, cause: JournalError) -> None:
+    def __init__(self, cause: Exception) -> None:
         super().__init__(f"journal stopped after: {cause}")
         self.cause = cause
 

@@ -31,13 +31,13 @@ class ReadError(Exception):
 
 
 class DamagedData(ReadError):
-    """A log entry or data file is damaged; ``file`` names it."""
+    """A log entry or data file of either table is damaged; ``file`` names it."""
 
     kind = ReadErrorKind.DAMAGED_DATA
 
-    def __init__(self, file: str, why: str) -> None:
-        super().__init__(f"{file} is damaged: {why}")
-        self.file = file
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file} is damaged: {reason}")
+        self.file, self.reason = file, reason
 
 
 class PastHorizon(ReadError):

@@ -13,7 +13,7 @@ from delta_store.log.journal_reader import JournalReader
 from delta_store.storage.object_storage import ObjectStorage
 from delta_store.values.journal_errors import CommitUnknown, JournalPoisoned, StorageFailed
 from tests.faults.s3_proxy import Fate, S3Proxy, is_entry_put, s3_proxy
-from tests.groups import SHARD, SteppedClock, group, sequences
+from tests.groups import SHARD, SteppedClock, group, live_rows, sequences
 from tests.s3 import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, s3_server, storage_options
 
 COMMITS = 60
@@ -48,7 +48,7 @@ class World(NamedTuple):
 
     def stored(self, folder: str) -> list[int]:
         """The sequences that a reader finds."""
-        return sequences(JournalReader.read_only(self.storage(folder, proxied=False), shard=SHARD).live_rows())
+        return sequences(live_rows(JournalReader.read_only(self.storage(folder, proxied=False), shard=SHARD)))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.schemas import LOG_FOLDER
 from tests.faults.disk import Disk, NoDisk, mounted_disk
-from tests.groups import group, open_journal, reader, sequences, through_delta_rs
+from tests.groups import group, live_rows, open_journal, reader, sequences, through_delta_rs
 
 pytestmark = pytest.mark.power_loss
 
@@ -52,7 +52,7 @@ def test_acknowledged_groups_survive_power_cuts(disk: Disk) -> None:
         acked = max(acked, _run_until(folder, dice.randrange(1, 40), disk))
         disk.unmount()
         disk.mount()
-        seqs = sequences(reader(folder).live_rows())
+        seqs = sequences(live_rows(reader(folder)))
         assert seqs == list(range(1, len(seqs) + 1))
         assert acked <= len(seqs) <= acked + 3
         assert len(seqs) % 3 == 0
@@ -89,11 +89,11 @@ def test_a_claim_makes_durable_what_it_reads(disk: Disk, monkeypatch: pytest.Mon
     assert isinstance(storage, LocalStorage)
     storage.close()
     successor = open_journal(folder)
-    assert sequences(successor.live_rows()) == [1, 2]
+    assert sequences(live_rows(successor)) == [1, 2]
     storage = successor.storage
     assert isinstance(storage, LocalStorage)
     storage.close()
     disk.cut_power()
     disk.unmount()
     disk.mount()
-    assert sequences(reader(folder).live_rows()) == [1, 2]
+    assert sequences(live_rows(reader(folder))) == [1, 2]

@@ -12,7 +12,17 @@ from delta_store.entries.log_entry import entry_name
 from delta_store.journal.journal import Journal
 from delta_store.values.records import checksum
 from delta_store.values.schemas import JOURNAL_COLUMNS, JOURNAL_DDL, LOG_FOLDER
-from tests.groups import SteppedClock, event, group, message, open_journal, reader, settled_to, through_delta_rs
+from tests.groups import (
+    SteppedClock,
+    event,
+    group,
+    live_rows,
+    message,
+    open_journal,
+    reader,
+    settled_to,
+    through_delta_rs,
+)
 
 
 def _through_spark(spark: SparkSession, folder: Path) -> list[int]:
@@ -83,7 +93,7 @@ def test_spark_reads_the_journal_at_every_stage(spark: SparkSession, tmp_path: P
     def agree(expected: list[int]) -> None:
         assert _through_spark(spark, tmp_path) == expected
         assert through_delta_rs(tmp_path) == expected
-        assert [seq for _, rows in reader(tmp_path).live_rows() for seq in rows.seq] == expected
+        assert [seq for _, rows in live_rows(reader(tmp_path)) for seq in rows.seq] == expected
 
     agree([])
     _commit(journal, 1, 12)

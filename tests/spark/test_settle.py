@@ -16,6 +16,7 @@ from delta_store.settling.messages_table import MessagesTable, PositionLost
 from delta_store.settling.settle_batch import DamagedRows
 from delta_store.values.records import RowColumns, checksum, stored_size
 from delta_store.values.watermark import CommitNote, JournalGap, Op
+from tests.groups import reader
 from tests.spark.store import Store
 
 MakeStore = Callable[..., Store]
@@ -234,7 +235,8 @@ def test_starting_version_is_the_first_unsettled_one(store: MakeStore) -> None:
     for _ in range(5):
         here.publish("A", "x")
         versions.append(here.commit())
-    entries = {int(f.stem): f.read_text() for f in (here.data / "journal" / "_delta_log").glob("*.json")}
+    log = reader(here.data / "journal").log
+    entries = {version: log.entry(version) for version in log.listed().versions}
     for seq, version in enumerate(versions):
         marks = {"A": here.catalog.positions()["A"]._replace(seq=seq)} if seq else {}
         assert starting_version(entries.__getitem__, 0, max(entries), marks) == (version if seq else versions[0])

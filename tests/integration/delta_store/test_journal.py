@@ -12,11 +12,13 @@ from delta_store.entries import log_entry
 from delta_store.entries.checkpoint_file import checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.journal.journal import Journal
+from delta_store.reading.journal_tail import JournalTail
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.object_storage import race
-from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotOwner, ReadOvertaken
-from delta_store.values.records import RowColumns
+from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotOwner, NotStored, ReadOvertaken
+from delta_store.values.records import Row, RowColumns
 from delta_store.values.schemas import LOG_FOLDER
+from delta_store.values.stored_message import StoredMessage
 from tests.groups import (
     SHARD,
     STREAM_ID,
@@ -24,11 +26,13 @@ from tests.groups import (
     columns,
     event,
     group,
+    live_rows,
     message,
     open_journal,
     reader,
     sequences,
     settled_to,
+    tail,
     through_delta_rs,
 )
 
@@ -45,34 +49,39 @@ def _filled(folder: Path, commits: int = 10, clock: SteppedClock | None = None) 
     return journal
 
 
+def _stored(row: Row) -> StoredMessage:
+    return StoredMessage(row.subject, row.seq, row.ts_ns, row.headers, row.data)
+
+
 def test_what_is_committed_is_read(tmp_path: Path) -> None:
     """Rows come back equal and in order: by tail, as live rows, by sequence, after reopening, through delta-rs."""
     journal = open_journal(tmp_path)
     rows = [message(1), event(1, 1), message(2), message(1, stream="OTHER", stream_id=7), message(3)]
     assert [journal.commit(columns(rows[:3])), journal.commit(columns(rows[3:]))] == [2, 3]
     for one in (journal, reader(tmp_path)):
-        assert [row for _, group_ in one.tail(0) for row in group_.rows()] == rows
-        assert [row for _, group_ in one.live_rows() for row in group_.rows()] == rows
-        assert [version for version, _ in one.tail(3)] == [3]
-        assert list(one.tail(4)) == []
-        assert one.fetch(STREAM_ID, [3, 1, 9]) == {1: rows[0], 3: rows[4]}
-        assert one.fetch(7, [1]) == {1: rows[3]}
-        assert one.fetch(8, [1]) == {}
+        assert [row for _, group_ in tail(one, 0) for row in group_.rows()] == rows
+        assert [row for _, group_ in live_rows(one) for row in group_.rows()] == rows
+        assert [version for version, _ in tail(one, 3)] == [3]
+        assert list(tail(one, 4)) == []
+        held = JournalTail(str(tmp_path), owner=one)
+        assert held.current("ORDERS", STREAM_ID, [3, 1, 9]) == {1: _stored(rows[0]), 3: _stored(rows[4])}
+        assert held.current("OTHER", 7, [1]) == {1: _stored(rows[3])}
+        assert held.current("ORDERS", 8, [1]) == {}
     assert through_delta_rs(tmp_path) == [1, 1, 1, 2, 3]
 
 
 def test_a_reader_follows(tmp_path: Path) -> None:
     """A reader opened before the journal exists sees each commit once, and knows the files it came from."""
     follower = reader(tmp_path)
-    assert (follower.version, list(follower.tail(0))) == (-1, [])
+    assert (follower.version, list(tail(follower, 0))) == (-1, [])
     journal = open_journal(tmp_path)
     next_version = 0
     for seq in range(1, 20, 2):
         journal.commit(group(seq, 2))
-        seen = list(follower.tail(next_version))
+        seen = list(tail(follower, next_version))
         assert sequences(seen) == [seq, seq + 1]
         next_version = seen[-1][0] + 1
-    assert follower.version == journal.version
+    assert follower.refresh() == journal.version
     assert [file.name for file in follower.live_files()] == [file.name for file in journal.live_files()]
 
 
@@ -81,7 +90,7 @@ def test_watermarks_travel_with_the_commit(tmp_path: Path) -> None:
     marks = {"ORDERS": {"id": STREAM_ID, "seq": 2, "event": 0, "first": 1}}
     version = open_journal(tmp_path).commit(group(1, 2), marks)
     raw = (tmp_path / LOG_FOLDER / entry_name(version)).read_bytes()
-    assert log_entry.decode(version, raw, f"silt/{SHARD}").marks == marks
+    assert log_entry.decode(version, raw, f"silt/{SHARD}", file="").note.marks == marks
 
 
 def test_only_an_owner_writes(tmp_path: Path) -> None:
@@ -114,7 +123,7 @@ def test_a_newer_owner_fences_the_older(tmp_path: Path) -> None:
     with pytest.raises(JournalPoisoned):
         old.cleanup()
     new.commit(group(21))
-    assert sequences(reader(tmp_path).tail(0)) == list(range(1, 22))
+    assert sequences(tail(reader(tmp_path), 0)) == list(range(1, 22))
     assert len(list(tmp_path.glob("*.parquet"))) == 11
 
 
@@ -145,7 +154,7 @@ def test_an_owner_that_slept_through_a_cleanup_is_fenced(tmp_path: Path) -> None
     assert caught.value.found_epoch == new.epoch
     assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
     new.commit(group(40))
-    assert sequences(reader(tmp_path).live_rows()) == list(range(36, 41))
+    assert sequences(live_rows(reader(tmp_path))) == list(range(36, 41))
 
 
 def test_claims_at_the_same_time_get_epochs_of_their_own(tmp_path: Path) -> None:
@@ -181,18 +190,19 @@ def test_truncation_takes_what_is_settled(tmp_path: Path) -> None:
     clock = SteppedClock()
     journal = _filled(tmp_path, 10, clock)
     assert journal.truncate(settled_to(7)) == 3
-    assert sequences(journal.live_rows()) == list(range(7, 21)) == through_delta_rs(tmp_path)
-    assert sequences(reader(tmp_path).live_rows()) == list(range(7, 21))
-    assert sequences(reader(tmp_path).tail(0)) == list(range(1, 21))
-    assert journal.fetch(STREAM_ID, [1, 7, 8]).keys() == {7, 8}
+    assert sequences(live_rows(journal)) == list(range(7, 21)) == through_delta_rs(tmp_path)
+    assert sequences(live_rows(reader(tmp_path))) == list(range(7, 21))
+    assert sequences(tail(reader(tmp_path), 0)) == list(range(1, 21))
+    held = JournalTail(str(tmp_path), owner=journal)
+    assert held.current("ORDERS", STREAM_ID, [1, 7, 8]).keys() == {7, 8}
     clock.seconds += 59
     assert journal.delete_removed(grace_seconds=60) == 0
     assert len(list(tmp_path.glob("*.parquet"))) == 10
     clock.seconds += 1
     assert journal.delete_removed(grace_seconds=60) == 3
     assert len(list(tmp_path.glob("*.parquet"))) == 7
-    with pytest.raises(ReadOvertaken):
-        list(reader(tmp_path).tail(0))
+    with pytest.raises(NotStored):
+        list(tail(reader(tmp_path), 0))
     assert journal.truncate(settled_to(7)) == 0
 
 
@@ -262,8 +272,8 @@ def test_checkpoints_and_cleanup_keep_the_log_short(tmp_path: Path) -> None:
             journal.truncate(settled_to(seq - 20))
         if seq % 50 == 0:
             assert through_delta_rs(tmp_path) == list(range(seq - 19, seq + 1))
-            assert sequences(reader(tmp_path).live_rows()) == list(range(seq - 19, seq + 1))
-        for version, rows in follower.tail(next_version):
+            assert sequences(live_rows(reader(tmp_path))) == list(range(seq - 19, seq + 1))
+        for version, rows in tail(follower, next_version):
             seen += rows.seq
             next_version = version + 1
     assert seen == list(range(1, 201))
@@ -288,12 +298,12 @@ def test_cleanup_leaves_what_a_reader_still_needs(tmp_path: Path) -> None:
     assert journal.cleanup(min_age_seconds=101) == 0
     assert journal.cleanup(keep_from=5) == 0
     assert journal.cleanup(keep_from=25) == 21
-    assert sequences(reader(tmp_path).tail(25)) == list(range(24, 61))
+    assert sequences(tail(reader(tmp_path), 25)) == list(range(24, 61))
     assert _checkpoints(tmp_path) == [checkpoint_name(version) for version in (21, 31, 41, 51, 61)]
     assert journal.cleanup() == 30
     assert journal.cleanup() == 0
     with pytest.raises(ReadOvertaken):
-        list(reader(tmp_path).tail(25))
+        list(tail(reader(tmp_path), 25))
 
 
 def test_a_reader_that_never_comes_on_costs_few_checkpoints(tmp_path: Path) -> None:
@@ -310,7 +320,7 @@ def test_a_reader_that_never_comes_on_costs_few_checkpoints(tmp_path: Path) -> N
     journal.truncate(settled_to(90))
     journal.cleanup()
     assert len(_log(tmp_path)) < 50
-    assert sequences(reader(tmp_path).live_rows()) == list(range(91, 101)) == through_delta_rs(tmp_path)
+    assert sequences(live_rows(reader(tmp_path))) == list(range(91, 101)) == through_delta_rs(tmp_path)
 
 
 def _checkpoints(folder: Path) -> list[str]:
@@ -332,9 +342,9 @@ def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
     with pytest.raises(ReadOvertaken):
         follower.refresh()
     follower.reload()
-    assert sequences(follower.live_rows()) == list(range(26, 41))
+    assert sequences(live_rows(follower)) == list(range(26, 41))
     journal.commit(group(41))
-    assert sequences(follower.tail(follower.version + 1)) == [41]
+    assert sequences(tail(follower, follower.version + 1)) == [41]
 
 
 def test_a_checkpoint_is_due_after_so_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,12 +383,12 @@ def test_upkeep_and_reading_go_on_beside_commits(tmp_path: Path) -> None:
     while committing.is_alive():
         seqs = through_delta_rs(tmp_path)
         assert seqs == list(range(seqs[0], seqs[-1] + 1)) if seqs else True
-        live = sequences(reader(tmp_path).live_rows())
+        live = sequences(live_rows(reader(tmp_path)))
         assert live == list(range(live[0], live[-1] + 1)) if live else True
     committing.join()
     keeping.join()
     assert failures == []
-    live = sequences(reader(tmp_path).live_rows())
+    live = sequences(live_rows(reader(tmp_path)))
     assert live == list(range(live[0], total + 1)) == through_delta_rs(tmp_path)
 
 
@@ -388,7 +398,7 @@ def test_a_group_may_be_large(tmp_path: Path) -> None:
     for seq in range(1, 41):
         rows.append(message(seq, data=b"x" * 1_000_000))
     open_journal(tmp_path).commit(rows)
-    assert [len(data) for _, group_ in reader(tmp_path).tail(0) for data in group_.data] == [1_000_000] * 40
+    assert [len(data) for _, group_ in tail(reader(tmp_path), 0) for data in group_.data] == [1_000_000] * 40
 
 
 @pytest.mark.parametrize("most", [1, 1000, 70_000, 10**9])
@@ -407,7 +417,7 @@ def test_writes_that_end_early_are_gone_on_with(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "writev", some if most < 10**9 else writev)
     monkeypatch.setattr(os, "write", lambda fd, body: write(fd, memoryview(body)[:most]))
     journal.commit(rows)
-    assert [data for _, group_ in reader(tmp_path).tail(0) for data in group_.data] == rows.data
+    assert [data for _, group_ in tail(reader(tmp_path), 0) for data in group_.data] == rows.data
 
 
 def test_a_file_system_without_nameless_files_works_too(tmp_path: Path) -> None:
@@ -420,7 +430,7 @@ def test_a_file_system_without_nameless_files_works_too(tmp_path: Path) -> None:
     open_journal(tmp_path)
     with pytest.raises(Fenced):
         journal.commit(group(4))
-    assert sequences(reader(tmp_path).tail(0)) == [1, 2, 3]
+    assert sequences(tail(reader(tmp_path), 0)) == [1, 2, 3]
     assert _log(tmp_path) == [entry_name(version) for version in range(4)]
 
 

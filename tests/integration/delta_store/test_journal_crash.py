@@ -16,7 +16,7 @@ import pytest
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.journal_errors import JournalPoisoned, StorageFailed, StorageFull
 from delta_store.values.schemas import LOG_FOLDER
-from tests.groups import group, open_journal, reader, sequences, through_delta_rs
+from tests.groups import group, live_rows, open_journal, reader, sequences, through_delta_rs
 
 ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = int(os.environ.get("SILT_TEST_KILL_ROUNDS", "12"))
@@ -34,7 +34,7 @@ def _acked(lines: list[str]) -> int:
 
 def _assert_kept(folder: Path, acked: int, rows: int) -> int:
     """All that was acknowledged is there, without a hole, without a repeat, and in whole groups."""
-    seqs = sequences(reader(folder).live_rows())
+    seqs = sequences(live_rows(reader(folder)))
     assert seqs == list(range(1, len(seqs) + 1))
     assert acked <= len(seqs) <= acked + rows
     assert len(seqs) % rows == 0
@@ -54,7 +54,7 @@ def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
         acked = max(acked, _acked(lines))
         _assert_kept(tmp_path, acked, 3)
     assert acked > 0
-    assert through_delta_rs(tmp_path) == sequences(reader(tmp_path).live_rows())
+    assert through_delta_rs(tmp_path) == sequences(live_rows(reader(tmp_path)))
 
 
 @strace
@@ -145,11 +145,11 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
     assert len(committed) > 200
     with pytest.raises(StorageFull):
         journal.commit(group(seq, 200))
-    assert sequences(reader(folder).live_rows()) == committed == through_delta_rs(folder)
+    assert sequences(live_rows(reader(folder))) == committed == through_delta_rs(folder)
     assert len(list(folder.glob("*.parquet"))) == len(journal.live_files())
     ballast.unlink()
     journal.commit(group(seq, 200))
-    assert sequences(reader(folder).live_rows()) == list(range(1, seq + 200)) == through_delta_rs(folder)
+    assert sequences(live_rows(reader(folder))) == list(range(1, seq + 200)) == through_delta_rs(folder)
     assert journal.epoch == 1
 
 
@@ -168,7 +168,7 @@ def test_a_checkpoint_that_finds_no_space_hurts_nothing(small_disk: Path) -> Non
     ballast.unlink()
     journal.checkpoint()
     journal.commit(group(2))
-    assert sequences(reader(folder).live_rows()) == [1, 2] == through_delta_rs(folder)
+    assert sequences(live_rows(reader(folder))) == [1, 2] == through_delta_rs(folder)
 
 
 def test_a_lost_disk_stops_the_journal(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_lost_disk_stops_the_journal(tmp_path: Path) -> None:
     (tmp_path / "away").rename(tmp_path / "journal")
     with pytest.raises(JournalPoisoned):
         journal.commit(group(2))
-    assert sequences(reader(tmp_path / "journal").live_rows()) == [1]
+    assert sequences(live_rows(reader(tmp_path / "journal"))) == [1]
 
 
 @strace

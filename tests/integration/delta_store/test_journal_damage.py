@@ -9,11 +9,23 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.journal_file import DamagedFile
 from delta_store.entries.log_entry import entry_name
-from delta_store.log.journal_reader import JournalReader
-from delta_store.values.journal_errors import JournalDamaged, JournalError, ReadOvertaken
+from delta_store.reading.journal_scan import rows_above
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
-from tests.groups import STREAM_ID, SteppedClock, group, open_journal, reader, sequences, settled_to, through_delta_rs
+from tests.groups import (
+    STREAM_ID,
+    group,
+    live_rows,
+    open_journal,
+    reader,
+    sequences,
+    settled_to,
+    tail,
+    through_delta_rs,
+)
 
 Harm = Callable[[Path], None]
 
@@ -60,9 +72,9 @@ def test_a_damaged_log_entry_is_named(tmp_path: Path, version: int, harm: Harm) 
     log = _filled(tmp_path)
     harm(log / entry_name(version))
     for opening in (open_journal, reader):
-        with pytest.raises(JournalDamaged) as caught:
+        with pytest.raises(DamagedData) as caught:
             opening(tmp_path)
-        assert caught.value.file == f"{LOG_FOLDER}/{entry_name(version)}"
+        assert caught.value.file == str(log / entry_name(version))
 
 
 @pytest.mark.parametrize("version", [0, 1, 5, 8])
@@ -70,18 +82,18 @@ def test_a_missing_log_entry_is_named(tmp_path: Path, version: int) -> None:
     """Any but the last."""
     log = _filled(tmp_path)
     (log / entry_name(version)).unlink()
-    with pytest.raises(JournalDamaged) as caught:
+    with pytest.raises(DamagedData) as caught:
         reader(tmp_path)
-    assert caught.value.file == f"{LOG_FOLDER}/{entry_name(version)}"
+    assert caught.value.file == str(log / entry_name(version))
 
 
 def test_a_log_that_lost_its_end_is_refused(tmp_path: Path) -> None:
     """Files of versions that the log no longer reaches give it away; one entry alone is what a crash leaves."""
     log = _filled(tmp_path)
     (log / entry_name(9)).unlink()
-    assert sequences(reader(tmp_path).live_rows()) == list(range(1, 8))
+    assert sequences(live_rows(reader(tmp_path))) == list(range(1, 8))
     (log / entry_name(8)).unlink()
-    with pytest.raises(JournalDamaged, match="ends at version 7"):
+    with pytest.raises(DamagedData, match="ends at version 7"):
         open_journal(tmp_path)
 
 
@@ -93,7 +105,7 @@ def test_a_log_behind_its_checkpoint_pointer_is_refused(tmp_path: Path) -> None:
     for path in tmp_path.glob("*.parquet"):
         if int(path.name[:20]) > 5:
             path.unlink()
-    with pytest.raises(JournalDamaged, match="a checkpoint was made at 9"):
+    with pytest.raises(DamagedData, match="a checkpoint was made at 9"):
         reader(tmp_path)
 
 
@@ -104,39 +116,41 @@ def test_a_short_or_missing_file_is_named(tmp_path: Path, harm: Harm) -> None:
     harmed = sorted(tmp_path.glob("*.parquet"))[3]
     harm(harmed)
     for opening in (open_journal, reader):
-        with pytest.raises(JournalDamaged) as caught:
+        with pytest.raises(DamagedData) as caught:
             opening(tmp_path)
-        assert caught.value.file == harmed.name
+        assert caught.value.file == str(harmed)
 
 
-def _tail(one: JournalReader) -> object:
-    return list(one.tail(0))
+def _all(one: JournalTail) -> object:
+    return [row for rows in rows_above(one, one.refresh(), {}) for row in rows.rows()]
 
 
-def _live(one: JournalReader) -> object:
-    return list(one.live_rows())
-
-
-def _third(one: JournalReader) -> object:
-    return one.fetch(STREAM_ID, [3])
+def _third(one: JournalTail) -> object:
+    return one.current("ORDERS", STREAM_ID, [3])
 
 
 def test_flipped_bits_in_a_file_are_never_read(tmp_path: Path) -> None:
-    """Wherever the bit is: rows, live rows and single messages of that file are refused, others are served."""
+    """Wherever the bit is: the file is not what its log entry says, and no other row or message is read from it."""
     open_journal(tmp_path).commit(group(1, 30))
     [harmed] = tmp_path.glob("*.parquet")
     original, dice = harmed.read_bytes(), random.Random(7)
+    expected = [(read, read(JournalTail(str(tmp_path)))) for read in (_all, _third)]
+    refused = 0
     for _ in range(150):
         altered = bytearray(original)
         altered[dice.randrange(len(altered))] ^= 1 << dice.randrange(8)
         harmed.write_bytes(altered)
-        one = reader(tmp_path)
-        for read in (_tail, _live, _third):
-            with pytest.raises(JournalDamaged) as caught:
-                read(one)
-            assert caught.value.file == harmed.name
+        for read, whole in expected:
+            try:
+                assert read(JournalTail(str(tmp_path))) == whole
+            except DamagedData as error:
+                assert error.file == str(harmed)  # noqa: PT017  # either outcome is right
+                refused += 1
+        with pytest.raises(DamagedFile):
+            list(live_rows(reader(tmp_path)))
+    assert refused > 150
     harmed.write_bytes(original)
-    assert sequences(reader(tmp_path).tail(0)) == list(range(1, 31))
+    assert sequences(tail(reader(tmp_path), 0)) == list(range(1, 31))
 
 
 def test_a_reader_does_not_wait_behind_a_hole(tmp_path: Path) -> None:
@@ -145,25 +159,27 @@ def test_a_reader_does_not_wait_behind_a_hole(tmp_path: Path) -> None:
     for seq in range(1, 6):
         journal.commit(group(seq))
     (tmp_path / LOG_FOLDER / entry_name(4)).unlink()
-    seen = []
-    with pytest.raises(JournalDamaged, match=entry_name(4)):
-        seen += [rows.seq for _, rows in follower.tail(0)]
+    with pytest.raises(DamagedData, match=entry_name(4)):
+        follower.refresh()
     assert follower.version == 3
 
 
-def test_a_file_that_vanishes_under_a_reader_is_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_file_that_vanishes_under_a_reader_is_damage(tmp_path: Path, *, owned: bool) -> None:
     """Unless the table let go of it: then the reader has been overtaken."""
-    clock = SteppedClock()
-    journal, follower = open_journal(tmp_path, clock), reader(tmp_path)
+    journal = open_journal(tmp_path)
+    follower = JournalTail(str(tmp_path), owner=journal if owned else None)
+    follower.refresh()
     for seq in range(1, 4):
         journal.commit(group(seq))
-    follower.refresh()
-    sorted(tmp_path.glob("*.parquet"))[1].unlink()
-    with pytest.raises(JournalDamaged):
-        list(follower.live_rows())
+    gone = sorted(tmp_path.glob("*.parquet"))[1]
+    gone.unlink()
+    assert follower.current("ORDERS", STREAM_ID, [1]).keys() == {1}
+    with pytest.raises(DamagedData, match="missing") as caught:
+        follower.current("ORDERS", STREAM_ID, [1, 2])
+    assert caught.value.file == str(gone)
     journal.truncate(settled_to(2))
-    with pytest.raises(ReadOvertaken):
-        list(follower.live_rows())
+    assert follower.current("ORDERS", STREAM_ID, [1, 2, 3]).keys() == {3}
 
 
 @pytest.mark.parametrize("harm", [*HARMS, os.unlink])
@@ -171,10 +187,10 @@ def test_a_damaged_checkpoint_is_made_up_for(tmp_path: Path, harm: Harm) -> None
     """From the checkpoint before it and the entries kept behind it; the next owner puts a whole one in its place."""
     log = _filled(tmp_path, 12, checkpoints=(4, 8))
     harm(log / checkpoint_name(9))
-    assert sequences(reader(tmp_path).live_rows()) == list(range(1, 13))
+    assert sequences(live_rows(reader(tmp_path))) == list(range(1, 13))
     journal = open_journal(tmp_path)
     journal.commit(group(13))
-    assert sequences(reader(tmp_path).live_rows()) == list(range(1, 14))
+    assert sequences(live_rows(reader(tmp_path))) == list(range(1, 14))
     assert through_delta_rs(tmp_path) == list(range(1, 14))
     assert DeltaTable(str(tmp_path)).version() == journal.version
 
@@ -186,7 +202,7 @@ def test_a_damaged_checkpoint_without_entries_behind_it_is_named(tmp_path: Path,
     for version in range(9):
         (log / entry_name(version)).unlink()
     harm(log / checkpoint_name(9))
-    with pytest.raises(JournalDamaged, match=checkpoint_name(9)):
+    with pytest.raises(DamagedData, match=checkpoint_name(9)):
         reader(tmp_path)
 
 
@@ -195,7 +211,7 @@ def test_a_damaged_pointer_is_only_a_hint_less(tmp_path: Path, harm: Harm) -> No
     """``_last_checkpoint`` may be anything."""
     log = _filled(tmp_path, 8, checkpoints=(4,))
     harm(log / LAST_CHECKPOINT)
-    assert sequences(reader(tmp_path).live_rows()) == list(range(1, 9))
+    assert sequences(live_rows(reader(tmp_path))) == list(range(1, 9))
 
 
 def test_no_flipped_bit_of_the_log_changes_what_is_read(tmp_path: Path) -> None:
@@ -209,8 +225,8 @@ def test_no_flipped_bit_of_the_log_changes_what_is_read(tmp_path: Path) -> None:
         altered[dice.randrange(len(altered))] ^= 1 << dice.randrange(8)
         harmed.write_bytes(altered)
         try:
-            assert sequences(reader(tmp_path).live_rows()) == list(range(1, 7))
-        except JournalDamaged as error:
+            assert sequences(live_rows(reader(tmp_path))) == list(range(1, 7))
+        except DamagedData as error:
             assert error.file.endswith(harmed.name)  # noqa: PT017  # either outcome is right
         harmed.write_bytes(original)
 
@@ -219,5 +235,5 @@ def test_a_foreign_commit_is_refused(tmp_path: Path) -> None:
     """The gateway is the only committer: whatever another engine wrote into the journal is not served."""
     _filled(tmp_path, 3)
     DeltaTable(str(tmp_path)).alter.set_table_properties({"delta.logRetentionDuration": "interval 2 days"})
-    with pytest.raises(JournalError, match="not written by Silt"):
+    with pytest.raises(DamagedData, match="not written by Silt"):
         open_journal(tmp_path)

@@ -14,7 +14,6 @@ from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import multi_last
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
-from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
 from tests.groups import open_journal
@@ -99,7 +98,7 @@ WRONG_CRC = [_wrong_crc_of_the_newest, _wrong_crc_in_the_middle, _wrong_crc_behi
 def test_what_the_gateway_refuses_no_reader_serves(tmp_path: Path, harm: Harm) -> None:
     """A reader of HTTP and Direct Get, a reader of the past, and Spark's workers all name the file that is wrong."""
     named = harm(_filled(tmp_path))
-    with pytest.raises(JournalError, match=named):
+    with pytest.raises(DamagedData, match=named):
         open_journal(tmp_path / "journal")
     readers: list[Callable[[], object]] = [
         lambda: _opened(tmp_path),

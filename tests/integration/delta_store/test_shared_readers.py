@@ -20,7 +20,6 @@ from delta_store.reading.payloads import Payloads
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.settled import SettledTable
-from delta_store.stores.own_journal import OwnJournal
 from delta_store.stores.replica import Replica
 from tests.groups import reader
 from tests.tables import History, Tables
@@ -159,7 +158,7 @@ def refreshed_payloads(store: Store) -> Payloads:
 
 def own_payloads(store: Store) -> Payloads:
     """As the owner of the journal has them."""
-    return Payloads(store.settled(), OwnJournal(store.tables.journal))
+    return Payloads(store.settled(), JournalTail(str(store.tables.data / "journal"), owner=store.tables.journal))
 
 
 def past_of(store: Store) -> PointInTime:

@@ -29,7 +29,7 @@ from delta_store.values.journal_errors import (
 )
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
-from tests.groups import SHARD, SteppedClock, group, sequences, settled_to
+from tests.groups import SHARD, SteppedClock, group, live_rows, sequences, settled_to
 from tests.s3 import BUCKET, s3_server, storage_options
 
 _folder_numbers = iter(range(1 << 30))
@@ -57,7 +57,7 @@ def _journal(storage: Any, clock: SteppedClock | None = None) -> Journal:
 
 
 def _read(storage: Any) -> list[int]:
-    return sequences(JournalReader.read_only(storage, shard=SHARD).live_rows())
+    return sequences(live_rows(JournalReader.read_only(storage, shard=SHARD)))
 
 
 def test_files_are_put_read_listed_and_deleted(storage: ObjectStorage) -> None:

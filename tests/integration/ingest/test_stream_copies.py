@@ -17,7 +17,6 @@ from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.settled import SettledTable
-from delta_store.stores.own_journal import OwnJournal
 from delta_store.stores.stores_open import open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind
@@ -29,7 +28,7 @@ from ingest.protocol.interest import InterestTable
 from ingest.protocol.wire_protocol import Message
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
-from tests.groups import open_journal
+from tests.groups import live_rows, open_journal
 
 WAIT = 20.0
 
@@ -53,7 +52,8 @@ class Store:
         self.settled = SettledTable(str(data / "messages"))
         self.catalog = open_stores(self.settled, JournalTail(str(data / "journal"))).catalog
         self.journal = open_journal(data / "journal")
-        self.payloads = Payloads(self.settled, OwnJournal(self.journal), tail_bytes=tail_bytes)
+        tail = JournalTail(str(data / "journal"), owner=self.journal)
+        self.payloads = Payloads(self.settled, tail, tail_bytes=tail_bytes)
         self.threads = ReadThreads(2, timeout_seconds=WAIT)
         self.core = GatewayCore(self.catalog, NoAnswers(), Hub(InterestTable(), lambda: 1 << 20), new_id=lambda: "id")
         self.consumers, self.gathering, self.marks = self.core.consumers, self.core.gathering, self.core.marks
@@ -338,7 +338,7 @@ def test_any_history_is_copied(tmp_path: Path, seed: int, monkeypatch: pytest.Mo
     store = serve(tmp_path, steps, tail_bytes=dice.choice([0, 1 << 20]))
     again = rebuilt(tmp_path)
     assert again.positions() == store.catalog.positions()
-    assert {row.kind for _, rows in store.journal.live_rows() for row in rows.rows()} >= {
+    assert {row.kind for _, rows in live_rows(store.journal) for row in rows.rows()} >= {
         Kind.MESSAGE,
         Kind.SOURCE_STATE,
     }

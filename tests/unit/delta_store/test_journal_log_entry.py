@@ -12,7 +12,8 @@ from delta_store.entries import checkpoint_file, log_entry
 from delta_store.entries.checkpoint_file import DamagedCheckpoint
 from delta_store.entries.journal_file import Span
 from delta_store.entries.journal_state import JournalState, settled_files
-from delta_store.entries.log_entry import DamagedEntry, JournalFile, LogEntry, Removed, Stamp, file_name
+from delta_store.entries.log_entry import JournalEntry, JournalFile, JournalNote, LogEntry, Removed, Stamp, file_name
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Position
 
 APP = "silt/0"
@@ -27,13 +28,13 @@ def _file(version: int, *spans: Span, counter: int | None = None) -> JournalFile
     return JournalFile(file_name(version, stamp), version, 1_000 + version, 10, 12_345, spans, '{"numRecords":10}', 17)
 
 
-def _entry(version: int, *spans: Span) -> LogEntry:
-    file = _file(version, *spans) if spans else None
-    return LogEntry(version, Stamp(1, version), "writer", 17, "WRITE", file=file)
+def _entry(version: int, *spans: Span) -> JournalEntry:
+    added = (_file(version, *spans),) if spans else ()
+    return LogEntry(version, 17, JournalNote(Stamp(1, version), "writer", "WRITE"), added)
 
 
-def _first() -> LogEntry:
-    return LogEntry(0, Stamp(0, 0), "writer", 5, "CREATE", metadata=log_entry.new_metadata("id", 5))
+def _first() -> JournalEntry:
+    return LogEntry(0, 5, JournalNote(Stamp(0, 0), "writer", "CREATE", metadata=log_entry.new_metadata("id", 5)))
 
 
 def _span(last: int, event: int = 0, *, stream: str = "S", stream_id: int = 1) -> Span:
@@ -51,8 +52,8 @@ def test_entries_survive_the_round_trip(  # noqa: PLR0917  # hypothesis passes b
     """Any entry is read back equal, whatever streams and writers are called."""
     stamp = Stamp(epoch, counter)
     file = JournalFile(file_name(version, stamp), version, 5, 6, 7, tuple(spans), '{"numRecords":6}', 8)
-    entry = LogEntry(version, stamp, writer, 9, "WRITE", file, tuple(removed), marks)
-    assert log_entry.decode(version, log_entry.encode(entry, APP), APP) == entry
+    entry = LogEntry(version, 9, JournalNote(stamp, writer, "WRITE", marks), (file,), tuple(removed))
+    assert log_entry.decode(version, log_entry.encode(entry, APP), APP, file="") == entry
 
 
 def test_an_entry_is_delta_json() -> None:
@@ -75,8 +76,8 @@ def test_no_altered_byte_is_read_as_an_entry() -> None:
         flipped = bytearray(raw)
         flipped[at] ^= 1 << dice.randrange(8)
         for bad in (bytes(flipped), raw[:at], raw[:at] + b"\0" * (len(raw) - at)):
-            with pytest.raises(DamagedEntry):
-                log_entry.decode(3, bad, APP)
+            with pytest.raises(DamagedData, match=r"3\.json"):
+                log_entry.decode(3, bad, APP, file="3.json")
 
 
 @pytest.mark.parametrize(
@@ -85,45 +86,45 @@ def test_no_altered_byte_is_read_as_an_entry() -> None:
 )
 def test_damage_is_described(raw: bytes, why: str) -> None:
     """The reason says what is to be seen in the file."""
-    with pytest.raises(DamagedEntry, match=why):
-        log_entry.decode(3, raw, APP)
+    with pytest.raises(DamagedData, match=why):
+        log_entry.decode(3, raw, APP, file="3.json")
 
 
 def test_another_shards_entry_is_not_ours() -> None:
     """A log copied into the wrong folder is refused."""
-    with pytest.raises(DamagedEntry, match="silt/1"):
-        log_entry.decode(3, log_entry.encode(_entry(3), "silt/1"), APP)
+    with pytest.raises(DamagedData, match="silt/1"):
+        log_entry.decode(3, log_entry.encode(_entry(3), "silt/1"), APP, file="3.json")
 
 
 def test_a_state_takes_only_what_follows() -> None:
     """A gap, an older stamp, another table's metaData and an unknown removal are all damage."""
     state = JournalState()
-    with pytest.raises(DamagedEntry, match="metaData"):
-        state.apply(_entry(0))
-    state.apply(_first())
-    state.apply(_entry(1, _span(10)))
-    with pytest.raises(DamagedEntry, match="does not follow"):
-        state.apply(_entry(3))
-    with pytest.raises(DamagedEntry, match="after commit"):
-        state.apply(replace(_entry(2), stamp=Stamp(1, 1)))
-    with pytest.raises(DamagedEntry, match="metaData"):
-        state.apply(replace(_entry(2), metadata={}))
-    with pytest.raises(DamagedEntry, match="not in the table"):
-        state.apply(replace(_entry(2), removed=(Removed("other", 1, 1),)))
+    with pytest.raises(DamagedData, match="metaData"):
+        state.apply(_entry(0), file="")
+    state.apply(_first(), file="")
+    state.apply(_entry(1, _span(10)), file="")
+    with pytest.raises(DamagedData, match="does not follow"):
+        state.apply(_entry(3), file="")
+    with pytest.raises(DamagedData, match="after commit"):
+        state.apply(replace(_entry(2), note=replace(_entry(2).note, stamp=Stamp(1, 1))), file="")
+    with pytest.raises(DamagedData, match="metaData"):
+        state.apply(replace(_entry(2), note=replace(_entry(2).note, metadata={})), file="")
+    with pytest.raises(DamagedData, match="not in the table"):
+        state.apply(replace(_entry(2), removed=(Removed("other", 1, 1),)), file="")
 
 
 def test_a_message_is_found_in_its_file() -> None:
     """Each sequence is in the file whose span holds it, before and after older files leave."""
     state = JournalState()
-    state.apply(_first())
+    state.apply(_first(), file="")
     for version in range(1, 6):
-        state.apply(_entry(version, _span(version * 10)))
-    state.apply(_entry(6, Span("S", 1, 50, 1, 50, 3)))
+        state.apply(_entry(version, _span(version * 10)), file="")
+    state.apply(_entry(6, Span("S", 1, 50, 1, 50, 3)), file="")
     held = state.streams[1]
     assert [held.holding(seq).version for seq in (1, 10, 11, 35, 50)] == [1, 1, 2, 4, 5]  # type: ignore[union-attr]
     assert held.holding(51) is None
     names = [name for name, file in state.live.items() if file.version <= 2]
-    state.apply(replace(_entry(7), removed=tuple(Removed(name, 1, 1) for name in names)))
+    state.apply(replace(_entry(7), removed=tuple(Removed(name, 1, 1) for name in names)), file="")
     assert held.holding(15) is None
     assert held.holding(21) is state.live[next(iter(state.live))]
     assert sorted(state.removed) == sorted(names)
@@ -161,10 +162,10 @@ def test_a_file_is_settled_when_all_its_streams_are(
 def test_checkpoints_survive_the_round_trip(spans: list[list[Span]]) -> None:
     """The state read from a checkpoint is the state it was made of."""
     state = JournalState()
-    state.apply(_first())
+    state.apply(_first(), file="")
     for version, each in enumerate(spans, start=1):
         unique = {span.stream_id: span for span in each}
-        state.apply(_entry(version, *unique.values()))
+        state.apply(_entry(version, *unique.values()), file="")
     state.removed["x.parquet"] = Removed("x.parquet", 3, 4)
     snapshot = checkpoint_file.snapshot_of(state)
     body = checkpoint_file.encode(snapshot, APP)
@@ -175,8 +176,8 @@ def test_checkpoints_survive_the_round_trip(spans: list[list[Span]]) -> None:
 def test_no_altered_checkpoint_is_believed() -> None:
     """With the checksum from ``_last_checkpoint`` every flipped bit is found."""
     state = JournalState()
-    state.apply(_first())
-    state.apply(_entry(1, _span(10)))
+    state.apply(_first(), file="")
+    state.apply(_entry(1, _span(10)), file="")
     snapshot = checkpoint_file.snapshot_of(state)
     body = checkpoint_file.encode(snapshot, APP)
     pointed = checkpoint_file.pointed(checkpoint_file.pointer(snapshot, body))

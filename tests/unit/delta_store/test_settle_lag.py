@@ -3,6 +3,8 @@
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from delta_store.entries.settle_lag import (
     BRAKE_SECONDS_MAX,
     Bounds,
@@ -32,7 +34,7 @@ def test_what_is_above_the_watermark_is_behind(tmp_path: Path) -> None:
     assert (part.rows, part.files) == (20, 2)
     assert lag_of(files, settled_to(30)) == Lag()
     assert Lag().seconds(10**18) == 0
-    assert everything.seconds(files[0].modified_ms * 1_000_000 + 5 * 10**9) == 5
+    assert everything.seconds(files[0].modified_ms * 1_000_000 + 5 * 10**9) == pytest.approx(5)
 
 
 def test_publishers_are_slowed_down_more_and_more_then_refused() -> None:
