@@ -4,7 +4,6 @@ Old versions are put together from the log when asked for and kept, a few of the
 passed over: Spark fsyncs none, and log cleanup waits until one has been fsynced. Nothing here writes.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat,
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken
+from delta_store.values.lru import Lru
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import CommitNote
@@ -50,8 +50,8 @@ class LogFollower:
         self._log = DeltaLog(open_storage(location, options), MessagesFormat())
         self._lock = Lock()
         self._snapshot = NO_TABLE
-        self._entries: OrderedDict[int, MessagesEntry] = OrderedDict()
-        self._past: OrderedDict[int, Snapshot] = OrderedDict()
+        self._entries: Lru[int, MessagesEntry] = Lru(_ENTRIES_KEPT)
+        self._past: Lru[int, Snapshot] = Lru(_SNAPSHOTS_KEPT)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -87,7 +87,7 @@ class LogFollower:
             except NotStored:
                 raise FileGone(self._log.file_of(version)) from None
         with self._lock:
-            self._remember(entry)
+            self._entries.put(version, entry)
         return entry
 
     def at(self, version: int) -> Snapshot:
@@ -104,9 +104,7 @@ class LogFollower:
             except NotStored as error:
                 raise FileGone(f"{self.location} version {version}") from error
         with self._lock:
-            self._past[version] = snapshot
-            while len(self._past) > _SNAPSHOTS_KEPT:
-                self._past.popitem(last=False)
+            self._past.put(version, snapshot)
         return snapshot
 
     def oldest_entry(self) -> int:
@@ -123,7 +121,7 @@ class LogFollower:
         if snapshot.version >= 0:
             end = self._end(self._log.listed()) if self._torn else NO_END
             for entry in self._log.since(snapshot.version + 1, end):
-                self._remember(entry)
+                self._entries.put(entry.version, entry)
                 snapshot = snapshot.confirmed_after(entry, file=self._log.file_of(entry.version))
         return snapshot
 
@@ -175,8 +173,3 @@ class LogFollower:
             if note is not None:
                 return note
         return None
-
-    def _remember(self, entry: MessagesEntry) -> None:
-        self._entries[entry.version] = entry
-        while len(self._entries) > _ENTRIES_KEPT:
-            self._entries.popitem(last=False)
