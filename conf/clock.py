@@ -1,6 +1,7 @@
 """The only place that reads a clock, so that everything else can be driven by a virtual one."""
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -26,3 +27,28 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds of a clock that never steps back."""
         return time.monotonic()
+
+
+class SteadyClock:
+    """Wall time that never steps back: where the machine's clock is set back, this one goes on from where it was.
+
+    So what waits for a time is never late by the step. A step ahead is followed at once; the true time is back when
+    it catches up, or in the next process. Not thread-safe.
+    """
+
+    def __init__(
+        self, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._read_wall, self._read_monotonic = wall_ns, monotonic_ns
+        self._wall_ns, self._monotonic_ns = wall_ns(), monotonic_ns()
+
+    def now_ns(self) -> int:
+        """Wall time in nanoseconds since 1970-01-01 UTC, not before any that was given out."""
+        wall_ns, monotonic_ns = self._read_wall(), self._read_monotonic()
+        self._wall_ns = max(wall_ns, self._wall_ns + monotonic_ns - self._monotonic_ns)
+        self._monotonic_ns = monotonic_ns
+        return self._wall_ns
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that never steps back."""
+        return self._read_monotonic() / 1e9

@@ -30,7 +30,7 @@ from api.gateway.gateway_reads import GatewayReads, ReadStore
 from api.gateway.gateway_stores import Stores, claim_stores
 from api.gateway.gateway_upkeep import GatewayUpkeep
 from api.process.error_leaves import leaves
-from conf.clock import SystemClock
+from conf.clock import SteadyClock, SystemClock
 from conf.error_text import error_text
 from conf.exit_codes import Exit
 from conf.limits import GATEWAY_DRAIN_SECONDS
@@ -165,7 +165,7 @@ class _Process:
             threads_of_reads,
             self.leaf,
             links.subjects,
-            SystemClock(),
+            SteadyClock(),
             brake_seconds=lambda: upkeep.brake_seconds,
             warn=partial(report, "copy waits"),
             executor=None if stores.local else threads,

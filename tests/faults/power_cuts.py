@@ -52,7 +52,7 @@ _STEADY_SECONDS = (0.5, 4.0)
 _MOMENT_SECONDS = 0.4
 _LOOK_SECONDS = 0.01
 _WORKERS = 8
-_PAUSE_SECONDS = 0.04
+_PAUSE_SECONDS = 0.2
 """Between two messages of a publisher: cuts are what counts, and every message is read back after each of them."""
 
 
