@@ -12,7 +12,7 @@ from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.exit_codes import Exit
 from delta_store.checking.repair_store import plan_repair
-from delta_store.storage.store_lock import AlreadySettling, StoreLock, StoreLocked, sole_settler
+from delta_store.storage.store_lock import AlreadySettling, StoreLocked, settle_lock, store_lock
 from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import ReadError
 
@@ -39,8 +39,8 @@ def repair(
         raise typer.Exit(Exit.FAILED)
     with ExitStack() as locks:
         try:
-            locks.enter_context(StoreLock(data))
-            locks.enter_context(sole_settler(data))
+            locks.enter_context(store_lock(data))
+            locks.enter_context(settle_lock(data))
         except (StoreLocked, AlreadySettling) as error:
             typer.echo(f"silt repair: {error}", err=True)
             raise typer.Exit(Exit.IN_USE) from None

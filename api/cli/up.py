@@ -34,7 +34,7 @@ def up(
     from conf.clock import SystemClock
     from conf.settings import load_settings
     from delta_store.storage.private_files import make_private_folder
-    from delta_store.storage.up_lock import FolderInUse
+    from delta_store.storage.store_lock import FolderInUse
 
     settings = load_settings(hub={"port": port}, http={"port": http_port})
     refuse_foreign_server(settings)

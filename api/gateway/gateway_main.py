@@ -39,7 +39,7 @@ from conf.settings import Settings
 from delta_store.reading.arrow_start import without_pandas
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.read_threads import ReadThreads
-from delta_store.storage.store_lock import StoreLock, StoreLocked
+from delta_store.storage.store_lock import StoreLocked, store_lock
 from delta_store.values.journal_errors import Fenced, JournalError, JournalPoisoned
 from delta_store.values.read_errors import DamagedData, ReadError
 from ingest.flow.group_commit import Pace
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, settings = parse(arguments)
     log.configure("gateway")
     without_pandas()
-    lock = StoreLock(Path(options.data))
+    lock = store_lock(Path(options.data))
     try:
         lock.acquire()
         _run(_serve(options, settings))

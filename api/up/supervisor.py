@@ -27,7 +27,7 @@ from conf.clock import Clock
 from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, REBUILD_SECONDS_MAX, SETTLE_START_SECONDS
 from conf.log import Log
 from conf.settings import Settings
-from delta_store.storage.up_lock import up_lock
+from delta_store.storage.store_lock import up_lock
 
 Said = Mapping[str, Any]
 """What a child says when it is ready."""

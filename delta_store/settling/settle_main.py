@@ -39,7 +39,7 @@ from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
 from delta_store.settling.spark_session import open_session
 from delta_store.settling.upkeep_pace import Schedule
-from delta_store.storage.store_lock import AlreadySettling, sole_settler
+from delta_store.storage.store_lock import AlreadySettling, settle_lock
 from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import ReadError
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log.configure("settle")
     data = options.data.resolve()
     try:
-        with sole_settler(data), StateTeller(data, SystemClock()) as teller:
+        with settle_lock(data), StateTeller(data, SystemClock()) as teller:
             repaired = repair_messages(data, now_ns=SystemClock().now_ns())
             if repaired.aside:
                 log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)

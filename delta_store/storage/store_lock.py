@@ -1,10 +1,14 @@
-"""One owner per data folder: an flock that the kernel releases when the owner ends, however it ends."""
+"""Locks on a data folder: one owner of the store, one settle job, one ``silt up``.
+
+Each is an flock that the kernel releases when its process ends, however it ends; processes that this one starts do not
+inherit it. The file stays and says who had the lock last; only the lock on it means anything.
+"""
 
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,10 +16,6 @@ from typing import Self
 from delta_store.storage.private_files import make_private_folder
 
 LOCK_FILE = ".silt.lock"
-
-
-class AlreadySettling(Exception):
-    """Another process settles this folder: ``messages`` has one committer."""
 
 
 class StoreLocked(Exception):
@@ -27,26 +27,38 @@ class StoreLocked(Exception):
         self.folder, self.owner_pid = folder, owner_pid
 
 
-class StoreLock:
-    """Holds a data folder from :meth:`acquire` until :meth:`release` or the end of the process.
+class AlreadySettling(Exception):
+    """Another process settles this folder: ``messages`` has one committer."""
 
-    The lock is not inherited by processes that this one starts. The file stays; only the lock on it means anything.
-    """
+    def __init__(self, folder: Path, _owner_pid: int | None) -> None:
+        super().__init__(f"another settle job runs on {folder}")
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+
+class FolderInUse(RuntimeError):
+    """Another ``silt up`` runs on the folder."""
+
+    def __init__(self, folder: Path, owner_pid: int | None) -> None:
+        super().__init__(f"another silt up runs on {folder} (process {owner_pid or 'unknown'})")
+
+
+class FolderLock:
+    """Holds a lock file of a folder from :meth:`acquire` until :meth:`release` or the end of the process."""
+
+    def __init__(self, folder: Path, name: str, taken: Callable[[Path, int | None], Exception]) -> None:
+        """``taken`` makes the error for when another process, of that id where it is known, has the lock."""
+        self._folder, self._name, self._taken = folder, name, taken
         self._fd = -1
 
     def acquire(self) -> None:
-        """Take the folder (made if missing); raises :class:`StoreLocked`, or ``OSError`` when it can't be written."""
-        make_private_folder(self.folder)
-        fd = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Take the lock (the folder is made if missing); raises what says that it is taken, or ``OSError``."""
+        make_private_folder(self._folder)
+        fd = os.open(self._folder / self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = _owner(fd)
             os.close(fd)
-            raise StoreLocked(self.folder, owner) from None
+            raise self._taken(self._folder, owner) from None
         except OSError:
             os.close(fd)
             raise
@@ -56,7 +68,7 @@ class StoreLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Give the folder up; more than once does no harm."""
+        """Give the lock up; more than once does no harm."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -71,16 +83,19 @@ class StoreLock:
         self.release()
 
 
-@contextmanager
-def sole_settler(data: Path) -> Iterator[None]:
-    """Hold the folder's settle lock; it falls with the process. Raises :class:`AlreadySettling`."""
-    make_private_folder(data)
-    with (data / "settle.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadySettling(f"another settle job runs on {data}") from None
-        yield
+def store_lock(folder: Path) -> FolderLock:
+    """The gateway's: who has it commits to the journal. Raises :class:`StoreLocked`."""
+    return FolderLock(folder, LOCK_FILE, StoreLocked)
+
+
+def settle_lock(folder: Path) -> FolderLock:
+    """The settle job's: who has it commits to ``messages``. Raises :class:`AlreadySettling`."""
+    return FolderLock(folder, "settle.lock", AlreadySettling)
+
+
+def up_lock(folder: Path) -> FolderLock:
+    """That of ``silt up``. Raises :class:`FolderInUse`."""
+    return FolderLock(folder, "up.lock", FolderInUse)
 
 
 def _owner(fd: int) -> int | None:

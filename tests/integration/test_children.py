@@ -13,7 +13,7 @@ import pytest
 
 from api.process.child_process import ChildFailed, ChildPlan, ChildProcess
 from api.process.process_log import ProcessLog
-from delta_store.storage.up_lock import FolderInUse, up_lock
+from delta_store.storage.store_lock import FolderInUse, up_lock
 
 READY = "import json; print('noise', flush=True); print(json.dumps({'ready': True, 'port': 7}), flush=True)\n"
 FOREVER = "import time\nwhile True: time.sleep(1)\n"

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from conf.exit_codes import Exit
-from delta_store.storage.store_lock import StoreLock, sole_settler
-from delta_store.storage.up_lock import up_lock
+from delta_store.storage.store_lock import settle_lock, store_lock, up_lock
 from tests.servers import Gateway, silt_server
 from tests.stores import Both, empty, lose_adds
 
@@ -100,10 +99,10 @@ def test_sql_over_a_damaged_table(harm: Callable[[Path], None], tmp_path: Path) 
 
 def test_a_folder_that_another_process_has(tmp_path: Path) -> None:
     """Each says which folder it is, and ends with the status that its help lists for it."""
-    with StoreLock(tmp_path):
+    with store_lock(tmp_path):
         check(said("gateway", "--data", tmp_path, *NOWHERE), Exit.IN_USE, tmp_path, str(os.getpid()))
         check(said("repair", "--data", tmp_path), Exit.IN_USE, tmp_path, str(os.getpid()))
-    with sole_settler(tmp_path):
+    with settle_lock(tmp_path):
         check(said("settle", "--data", tmp_path), Exit.IN_USE, tmp_path)
         check(said("repair", "--data", tmp_path), Exit.IN_USE, tmp_path)
     with up_lock(tmp_path):

@@ -14,7 +14,7 @@ from api.gateway.gateway_stores import claim_stores
 from conf.settings import load_settings
 from delta_store.checking.verify_store import verify_store
 from delta_store.entries.findings import Severity
-from delta_store.storage.store_lock import StoreLock, sole_settler
+from delta_store.storage.store_lock import settle_lock, store_lock
 from tests.stores import ALL, Both, Harm, empty, flip_payload, halve, lose_adds, missing, nul
 
 
@@ -198,6 +198,6 @@ def test_a_lost_journal_is_begun_anew_when_told_so(tmp_path: Path) -> None:
 def test_repair_takes_the_locks(tmp_path: Path) -> None:
     """With a gateway or a settle job on the folder it does nothing and ends with status 3."""
     Both(tmp_path)
-    for lock in (StoreLock(tmp_path), sole_settler(tmp_path)):
+    for lock in (store_lock(tmp_path), settle_lock(tmp_path)):
         with lock:
             assert mend(tmp_path).exit_code == 3
