@@ -37,17 +37,22 @@ class LocalStorage:
         """Whether this file system can hold a file without a name (O_TMPFILE), to be linked when it is whole."""
 
     def prepare(self, probe_id: str) -> None:  # noqa: ARG002  # a local link is atomic: nothing to probe
-        """Make the folders, durably, and set space aside."""
+        """Make the folders, durably, and set space aside.
+
+        A folder that is there may not be on the disk yet: its maker may have been killed before the fsync, or have left
+        it to others. So all folders above are fsynced each time, as far as they let themselves be opened.
+        """
         log = self.root / LOG_FOLDER
         with _translated(str(log)):
             missing = [path for path in (log, *log.parents) if not path.exists()]
             log.mkdir(parents=True, exist_ok=True)
-            for path in {path.parent for path in missing}:
-                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            must = {self.root, self.root.parent, *(path.parent for path in missing)}
+            for path in log.parents:
                 try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+                    _fsync_folder(path)
+                except OSError:
+                    if path in must:
+                        raise
         self._reserve.fill()
 
     @property
@@ -248,6 +253,14 @@ def _raise(name: str, error: OSError, *, published: bool | None) -> NoReturn:
         raise StorageFull(name, reason, published=published) from error
     retryable = published is False and error.errno in _NO_DESCRIPTORS
     raise StorageFailed(name, reason, published=published, retryable=retryable) from error
+
+
+def _fsync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _write_all(fd: int, blob: Blob) -> None:
