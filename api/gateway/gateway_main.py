@@ -19,16 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from api.core.core_parts import Hub
-from api.core.gateway_core import GatewayCore
-from api.gateway.gateway import Around, Gateway
+from api.gateway.gateway_assembly import assemble
 from api.gateway.gateway_links import GatewayLinks
 from api.gateway.gateway_log import report
 from api.gateway.gateway_opening import GatewayOpening, say
 from api.gateway.gateway_options import GatewayOptions, parse
-from api.gateway.gateway_reads import GatewayReads, ReadStore
 from api.gateway.gateway_stores import Stores, claim_stores
-from api.gateway.gateway_upkeep import GatewayUpkeep
 from api.process.error_leaves import leaves
 from conf.clock import SteadyClock, SystemClock
 from conf.error_text import error_text
@@ -37,12 +33,9 @@ from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.log import log
 from conf.settings import Settings
 from delta_store.reading.arrow_start import without_pandas
-from delta_store.reading.point_in_time import PointInTime
-from delta_store.reading.read_threads import ReadThreads
 from delta_store.storage.store_lock import StoreLocked, store_lock
 from delta_store.values.journal_errors import Fenced, JournalError, JournalPoisoned
 from delta_store.values.read_errors import DamagedData, ReadError
-from ingest.flow.group_commit import Pace
 from ingest.protocol.link import LinkStatus
 
 GC_YOUNG_OBJECTS = 100_000
@@ -118,7 +111,7 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
                 gc.freeze()
                 gc.set_threshold(GC_YOUNG_OBJECTS, 50, 100)
                 took = {"rows": opening.progress.rows_total, "seconds": opening.seconds}
-                await _Process(options, settings, stores, links, threads).run(stop, took)
+                await _Process(settings, stores, links, threads).run(stop, took)
             attached.cancel()
     if failure is not None:
         raise failure
@@ -129,7 +122,6 @@ class _Process:
 
     def __init__(
         self,
-        options: GatewayOptions,
         settings: Settings,
         stores: Stores,
         links: GatewayLinks,
@@ -138,40 +130,10 @@ class _Process:
         self._stores = stores
         self._links = links
         self.leaf = links.leaf
-        threads_of_reads = ReadThreads(settings.reads.concurrency_max, timeout_seconds=settings.reads.timeout_seconds)
-        self.reads = GatewayReads(
-            ReadStore(stores.catalog, stores.payloads, PointInTime(stores.settled, stores.tail)),
-            self.leaf,
-            threads_of_reads,
-            concurrency=settings.reads.concurrency_max,
-            drain_seconds=settings.reads.timeout_seconds,
+        self._parts = assemble(
+            stores, settings, links, threads=threads, clock=SteadyClock(), new_id=partial(secrets.token_hex, 11)
         )
-        table = Path(options.data, "messages") if stores.local else None
-        self.upkeep = upkeep = GatewayUpkeep(
-            stores.journal, stores.settled, table=table, executor=threads, report=report, chosen=settings.journal
-        )
-        core = GatewayCore(
-            stores.catalog,
-            self.reads,
-            Hub(self.leaf.interest, lambda: self.leaf.payload_max),
-            new_id=_new_id,
-            settling=lambda: upkeep.told,
-            is_full=lambda: upkeep.is_full,
-        )
-        around = Around(
-            stores.journal,
-            stores.payloads,
-            self.reads,
-            threads_of_reads,
-            self.leaf,
-            links.subjects,
-            SteadyClock(),
-            brake_seconds=lambda: upkeep.brake_seconds,
-            warn=partial(report, "copy waits"),
-            executor=None if stores.local else threads,
-            pace=_pace(settings),
-        )
-        self.gateway = Gateway(core, around)
+        self.gateway = self._parts.gateway
 
     def _leaf_status(self, status: LinkStatus) -> None:
         self.gateway.reachable(status.attached)
@@ -187,14 +149,13 @@ class _Process:
     async def run(self, stop: asyncio.Event, took: Mapping[str, float]) -> None:
         """Serve until ``stop`` is set, then drain; ``took`` is what opening the store took, to be told."""
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(part.run()) for part in (self.gateway, self.reads, self.upkeep)]
+            parts = tasks.create_task(self._parts.run())
             self._take_over()
             ready = tasks.create_task(self._say_ready(took))
             await stop.wait()
             ready.cancel()
             await self._drain()
-            for task in running:
-                task.cancel()
+            parts.cancel()
 
     def _take_over(self) -> None:
         """From here on what comes over the links is ours, and what they have told so far is known."""
@@ -225,15 +186,6 @@ class _Process:
                     await self.leaf.flush(GATEWAY_DRAIN_SECONDS)
         except (TimeoutError, OSError) as error:
             report("drain incomplete", str(error) or "timed out")
-
-
-def _pace(settings: Settings) -> Pace:
-    journal = settings.journal
-    return Pace(journal.commit_interval_ms / 1000, journal.commit_rows, journal.commit_bytes)
-
-
-def _new_id() -> str:
-    return secrets.token_hex(11)
 
 
 if __name__ == "__main__":

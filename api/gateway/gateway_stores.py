@@ -1,9 +1,10 @@
 """The gateway's stores: the journal claimed, both tables open, the state rebuilt from them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from api.gateway.gateway_options import GatewayOptions
-from conf.clock import SystemClock
+from conf.clock import Clock, SystemClock
 from conf.limits import JOURNAL_FETCH_CACHE_BYTES
 from conf.settings import Settings
 from delta_store.journal.journal import Journal
@@ -26,24 +27,30 @@ class Stores:
     payloads: Payloads
     tail: JournalTail
     catalog: Catalog
-    local: bool
+    table: Path | None
+    """The folder of ``messages`` on a local disk; None where the store itself is durable."""
 
 
-def claim_stores(options: GatewayOptions, settings: Settings, progress: OpeningProgress | None = None) -> Stores:
+def claim_stores(
+    options: GatewayOptions,
+    settings: Settings,
+    progress: OpeningProgress | None = None,
+    *,
+    clock: Clock | None = None,
+) -> Stores:
     """Claim the journal (which fences any other owner), then rebuild the state. Blocks.
 
     Raises ``JournalError``, ``ReadError``, ``OSError`` and ``OpeningAbandoned``.
     """
     root = options.data.rstrip("/")
-    clock = SystemClock()
     tail = JournalTail(f"{root}/journal", cache_bytes=JOURNAL_FETCH_CACHE_BYTES)
     settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max, relied_on=tail.relies_on)
     storage = open_storage(f"{root}/journal")
     refuse_lost_journal(storage, settled)
-    journal = Journal.open(storage, shard=SHARD, clock=clock)
+    journal = Journal.open(storage, shard=SHARD, clock=clock or SystemClock())
     journal.claim()
     tail.follow(journal)
     payloads = Payloads(settled, tail, tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)
-    return Stores(journal, settled, payloads, tail, opened.catalog, "://" not in root)
+    return Stores(journal, settled, payloads, tail, opened.catalog, None if "://" in root else Path(root, "messages"))

@@ -1,0 +1,109 @@
+"""The gateway put together out of its stores, settings and links: the only place where that is done."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from api.core.core_parts import Hub
+from api.core.gateway_core import GatewayCore
+from api.gateway.gateway import Around, Gateway, Link, Subjects
+from api.gateway.gateway_log import report
+from api.gateway.gateway_reads import GatewayReads, ReadStore
+from api.gateway.gateway_stores import Stores
+from api.gateway.gateway_upkeep import GatewayUpkeep
+from api.responder.direct_responder import Sink
+from conf.clock import Clock
+from conf.settings import Settings
+from delta_store.reading.point_in_time import PointInTime
+from delta_store.reading.read_threads import ReadThreads
+from ingest.flow.group_commit import Pace
+from ingest.protocol.interest import InterestTable
+
+
+class LeafSide(Link, Sink, Protocol):
+    """The link on which everything leaves."""
+
+    @property
+    def interest(self) -> InterestTable:
+        """Who listens at the hub."""
+
+
+class Links(Protocol):
+    """The way to the hub."""
+
+    @property
+    def leaf(self) -> LeafSide:
+        """Where replies leave."""
+
+    @property
+    def subjects(self) -> Subjects:
+        """What is taken in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A gateway with what works beside it."""
+
+    gateway: Gateway
+    reads: GatewayReads
+    upkeep: GatewayUpkeep
+
+    async def run(self) -> None:
+        """All of it, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for part in (self.gateway, self.reads, self.upkeep):
+                tasks.create_task(part.run())
+
+
+def assemble(
+    stores: Stores,
+    settings: Settings,
+    links: Links,
+    *,
+    threads: Executor,
+    clock: Clock,
+    new_id: Callable[[], str],
+) -> Assembled:
+    """``threads`` run upkeep, and commits to a slow store; ``new_id`` gives random ids of consumers and advisories."""
+    leaf, chosen = links.leaf, settings.reads
+    read_threads = ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds)
+    reads = GatewayReads(
+        ReadStore(stores.catalog, stores.payloads, PointInTime(stores.settled, stores.tail)),
+        leaf,
+        read_threads,
+        concurrency=chosen.concurrency_max,
+        drain_seconds=chosen.timeout_seconds,
+    )
+    upkeep = GatewayUpkeep(
+        stores.journal, stores.settled, table=stores.table, executor=threads, report=report, chosen=settings.journal
+    )
+    core = GatewayCore(
+        stores.catalog,
+        reads,
+        Hub(leaf.interest, lambda: leaf.payload_max),
+        new_id=new_id,
+        settling=lambda: upkeep.told,
+        is_full=lambda: upkeep.is_full,
+    )
+    around = Around(
+        stores.journal,
+        stores.payloads,
+        reads,
+        read_threads,
+        leaf,
+        links.subjects,
+        clock,
+        brake_seconds=lambda: upkeep.brake_seconds,
+        warn=partial(report, "copy waits"),
+        executor=threads if stores.table is None else None,
+        pace=_pace(settings),
+    )
+    return Assembled(Gateway(core, around), reads, upkeep)
+
+
+def _pace(settings: Settings) -> Pace:
+    journal = settings.journal
+    return Pace(journal.commit_interval_ms / 1000, journal.commit_rows, journal.commit_bytes)
