@@ -179,5 +179,5 @@ CONSUMER_CREATE_REQUEST = Struct(
 )
 CONSUMERS_REQUEST = Struct("JSApiConsumersRequest", {"offset": INT})
 CONSUMER_PAUSE_REQUEST = Struct("JSApiConsumerPauseRequest", {"pause_until": TIME})
-CONSUMER_RESET_REQUEST = Struct("JSApiConsumerResetRequest", {"seq": UINT64})
+CONSUMER_RESET_REQUEST = Struct("JSApiConsumerResetRequest", {"seq": UINT64}, is_open=True)
 CONSUMER_UNPIN_REQUEST = Struct("JSApiConsumerUnpinRequest", {"group": TEXT}, is_open=True)
