@@ -89,7 +89,9 @@ class CoreParts:
         return outgoing
 
     def _decided(self) -> Effects:
-        effects, self._effects = self._effects, Effects()
+        effects = self._effects
+        if effects:
+            self._effects = Effects()
         return effects
 
     def _publish(self, run: Sequence[Message], now_ns: int) -> None:

@@ -15,6 +15,10 @@ class Effects:
     groups: list[Group] = field(default_factory=list)
     """Groups without rows that show nothing undurable while commits wait for space: to be released at once."""
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.frames or self.groups)
+
 
 Deferred = Any
 """A read that whoever decided it knows how to finish."""
