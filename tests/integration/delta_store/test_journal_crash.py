@@ -97,8 +97,8 @@ def test_a_failed_fsync_is_never_acknowledged(tmp_path: Path, which: int) -> Non
     with _writer(tmp_path, 2, "5") as writer:
         assert writer.stdout is not None
         before = _acked(writer.stdout.read().splitlines())
-    claim = 2
-    inject = f"inject=fsync:error=EIO:when={claim + 4 * 2 + which}"
+    folders, claim = len((tmp_path / LOG_FOLDER).parents), 2
+    inject = f"inject=fsync:error=EIO:when={folders + claim + 4 * 2 + which}"
     under = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", inject)
     with _writer(tmp_path, 2, "9", under=under) as writer:
         assert writer.stdout is not None
