@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from api.core.effects import Deferred, Effects
+from api.core.effects import Deferred
 from api.core.gateway_core import GatewayCore
 from api.gateway.consumer_delivery import ConsumerDelivery
 from api.gateway.consumer_delivery import Link as DeliveryLink
@@ -118,16 +118,12 @@ class Gateway:
         """Take messages in the order in which a link gave them."""
         effects = self.core.take(run, self._clock.now_ns())
         if effects:
-            self._carry_out(effects)
+            self._around.link.send_runs(*effects.frames)
+            for group in effects.groups:
+                self.release(group)
         self._follow()
         self._delivery.pump()
         self.committer.changed()
-
-    def _carry_out(self, effects: Effects) -> None:
-        if effects.frames:
-            self._around.link.send_runs(*effects.frames)
-        for group in effects.groups:
-            self.release(group)
 
     def interest(self, subject: bytes, _queue: bytes, _added: bool) -> None:  # noqa: FBT001  # the link's callback
         """Somebody at the hub began or ceased to listen."""
