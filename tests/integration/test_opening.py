@@ -132,7 +132,7 @@ def test_the_api_says_that_the_store_is_being_opened(over: str, domain: str | No
         finally:
             child.stop()
     said = child.log.read_text()
-    assert f"{ROWS + 1} rows in" in said
+    assert f'"rows": {ROWS + 1},' in said
     assert said.index('{"answering": true') < said.index('{"ready": true')
 
 

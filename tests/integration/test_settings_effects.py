@@ -217,12 +217,12 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     stores = claim_stores(options, settings)
     links = GatewayLinks(options, settings)
     with ThreadPoolExecutor() as threads:
-        built = gateway_main._Process(options, settings, stores, links, threads)
+        built = gateway_main._Process(settings, stores, links, threads)
     of_leaf, of_client = links.leaf._options, cast(Any, links.client)._options
     assert (of_leaf.connect_timeout_seconds, of_client.connect_timeout_seconds) == (7.5, 7.5)
     assert (of_leaf.credentials.nkey_seed_file, of_leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
     assert of_client.credentials.credentials_file == tmp_path / "own.creds"
-    reads = built.reads._threads
+    reads = built._parts.reads._threads
     assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads.timeout_seconds) == (12345, 3, 8.5)
     monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")
     monkeypatch.setenv("SILT_NATS__LEAF_CREDENTIALS_FILE", str(tmp_path / "leaf.creds"))
@@ -383,7 +383,7 @@ def test_up_takes_arguments_before_settings(tmp_path: Path, monkeypatch: pytest.
 
     async def run(self: Supervisor) -> None:
         seen.append((self._options.port, self._options.http_port))
-        self._log.close()
+        self._file.close()
 
     monkeypatch.setattr(Supervisor, "run", run)
     monkeypatch.chdir(tmp_path)
