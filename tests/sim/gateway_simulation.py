@@ -36,7 +36,8 @@ from tests.sim.sim_hub import SimHub
 from tests.sim.sim_settler import SimSettler
 from tests.sim.virtual_loop import VirtualClock, VirtualLoop
 
-MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
+"""Where a disk is simulated: in memory, if the machine has a folder for that."""
 _PATIENCE_SECONDS = 60.0
 _ENDS = ("power", "power", "power", "kill", "kill", "stop", "eio", "full")
 

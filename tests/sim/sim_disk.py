@@ -165,6 +165,7 @@ class DiskOs:
 
     def __init__(self, disk: SimDisk) -> None:
         self._disk = disk
+        self._open: set[int] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -175,7 +176,19 @@ class DiskOs:
         if makes and ".reserve" not in str(path):
             self._disk.step()
             self._disk.take_space(0)
-        return os.open(path, flags, *args, **named)
+        opened = os.open(path, flags, *args, **named)
+        self._open.add(opened)
+        return opened
+
+    def close(self, fd: int) -> None:
+        """As it is."""
+        self._open.discard(fd)
+        os.close(fd)
+
+    def close_all(self) -> None:
+        """Close what processes that were killed had open: a real one's end does."""
+        while self._open:
+            os.close(self._open.pop())
 
     def write(self, fd: int, data: Any) -> int:
         """A cut may fall in the middle."""
@@ -236,4 +249,5 @@ def installed(disk_os: DiskOs) -> Iterator[None]:
     with ExitStack() as stack:
         for module in (local_storage, settled_durability, disk_reserve):
             stack.enter_context(mock.patch.object(module, "os", disk_os))
+        stack.callback(disk_os.close_all)
         yield

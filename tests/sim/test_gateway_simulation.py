@@ -1,5 +1,7 @@
 """The whole gateway through random lives: what it promised holds after any end, and planted faults are found."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.sim.gateway_simulation import simulate
@@ -34,11 +36,14 @@ def test_promises_hold_in_many_more_lives() -> None:
 
 
 def test_one_seed_is_one_history() -> None:
-    """Nothing but the seed decides what happens."""
+    """Nothing but the seed decides what happens, and nothing of it stays open."""
     for seed in (3, 4):
-        first, again = simulate(seed), simulate(seed)
+        first = simulate(seed)
+        open_files = _open_files()
+        again = simulate(seed)
         assert len(first.trace) > 20
         assert first.trace == again.trace
+        assert _open_files() == open_files
 
 
 @pytest.mark.parametrize("name", PLANTS)
@@ -47,3 +52,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
     found = next((seed for seed in range(1, PLANTED_SEEDS) if simulate(seed, PLANTS[name]).broken), 0)
     assert found, f"no seed up to {PLANTED_SEEDS} finds: {name}"
     assert not simulate(found).broken
+
+
+def _open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
