@@ -57,7 +57,7 @@ def test_settles_under_spark_submit_and_stops_when_asked(filled: Store) -> None:
     """A plain spark-submit settles and ends; a long-running one takes SIGTERM between batches and ends with 0."""
     jars = filled.spark.conf.get("spark.jars", "")
     submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", "--jars", jars]
-    job = [str(ROOT / "delta_store" / "settle_main.py"), "--data", str(filled.data)]
+    job = [str(ROOT / "delta_store" / "settling" / "settle_main.py"), "--data", str(filled.data)]
     process = subprocess.run(
         [*submit, *job, "--once"],
         cwd=filled.data, env=environment() | {"PYSPARK_PYTHON": sys.executable},
