@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_version
 from delta_store.entries.log_entry import entry_name
-from delta_store.log.settled_durability import fsync_path, make_durable
+from delta_store.log.settled_durability import make_durable
 from delta_store.log.torn_log import can_be_read, listed, relied_version, whole_up_to
+from delta_store.storage.fsync import fsync_path
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER, MESSAGES_FOLDER
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_log import MessagesEntry, parse_entry
+from delta_store.storage.fsync import fsync_path
 from delta_store.values.read_errors import DamagedData
 
 MAGIC = b"PAR1"
@@ -81,12 +82,3 @@ def _check(path: Path, size: int) -> None:
         raise NotDurable(f"settled file {path} can not be read back: {error}") from error
     if found != size or head != MAGIC or tail != MAGIC:
         raise NotDurable(f"settled file {path} is damaged: {found} bytes where its log entry says {size}")
-
-
-def fsync_path(path: Path) -> None:
-    """Fsync a file or folder by its path; raises ``OSError``."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from delta_store.storage.disk_reserve import NO_SPACE, DiskReserve
+from delta_store.storage.fsync import fsync_path
 from delta_store.storage.storage import Blob
 from delta_store.values.journal_errors import EntryExists, NotStored, StorageFailed, StorageFull
 from delta_store.values.schemas import LOG_FOLDER
@@ -49,7 +50,7 @@ class LocalStorage:
             must = {self.root, self.root.parent, *(path.parent for path in missing)}
             for path in log.parents:
                 try:
-                    _fsync_folder(path)
+                    fsync_path(path)
                 except OSError:
                     if path in must:
                         raise
@@ -253,14 +254,6 @@ def _raise(name: str, error: OSError, *, published: bool | None) -> NoReturn:
         raise StorageFull(name, reason, published=published) from error
     retryable = published is False and error.errno in _NO_DESCRIPTORS
     raise StorageFailed(name, reason, published=published, retryable=retryable) from error
-
-
-def _fsync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _write_all(fd: int, blob: Blob) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from delta_store.log import settled_durability
-from delta_store.storage import disk_reserve, local_storage
+from delta_store.storage import disk_reserve, fsync, local_storage
 
 _BLOCK = 4096
 _BLOCKS = 256
@@ -247,7 +247,7 @@ class DiskOs:
 def installed(disk_os: DiskOs) -> Iterator[None]:
     """Have Silt's fsyncs noted."""
     with ExitStack() as stack:
-        for module in (local_storage, settled_durability, disk_reserve):
+        for module in (local_storage, settled_durability, disk_reserve, fsync):
             stack.enter_context(mock.patch.object(module, "os", disk_os))
         stack.callback(disk_os.close_all)
         yield
