@@ -14,8 +14,9 @@ from pathlib import Path
 
 from api.hub.hub_config import HubConfig, find_nats_server
 from api.hub.hub_process import HubAddress, HubProcess
-from ingest.links.client_link import ClientLink, ClientOptions
-from ingest.links.leaf_link import LeafLink, LeafOptions
+from ingest.links.attachment import Access
+from ingest.links.client_link import ClientLink
+from ingest.links.leaf_link import LeafLink
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkStatus, parse_endpoints
@@ -98,9 +99,8 @@ async def leaf(
     ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[LeafLink]:
     """A leaf link that runs until the block ends; not attached yet when it begins."""
-    options = LeafOptions(
+    access = Access(
         endpoints=parse_endpoints(url, default_port=7422),
-        identity=LeafIdentity(name, name.upper()),
         credentials=credentials or CredentialSource(),
         tls=tls or TlsOptions(),
         ping_interval_seconds=ping_interval_seconds,
@@ -111,7 +111,9 @@ async def leaf(
         if answer is not None:
             answer(link, run)
 
-    link = LeafLink(options, received, jitter=random.Random(7), on_status=heard.statuses.append)
+    link = LeafLink(
+        access, LeafIdentity(name, name.upper()), received, jitter=random.Random(7), on_status=heard.statuses.append
+    )
     for subject in subjects:
         link.subscribe(subject)
     async with asyncio.TaskGroup() as tasks:
@@ -134,9 +136,8 @@ async def client(
     ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[ClientLink]:
     """A client link that runs until the block ends; not attached yet when it begins."""
-    options = ClientOptions(
+    access = Access(
         endpoints=parse_endpoints(url, default_port=4222),
-        name="silt-test",
         credentials=credentials or CredentialSource(),
         tls=tls or TlsOptions(),
         ping_interval_seconds=ping_interval_seconds,
@@ -147,7 +148,7 @@ async def client(
         if answer is not None:
             answer(link, run)
 
-    link = ClientLink(options, received, jitter=random.Random(7), on_status=heard.statuses.append)
+    link = ClientLink(access, "silt-test", received, jitter=random.Random(7), on_status=heard.statuses.append)
     for subject in subjects:
         link.subscribe(subject)
     async with asyncio.TaskGroup() as tasks:

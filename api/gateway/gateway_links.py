@@ -9,23 +9,17 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_subjects import LinkSubjects
-from api.responder import nats_access
+from api.responder.hub_links import client_link, leaf_link
 from conf.limits import HUB_ANSWER_SECONDS
 from conf.settings import Settings
 from ingest.links.behind_interest import BehindInterest
-from ingest.links.leaf_link import LeafLink, LeafOptions
-from ingest.links.link_log import report_link, report_oversize
+from ingest.links.link_log import report_link
 from ingest.links.link_session import OnMessages
-from ingest.protocol.leaf_connect import LeafIdentity
-from ingest.protocol.link import LinkError, LinkStatus, OnStatus, parse_endpoints
+from ingest.protocol.link import LinkError, LinkStatus, OnStatus
 from ingest.protocol.wire_protocol import Message
-
-if TYPE_CHECKING:
-    from ingest.links.client_link import ClientLink
 
 
 class GatewayLinks:
@@ -39,9 +33,9 @@ class GatewayLinks:
         """Who takes what comes, in the order in which a link gave it; the last one that was set."""
         self.on_leaf_status: OnStatus = lambda _status: None
         """Told how the leaf link fares; set likewise."""
-        self.leaf = _leaf_link(options, settings, name, jitter, (self._receive, self._leaf_status))
+        self.leaf = leaf_link(options, settings, name, jitter, (self._receive, self._leaf_status))
         self._requests = BehindInterest(self.leaf, self._receive)
-        self.client = self._requests.client = _client_link(options, settings, name, self._requests.take, jitter)
+        self.client = self._requests.client = client_link(options, settings, name, jitter, self._requests.take)
         self.subjects = LinkSubjects(self.leaf, self.client, options.domain)
 
     async def run(self) -> None:
@@ -84,43 +78,3 @@ class GatewayLinks:
     def _leaf_status(self, status: LinkStatus) -> None:
         report_link("leaf")(status)
         self.on_leaf_status(status)
-
-
-def _leaf_link(
-    options: GatewayOptions, settings: Settings, name: str, jitter: random.Random, on: tuple[OnMessages, OnStatus]
-) -> LeafLink:
-    nats = settings.nats
-    leaf_options = LeafOptions(
-        parse_endpoints(options.leaf, default_port=7422),
-        LeafIdentity(name, name, options.domain),
-        nats_access.leaf_credentials(nats),
-        nats_access.tls(nats),
-        connect_timeout_seconds=nats.connect_timeout_seconds,
-    )
-    receive, on_status = on
-    link = LeafLink(leaf_options, receive, jitter=jitter, on_status=on_status)
-    link.on_oversize = report_oversize
-    return link
-
-
-def _client_link(
-    options: GatewayOptions,
-    settings: Settings,
-    name: str,
-    receive: Callable[[list[Message]], None],
-    jitter: random.Random,
-) -> "ClientLink | None":
-    """None where the leaf link takes everything."""
-    if options.api_over_leaf or options.domain:
-        return None
-    from ingest.links.client_link import ClientLink, ClientOptions
-
-    endpoints = parse_endpoints(options.nats, default_port=4222)
-    client_options = ClientOptions(
-        endpoints,
-        name,
-        nats_access.credentials(settings.nats),
-        nats_access.tls(settings.nats),
-        connect_timeout_seconds=settings.nats.connect_timeout_seconds,
-    )
-    return ClientLink(client_options, receive, jitter=jitter, on_status=report_link("client"))

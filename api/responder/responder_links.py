@@ -10,15 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.responder.direct_responder import QUEUE_GROUP, DirectResponder, Store
-from api.responder.nats_access import credentials, leaf_credentials, tls
+from api.responder.hub_links import client_link, leaf_link
 from conf.settings import Settings
 from delta_store.reading.read_threads import ReadThreads
-from ingest.links.client_link import ClientLink, ClientOptions
-from ingest.links.leaf_link import LeafLink, LeafOptions
-from ingest.links.link_log import report_link, report_oversize
-from ingest.links.link_session import OnMessages
-from ingest.protocol.leaf_connect import LeafIdentity
-from ingest.protocol.link import parse_endpoints
+from ingest.links.link_log import report_link
 from ingest.protocol.wire_protocol import Message
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
@@ -45,24 +40,10 @@ class ResponderLinks:
 
     def __init__(self, options: ResponderOptions, settings: Settings, store: Store, threads: ReadThreads) -> None:
         name = f"silt-responder-{secrets.token_hex(4)}"
-        trust = tls(settings.nats)
-        timeout_seconds = settings.nats.connect_timeout_seconds
         jitter = random.Random()  # noqa: S311 - spreads reconnects, guards nothing
-        self._leaf = LeafLink(
-            LeafOptions(
-                parse_endpoints(options.leaf, default_port=7422),
-                LeafIdentity(name, name, options.domain),
-                leaf_credentials(settings.nats),
-                trust,
-                connect_timeout_seconds=timeout_seconds,
-            ),
-            self._receive,
-            jitter=jitter,
-            on_status=report_link("leaf"),
-        )
-        self._leaf.on_oversize = report_oversize
+        self._leaf = leaf_link(options, settings, name, jitter, (self._receive, report_link("leaf")))
         subject = options.subject.encode()
-        self._client = _client_link(options, settings, name, self._receive, jitter)
+        self._client = client_link(options, settings, name, jitter, self._receive)
         if self._client is None:
             self._leaf.subscribe(subject, QUEUE_GROUP)
         else:
@@ -91,19 +72,3 @@ class ResponderLinks:
 
     def _receive(self, messages: list[Message]) -> None:
         self._responder.respond(messages)
-
-
-def _client_link(
-    options: ResponderOptions, settings: Settings, name: str, receive: OnMessages, jitter: random.Random
-) -> ClientLink | None:
-    """None where the leaf link takes everything."""
-    if options.api_over_leaf or options.domain:
-        return None
-    client = ClientOptions(
-        parse_endpoints(options.nats, default_port=4222),
-        name,
-        credentials(settings.nats),
-        tls(settings.nats),
-        connect_timeout_seconds=settings.nats.connect_timeout_seconds,
-    )
-    return ClientLink(client, receive, jitter=jitter, on_status=report_link("client"))

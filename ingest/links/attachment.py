@@ -9,8 +9,7 @@ import itertools
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from ingest.links.link_session import LinkSession
 from ingest.protocol.credentials import Credentials, CredentialsError, CredentialSource, TlsOptions
@@ -20,33 +19,20 @@ from ingest.protocol.subscriptions import Subscriptions
 from ingest.protocol.wire_protocol import ProtocolError
 
 
-class Access(Protocol):
+@dataclass(frozen=True, slots=True)
+class Access:
     """Where and how to attach, whatever the kind of link."""
 
-    @property
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        """Tried in turn."""
-        ...
-
-    @property
-    def credentials(self) -> CredentialSource:
-        """Who enters."""
-        ...
-
-    @property
-    def tls(self) -> TlsOptions:
-        """Whom to trust."""
-        ...
-
-    @property
-    def connect_timeout_seconds(self) -> float:
-        """From the first SYN to the hub's PONG."""
-        ...
-
-    @property
-    def ping_interval_seconds(self) -> float:
-        """Silence after which the hub is asked; as long a silence again ends the connection."""
-        ...
+    endpoints: tuple[Endpoint, ...]
+    """Tried in turn."""
+    credentials: CredentialSource = field(default_factory=CredentialSource)
+    """Who enters."""
+    tls: TlsOptions = field(default_factory=TlsOptions)
+    """Whom to trust."""
+    connect_timeout_seconds: float = 2.0
+    """From the first SYN to the hub's PONG."""
+    ping_interval_seconds: float = 5.0
+    """Silence after which the hub is asked; as long a silence again ends the connection."""
 
 
 @dataclass(frozen=True, slots=True)

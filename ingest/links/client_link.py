@@ -3,44 +3,36 @@
 It only takes messages in; replies leave on the leaf link, so that their order is one.
 """
 
-from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from ingest.links.attachment import Attachment, Manner
+from ingest.links.attachment import Access, Attachment, Manner
 from ingest.links.link_session import LinkSession, OnMessages
 from ingest.protocol.client_connect import connect_frame
 from ingest.protocol.client_protocol import CLIENT, encode_subscribe, encode_unsubscribe
-from ingest.protocol.credentials import Credentials, CredentialSource, TlsOptions
+from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo
 from ingest.protocol.link import Endpoint, Jitter, LinkStatus, OnStatus
 from ingest.protocol.subscriptions import Subscriptions
-
-
-@dataclass(frozen=True, slots=True)
-class ClientOptions:
-    """Where and how to attach."""
-
-    endpoints: tuple[Endpoint, ...]
-    name: str
-    credentials: CredentialSource = field(default_factory=CredentialSource)
-    tls: TlsOptions = field(default_factory=TlsOptions)
-    connect_timeout_seconds: float = 2.0
-    """From the first SYN to the hub's PONG."""
-    ping_interval_seconds: float = 5.0
-    """Silence after which the hub is asked; as long a silence again ends the connection."""
 
 
 class ClientLink:
     """A NATS client's connection that is made again whenever it is lost."""
 
     def __init__(
-        self, options: ClientOptions, on_messages: OnMessages, *, jitter: Jitter, on_status: OnStatus | None = None
+        self,
+        access: Access,
+        name: str,
+        on_messages: OnMessages,
+        *,
+        jitter: Jitter,
+        on_status: OnStatus | None = None,
     ) -> None:
-        self._options = options
+        """``name`` is shown at the hub."""
+        self._access, self._name = access, name
         self._on_messages = on_messages
         manner = Manner(self._session, check=lambda _: None, connect=self._connect, attached=lambda _: None)
         subscriptions = Subscriptions(encode_subscribe, lambda _subject, _queue, sid: encode_unsubscribe(sid))
-        self.attachment = Attachment(options, manner, subscriptions, jitter=jitter, on_status=on_status)
+        self.attachment = Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status)
         self.attached = self.attachment.attached
         """Set while the hub has processed all subscriptions that were made before."""
 
@@ -82,8 +74,8 @@ class ClientLink:
             CLIENT,
             on_messages=self._on_messages,
             on_interest=lambda _: None,
-            encrypted=self._options.tls.handshake_first,
+            encrypted=self._access.tls.handshake_first,
         )
 
     def _connect(self, hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> bytes:
-        return connect_frame(hub, endpoint, credentials, name=self._options.name, version=version("silt"))
+        return connect_frame(hub, endpoint, credentials, name=self._name, version=version("silt"))

@@ -5,12 +5,11 @@ What is sent while no connection is open is refused, never kept: the sender deci
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from conf.limits import LINK_PAYLOAD_BYTES_MAX
-from ingest.links.attachment import Attachment, Manner
+from ingest.links.attachment import Access, Attachment, Manner
 from ingest.links.link_session import LinkSession, OnMessages
-from ingest.protocol.credentials import Credentials, CredentialSource, TlsOptions
+from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo
 from ingest.protocol.interest import InterestTable, OnChange
 from ingest.protocol.leaf_connect import LeafIdentity, check_leaf_listener, connect_frame
@@ -20,26 +19,13 @@ from ingest.protocol.payload_limit import Oversize, within
 from ingest.protocol.subscriptions import Subscriptions
 
 
-@dataclass(frozen=True, slots=True)
-class LeafOptions:
-    """Where and how to attach."""
-
-    endpoints: tuple[Endpoint, ...]
-    identity: LeafIdentity
-    credentials: CredentialSource = field(default_factory=CredentialSource)
-    tls: TlsOptions = field(default_factory=TlsOptions)
-    connect_timeout_seconds: float = 2.0
-    """From the first SYN to the hub's PONG."""
-    ping_interval_seconds: float = 5.0
-    """Silence after which the hub is asked; as long a silence again ends the connection."""
-
-
 class LeafLink:
     """A leafnode connection to a hub that is made again whenever it is lost."""
 
     def __init__(
         self,
-        options: LeafOptions,
+        access: Access,
+        identity: LeafIdentity,
         on_messages: OnMessages,
         *,
         jitter: Jitter,
@@ -52,14 +38,14 @@ class LeafLink:
         """Called with each message that was too large for the hub."""
         self._fresh = InterestTable()
         """What the connection that is being made has told of so far."""
-        self._options = options
+        self._access, self._identity = access, identity
         self._on_messages = on_messages
         manner = Manner(self._session, check=check_leaf_listener, connect=self._connect, attached=self._attached)
         subscriptions = Subscriptions(
             lambda subject, queue, _: encode_subscribe(subject, queue),
             lambda subject, queue, _: encode_unsubscribe(subject, queue),
         )
-        self.attachment = Attachment(options, manner, subscriptions, jitter=jitter, on_status=on_status)
+        self.attachment = Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status)
         self.attached = self.attachment.attached
         """Set while the hub has processed all subscriptions that were made before."""
 
@@ -152,11 +138,11 @@ class LeafLink:
             LEAF,
             on_messages=self._on_messages,
             on_interest=self._fresh.apply,
-            encrypted=self._options.tls.handshake_first,
+            encrypted=self._access.tls.handshake_first,
         )
 
     def _connect(self, hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> bytes:
-        return connect_frame(hub, endpoint, self._options.identity, credentials)
+        return connect_frame(hub, endpoint, self._identity, credentials)
 
     def _attached(self, session: LinkSession) -> None:
         self.interest.replace(self._fresh)

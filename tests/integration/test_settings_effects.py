@@ -218,7 +218,7 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     links = GatewayLinks(options, settings)
     with ThreadPoolExecutor() as threads:
         built = gateway_main._Process(settings, stores, links, threads)
-    of_leaf, of_client = links.leaf._options, cast(Any, links.client)._options
+    of_leaf, of_client = links.leaf._access, cast(Any, links.client)._access
     assert (of_leaf.connect_timeout_seconds, of_client.connect_timeout_seconds) == (7.5, 7.5)
     assert (of_leaf.credentials.nkey_seed_file, of_leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
     assert of_client.credentials.credentials_file == tmp_path / "own.creds"

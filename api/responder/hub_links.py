@@ -1,0 +1,67 @@
+"""A process's links to its hub, as its options and the settings say."""
+
+import random
+from typing import Protocol
+
+from api.responder.nats_access import credentials, leaf_credentials, tls
+from conf.settings import Settings
+from ingest.links.attachment import Access
+from ingest.links.client_link import ClientLink
+from ingest.links.leaf_link import LeafLink
+from ingest.links.link_log import report_link, report_oversize
+from ingest.links.link_session import OnMessages
+from ingest.protocol.leaf_connect import LeafIdentity
+from ingest.protocol.link import OnStatus, parse_endpoints
+
+
+class HubOptions(Protocol):
+    """Where a process attaches."""
+
+    @property
+    def nats(self) -> str:
+        """URL of the hub's listener for clients."""
+
+    @property
+    def leaf(self) -> str:
+        """URL of its listener for leafs."""
+
+    @property
+    def domain(self) -> str:
+        """Of our JetStream; empty for none."""
+
+    @property
+    def api_over_leaf(self) -> bool:
+        """Whether the hub lets the API cross the leaf link."""
+
+
+def leaf_link(
+    options: HubOptions, settings: Settings, name: str, jitter: random.Random, on: tuple[OnMessages, OnStatus]
+) -> LeafLink:
+    """The leaf link under this name; ``on`` takes messages, and how the link fares."""
+    nats = settings.nats
+    access = Access(
+        parse_endpoints(options.leaf, default_port=7422),
+        leaf_credentials(nats),
+        tls(nats),
+        connect_timeout_seconds=nats.connect_timeout_seconds,
+    )
+    receive, on_status = on
+    link = LeafLink(access, LeafIdentity(name, name, options.domain), receive, jitter=jitter, on_status=on_status)
+    link.on_oversize = report_oversize
+    return link
+
+
+def client_link(
+    options: HubOptions, settings: Settings, name: str, jitter: random.Random, receive: OnMessages
+) -> ClientLink | None:
+    """The client link under this name; None where the leaf link takes everything."""
+    if options.api_over_leaf or options.domain:
+        return None
+    nats = settings.nats
+    access = Access(
+        parse_endpoints(options.nats, default_port=4222),
+        credentials(nats),
+        tls(nats),
+        connect_timeout_seconds=nats.connect_timeout_seconds,
+    )
+    return ClientLink(access, name, receive, jitter=jitter, on_status=report_link("client"))
