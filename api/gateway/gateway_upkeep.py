@@ -13,7 +13,7 @@ from typing import Any
 from conf.clock import SystemClock
 from conf.limits import SETTLE_LAG_TOLD_SECONDS, SETTLED_POLL_SECONDS
 from conf.settings import Journal as JournalSettings
-from delta_store.entries.settle_lag import Bounds, Lag, Pressure, brake_seconds, fill, lag_of, pressure_of
+from delta_store.entries.settle_lag import Lag, Pressure, Volume, brake_seconds, fill, lag_of, pressure_of
 from delta_store.journal.journal import Journal
 from delta_store.log.settled_durability import NotDurable, make_durable
 from delta_store.reading.settle_state import settle_news
@@ -48,14 +48,20 @@ class GatewayUpkeep:
         relied = journal.relies_on
         self._durable_version = -1 if relied is None else relied
         """Of ``messages``: up to it all has been fsynced and read back."""
-        self._bounds = Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
-        self.lag = Lag()
-        """What is not settled, as of the last round."""
+        self._bounds = Volume(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
+        self._measured = self._look()
+        """What was not settled at the last round, and the journal's volume right before."""
         self.told: dict[str, Any] = {}
         """The same with the state of the settle job, for those who ask."""
         self._pressure = Pressure.NONE
         self._clock = SystemClock()
         self._reported_at = 0.0
+
+    @property
+    def lag(self) -> Lag:
+        """What is not settled: as of the last round, and all that was committed since."""
+        lag, before = self._measured
+        return lag.grown(before, self._journal.written)
 
     @property
     def brake_seconds(self) -> float:
@@ -86,19 +92,22 @@ class GatewayUpkeep:
         except Exception as error:  # noqa: BLE001  # a round that fails costs nothing but its own work
             self._report("upkeep failed", f"{type(error).__name__}: {error}")
 
+    def _look(self) -> tuple[Lag, Volume]:
+        settled = {name: mark.position for name, mark in self._settled.watermarks.items()}
+        before = self._journal.written
+        return lag_of(self._journal.live_files(), settled), before
+
     def _measure(self) -> None:
         """See how far settling is behind; say so when that begins or ceases to matter, and now and then meanwhile."""
-        settled = {name: mark.position for name, mark in self._settled.watermarks.items()}
-        self.lag = lag_of(self._journal.live_files(), settled)
-        pressure = pressure_of(fill(self.lag, self._bounds))
+        self._measured = self._look()
+        lag = self.lag
+        pressure = pressure_of(fill(lag, self._bounds))
         self.told = self._tell()
         now = self._clock.monotonic()
         lasts = pressure is not Pressure.NONE and now - self._reported_at >= SETTLE_LAG_TOLD_SECONDS
         if pressure is not self._pressure or lasts:
             self._pressure, self._reported_at = pressure, now
-            self._report(
-                pressure.value, f"{self.lag.rows} rows, {self.lag.bytes} bytes, {self.lag.files} files are not settled"
-            )
+            self._report(pressure.value, f"{lag.rows} rows, {lag.bytes} bytes, {lag.files} files are not settled")
 
     def _tell(self) -> dict[str, Any]:
         lag, now_ns = self.lag, self._clock.now_ns()

@@ -17,7 +17,7 @@ from api.hub.hub_config import HubBinaryMissing, find_nats_server
 from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.settings import Journal
-from delta_store.entries.settle_lag import Bounds, Pressure, fill, pressure_of
+from delta_store.entries.settle_lag import Pressure, Volume, fill, pressure_of
 from delta_store.reading.settle_state import SettleState
 from delta_store.reading.settle_watch import SettleWatch
 from delta_store.values.schemas import MESSAGES_FOLDER
@@ -163,7 +163,7 @@ def check_settling(folder: Path, chosen: Journal) -> Check:
     state = news.state.value + (f" ({news.error})" if news.error else "")
     if lag is None:
         return Check("settling", ok=True, found=f"{state}; there is no journal")
-    share = fill(lag, Bounds(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max))
+    share = fill(lag, Volume(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max))
     found = f"{state}; {lag.rows} rows, {seconds:.0f} s behind; {share:.0%} of what may wait"
     ok = news.state is not SettleState.FAILING and pressure_of(share) is Pressure.NONE
     return Check("settling", ok, found, "see logs/settle.log in the data folder; publishers wait for the settle job")

@@ -41,13 +41,21 @@ class Lag(NamedTuple):
         """Age of the oldest row that is not settled."""
         return max(0.0, now_ns / 1e9 - self.oldest_ms / 1e3) if self.files else 0.0
 
+    def grown(self, before: "Volume", now: "Volume") -> "Lag":
+        """With what was committed between two readings of the journal's volume."""
+        return self._replace(
+            rows=self.rows + now.rows - before.rows,
+            bytes=self.bytes + now.bytes - before.bytes,
+            files=self.files + now.files - before.files,
+        )
 
-class Bounds(NamedTuple):
-    """How much may be unsettled before publishes are refused."""
 
-    rows: int
-    bytes: int
-    files: int
+class Volume(NamedTuple):
+    """An amount of the journal: what was committed so far, or how much may be unsettled."""
+
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
 
 
 def lag_of(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> Lag:
@@ -63,7 +71,7 @@ def lag_of(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> Lag
     )
 
 
-def fill(lag: Lag, bounds: Bounds) -> float:
+def fill(lag: Lag, bounds: Volume) -> float:
     """The largest share of a bound that is used; publishes are refused from 1 on."""
     return max(lag.rows / bounds.rows, lag.bytes / bounds.bytes, lag.files / bounds.files)
 

@@ -38,6 +38,7 @@ from delta_store.entries.log_entry import (
     file_name,
     new_metadata,
 )
+from delta_store.entries.settle_lag import Volume
 from delta_store.journal import journal_commit
 from delta_store.journal.journal_commit import LostRace
 from delta_store.journal.journal_upkeep import JournalUpkeep
@@ -72,6 +73,8 @@ class Journal(JournalReader):
         """Of the last attempt to commit; None before the claim."""
         self._failure: JournalError | DamagedData | None = None
         self._commit_lock = Lock()
+        self.written = Volume()
+        """What this owner has committed so far."""
         self._upkeep = JournalUpkeep(storage, app_id, clock)
         self._upkeep_lock = Lock()
 
@@ -244,6 +247,9 @@ class Journal(JournalReader):
         journal_commit.put(self.storage, self._app_id, entry, data)
         with self._lock:
             self._state.apply(entry, file=self.log.file_of(version))
+        for file in added:
+            done = self.written
+            self.written = Volume(done.rows + file.rows, done.bytes + file.size, done.files + 1)
         return version
 
     def _check_owner(self) -> None:

@@ -36,6 +36,9 @@ def test_the_log_says_once_a_minute_that_settling_lags(tmp_path: Path) -> None:
     assert upkeep.told["rows"] == 10
     assert upkeep.told["state"] == "failing"
     assert upkeep.told["why"] == "no Java"
+    assert not upkeep.is_full
+    journal.commit(group(11, 5))
+    assert upkeep.is_full, "what is committed between two rounds counts at once"
 
 
 def test_doctor_says_how_far_settling_is_behind(tmp_path: Path) -> None:

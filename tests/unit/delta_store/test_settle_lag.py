@@ -7,9 +7,9 @@ import pytest
 
 from delta_store.entries.settle_lag import (
     BRAKE_SECONDS_MAX,
-    Bounds,
     Lag,
     Pressure,
+    Volume,
     brake_seconds,
     fill,
     lag_of,
@@ -39,7 +39,7 @@ def test_what_is_above_the_watermark_is_behind(tmp_path: Path) -> None:
 
 def test_publishers_are_slowed_down_more_and_more_then_refused() -> None:
     """Nothing happens below half of the nearest bound, and nothing waits longer than the longest time."""
-    bounds = Bounds(rows=100, bytes=1000, files=10)
+    bounds = Volume(rows=100, bytes=1000, files=10)
     assert fill(Lag(rows=10, bytes=900, files=1), bounds) == 0.9
     held = [brake_seconds(share / 100) for share in range(151)]
     assert held[50] == 0
