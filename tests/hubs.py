@@ -20,7 +20,7 @@ from ingest.links.leaf_link import LeafLink
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkStatus, parse_endpoints
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.servers import Child
 
 WAIT = 10.0
@@ -54,11 +54,11 @@ async def running(config: HubConfig) -> AsyncIterator[HubAddress]:
 class Heard:
     """What a link reported and received."""
 
-    messages: list[Message] = field(default_factory=list)
+    messages: list[WireMessage] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     statuses: list[LinkStatus] = field(default_factory=list)
 
-    def take(self, run: list[Message]) -> None:
+    def take(self, run: list[WireMessage]) -> None:
         """Keep a run of messages."""
         self.messages += run
         self.runs.append(len(run))
@@ -95,7 +95,7 @@ async def leaf(
     credentials: CredentialSource | None = None,
     tls: TlsOptions | None = None,
     name: str = "silt-test",
-    answer: Callable[[LeafLink, list[Message]], None] | None = None,
+    answer: Callable[[LeafLink, list[WireMessage]], None] | None = None,
     ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[LeafLink]:
     """A leaf link that runs until the block ends; not attached yet when it begins."""
@@ -106,7 +106,7 @@ async def leaf(
         ping_interval_seconds=ping_interval_seconds,
     )
 
-    def received(run: list[Message]) -> None:
+    def received(run: list[WireMessage]) -> None:
         heard.take(run)
         if answer is not None:
             answer(link, run)
@@ -132,7 +132,7 @@ async def client(
     subjects: tuple[bytes, ...] = (),
     credentials: CredentialSource | None = None,
     tls: TlsOptions | None = None,
-    answer: Callable[[ClientLink, list[Message]], None] | None = None,
+    answer: Callable[[ClientLink, list[WireMessage]], None] | None = None,
     ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[ClientLink]:
     """A client link that runs until the block ends; not attached yet when it begins."""
@@ -143,7 +143,7 @@ async def client(
         ping_interval_seconds=ping_interval_seconds,
     )
 
-    def received(run: list[Message]) -> None:
+    def received(run: list[WireMessage]) -> None:
         heard.take(run)
         if answer is not None:
             answer(link, run)

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from conf.limits import CONSUMER_FRAME_MESSAGES
 from consumers.engine.ack_subject import ack_prefix
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.delivery_run import EMPTY_BLOCK, MSG_SIZE
 from consumers.machine.effects import Advisory, Deliver, Reply, Status
 from delta_store.dialect.json_writer import write_json
 from delta_store.dialect.times import format_time
-from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.stream_message import MessageRun, StreamMessage
 from ingest.protocol.leaf_protocol import encode_message
 
 ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
@@ -25,7 +25,7 @@ Queues = Callable[[bytes], frozenset[bytes]]
 """Which queue groups listen to a subject."""
 
 
-def delivered(stream: str, consumer: Consumer, run: Sequence[Deliver], *, queues: Queues) -> Iterator[bytes]:
+def delivered(stream: str, consumer: ConsumerMachine, run: Sequence[Deliver], *, queues: Queues) -> Iterator[bytes]:
     """The frames of what one consumer delivers at once: in its order, also where several receivers take turns.
 
     They come in parts, so that the hub can work on the first while the next is made.
@@ -46,7 +46,7 @@ def _joined(start: str, end: str, run: "_Columns") -> bytes:
     return b"".join(_frames(start, end, run))
 
 
-def _columns(stream: str, consumer: Consumer, effect: Deliver, queues: Queues) -> "tuple[str, str, _Columns]":
+def _columns(stream: str, consumer: ConsumerMachine, effect: Deliver, queues: Queues) -> "tuple[str, str, _Columns]":
     """What stands in front of the numbers of each frame's reply and behind its subject, and the columns."""
     config, messages = consumer.config, effect.messages
     named = b" ".join(_receivers(consumer, effect.subject, queues)).decode()
@@ -97,7 +97,7 @@ def _plain(start: str, end: str, run: _Columns) -> bytes:
     return b"".join((*parts, b"\r\n"))
 
 
-def _receivers(consumer: Consumer, subject: bytes, queues: Queues) -> tuple[bytes, ...]:
+def _receivers(consumer: ConsumerMachine, subject: bytes, queues: Queues) -> tuple[bytes, ...]:
     """The queue groups that a message to this subject names: all that listen, and the deliver group in any case."""
     config, named = consumer.config, queues(subject)
     if config.deliver_group and subject == config.deliver_subject.encode():
@@ -105,7 +105,7 @@ def _receivers(consumer: Consumer, subject: bytes, queues: Queues) -> tuple[byte
     return tuple(sorted(named))
 
 
-def status(consumer: Consumer, effect: Status, *, queues: Queues) -> bytes:
+def status(consumer: ConsumerMachine, effect: Status, *, queues: Queues) -> bytes:
     """The frame of a status: headers only."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in effect.headers)
     header = f"NATS/1.0 {effect.code} {effect.text}\r\n{lines}\r\n".encode()
@@ -127,7 +127,7 @@ def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> by
     return write_json(shown)
 
 
-def _changed(message: StoredMessage, *, headers_only: bool, pin_id: str | None) -> StoredMessage:
+def _changed(message: StreamMessage, *, headers_only: bool, pin_id: str | None) -> StreamMessage:
     """The message with the headers that its consumer adds, without its payload where headers are all it wants."""
     added = [f"{MSG_SIZE}: {len(message.data)}\r\n"] if headers_only else []
     added += [f"Nats-Pin-Id: {pin_id}\r\n"] if pin_id is not None else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from api.core import consumer_frames
-from api.core.effects import Deferred, Effects
+from api.core.effects import CoreEffects, Deferred
 from api.jetstream import stream_advisories
 from api.jetstream.api_call import NeedMessage
 from api.jetstream.responses import ApiAccount
@@ -17,7 +17,7 @@ from delta_store.config import api_errors
 from delta_store.streams.catalog import Catalog
 from ingest.protocol.interest import InterestTable
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Gathering
 from ingest.publishing.pub_ack import pub_acks
 from ingest.publishing.publish import decide
@@ -26,7 +26,7 @@ from ingest.publishing.publish import decide
 class Answers(Protocol):
     """Answers that need payloads: given from memory, or begun and left to be read."""
 
-    def direct(self, request: Message) -> bytes | Deferred | None:
+    def direct(self, request: WireMessage) -> bytes | Deferred | None:
         """Frames of a Direct Get's answer, or what is left to read."""
         ...
 
@@ -36,7 +36,7 @@ class Answers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hub:
+class HubView:
     """What is known of the hub."""
 
     interest: InterestTable
@@ -51,7 +51,7 @@ class CoreParts:
         self,
         catalog: Catalog,
         answers: Answers,
-        hub: Hub,
+        hub: HubView,
         *,
         new_id: Callable[[], str],
         settling: Callable[[], Mapping[str, object]] = dict,
@@ -73,7 +73,7 @@ class CoreParts:
         self._hub = hub
         self._new_id = new_id
         self._is_full = is_full
-        self._effects = Effects()
+        self._effects = CoreEffects()
         self._outgoing: Outbox = []
         self._domain_api = f"$JS.{catalog.domain}.API.".encode() if catalog.domain else b"$JS.API."
 
@@ -88,13 +88,13 @@ class CoreParts:
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
-    def _decided(self) -> Effects:
+    def _decided(self) -> CoreEffects:
         effects = self._effects
         if effects:
-            self._effects = Effects()
+            self._effects = CoreEffects()
         return effects
 
-    def _publish(self, run: Sequence[Message], now_ns: int) -> None:
+    def _publish(self, run: Sequence[WireMessage], now_ns: int) -> None:
         gathering = self.gathering
         if gathering.blocked is not None:
             self._refuse(run, api_errors.INSUFFICIENT_STORAGE.error)
@@ -109,7 +109,7 @@ class CoreParts:
             self.consumers.stored()
             self._tell_abandoned(now_ns)
 
-    def _refuse(self, run: Sequence[Message], error: api_errors.ApiError | None) -> None:
+    def _refuse(self, run: Sequence[WireMessage], error: api_errors.ApiRefusal | None) -> None:
         """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
         for message in run:
             state = self.catalog.stream_of(message.subject.decode(errors="replace"))
@@ -157,4 +157,4 @@ class CoreParts:
         if heard:
             self.gathering.group.replies.append(encode_message(subject, payload))
         if kept:
-            self._publish([Message(subject, b"", b"", payload)], now_ns)
+            self._publish([WireMessage(subject, b"", b"", payload)], now_ns)

@@ -7,7 +7,7 @@ from ingest.publishing.group import Group
 
 
 @dataclass(slots=True)
-class Effects:
+class CoreEffects:
     """In the order in which they were decided; replies and reads that show undurable state are in the group."""
 
     frames: list[bytes] = field(default_factory=list)

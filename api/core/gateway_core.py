@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from api.core.core_parts import CoreParts
-from api.core.effects import Deferred, Effects
+from api.core.effects import CoreEffects, Deferred
 from api.direct.direct_get import no_responders_frame
 from api.jetstream import stream_advisories
 from api.jetstream.api_call import ApiRequest, NeedMessage
@@ -21,7 +21,7 @@ from consumers.machine.effects import PullRequest
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import forget_batches
 
@@ -35,10 +35,10 @@ _KEYED: Final = (b"$KV.", b"$OBJ.")
 class GatewayCore(CoreParts):
     """The parts with the events that reach them."""
 
-    def take(self, run: Sequence[Message], now_ns: int) -> Effects:
+    def take(self, run: Sequence[WireMessage], now_ns: int) -> CoreEffects:
         """Messages in the order in which a link gave them: publishes, acks, requests."""
         start = 0
-        acks: list[Message] = []
+        acks: list[WireMessage] = []
         for place, message in enumerate(run):
             if message[0].startswith(b"$JS."):
                 is_ack = message[0].startswith(_ACK)
@@ -108,7 +108,7 @@ class GatewayCore(CoreParts):
                 return subject[len(prefix) :]
         return b""
 
-    def _acks(self, acks: list[Message], now_ns: int) -> list[Message]:
+    def _acks(self, acks: list[WireMessage], now_ns: int) -> list[WireMessage]:
         """Take acks that were gathered; returns what is left to take: none."""
         if acks:
             unheard = tuple(self.consumers.acks(acks, now_ns))  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ class GatewayCore(CoreParts):
             self._sort_out(now_ns)
         return []
 
-    def _request(self, message: Message, path: bytes, now_ns: int) -> None:
+    def _request(self, message: WireMessage, path: bytes, now_ns: int) -> None:
         if not path:
             self.consumers.flow(message.subject, message.header, now_ns)
             return
@@ -136,7 +136,7 @@ class GatewayCore(CoreParts):
         if group is not waiting:
             self._effects.groups.append(group)
 
-    def _dispatch(self, group: Group, message: Message, path: bytes, *, now_ns: int) -> None:
+    def _dispatch(self, group: Group, message: WireMessage, path: bytes, *, now_ns: int) -> None:
         """Have a request of the API proper answered, and tell who listens what came of it."""
         account = self.account
         account.reply_bytes_max = self._hub.payload_max()
@@ -165,7 +165,7 @@ class GatewayCore(CoreParts):
             told = stream_advisories.api_audit(path, message.payload, answer, server=account.server_name)
             self._advise(told, now_ns)
 
-    def _pull(self, message: Message, path: bytes, now_ns: int) -> bool:
+    def _pull(self, message: WireMessage, path: bytes, now_ns: int) -> bool:
         """Give a consumer a request for messages; False when there is no such consumer."""
         names = path[len(_NEXT) :].decode(errors="replace").split(".")
         request = PullRequest(message.reply, message.payload, message.header)

@@ -22,7 +22,7 @@ from conf.limits import (
 from delta_store.dialect.times import format_time
 from delta_store.index.stream_index import StreamIndex, TooMany
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter, valid
 
 NOT_FOUND: Final = status_block("404 Message Not Found")
@@ -139,7 +139,7 @@ class Series:
             yield seq
             seq = self.index.next_live(seq + 1)
 
-    def frames(self, messages: Sequence[StoredMessage], reply: bytes, *, wire: Wire = LEAF) -> bytes:
+    def frames(self, messages: Sequence[StreamMessage], reply: bytes, *, wire: Wire = LEAF) -> bytes:
         """The encoded replies; stops (and is ``full``) behind the message that reaches ``max_bytes``."""
         if self.no_hdr:
             return self._bare(messages, reply, wire)
@@ -168,7 +168,7 @@ class Series:
         self.pending, self.last_sent, self.sent_bytes = pending, last, sent
         return b"".join(frames)
 
-    def _bare(self, messages: Sequence[StoredMessage], reply: bytes, wire: Wire) -> bytes:
+    def _bare(self, messages: Sequence[StreamMessage], reply: bytes, wire: Wire) -> bytes:
         """Payloads without any header; the pending count stays as it was."""
         frames: list[bytes] = []
         for subject, seq, _, headers, data in messages:
@@ -210,7 +210,7 @@ def plan(state: StreamState, request: DirectRequest) -> Plan:
     return One(state.config.name, state.stream_id, seq, request.no_hdr) if seq else NOT_FOUND
 
 
-def one_frame(one: One, message: StoredMessage, reply: bytes, *, wire: Wire = LEAF) -> bytes:
+def one_frame(one: One, message: StreamMessage, reply: bytes, *, wire: Wire = LEAF) -> bytes:
     """The reply with a single message."""
     subject, seq, ts_ns, headers, data = message
     if one.no_hdr:

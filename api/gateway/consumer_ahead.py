@@ -5,18 +5,18 @@ from collections import deque
 from collections.abc import Sequence
 
 from conf.limits import CONSUMER_AHEAD_CONSUMERS, CONSUMER_AHEAD_MESSAGES
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.values.lru import Lru
-from delta_store.values.stored_message import MessageRun
+from delta_store.values.stream_message import MessageRun
 
 
 class ConsumerAhead:
     """Runs by consumer, in the order of their sequences; the consumer that was served longest ago loses its runs."""
 
     def __init__(self) -> None:
-        self._runs: Lru[Consumer, deque[MessageRun]] = Lru(CONSUMER_AHEAD_CONSUMERS)
+        self._runs: Lru[ConsumerMachine, deque[MessageRun]] = Lru(CONSUMER_AHEAD_CONSUMERS)
 
-    def take(self, consumer: Consumer, seqs: Sequence[int]) -> MessageRun | None:
+    def take(self, consumer: ConsumerMachine, seqs: Sequence[int]) -> MessageRun | None:
         """As many of the ascending sequences as lie next to each other in the first run; None when it has not even one.
 
         What lies before them is forgotten: a consumer reads on.
@@ -34,7 +34,7 @@ class ConsumerAhead:
             return run[start : start + number] if number else None
         return None
 
-    def keep(self, consumer: Consumer, run: MessageRun) -> None:
+    def keep(self, consumer: ConsumerMachine, run: MessageRun) -> None:
         """Add a run that was read behind all others of this consumer."""
         if not len(run):
             return
@@ -44,12 +44,12 @@ class ConsumerAhead:
         runs.append(run)
         self._runs.put(consumer, runs)
 
-    def last(self, consumer: Consumer) -> int:
+    def last(self, consumer: ConsumerMachine) -> int:
         """The last sequence that is at hand, 0 for none."""
         runs = self._runs.peek(consumer)
         return runs[-1].seqs[-1] if runs else 0
 
-    def wants_more(self, consumer: Consumer, seq: int) -> bool:
+    def wants_more(self, consumer: ConsumerMachine, seq: int) -> bool:
         """Whether less than half of what is read at a time is left from ``seq`` on."""
         runs = self._runs.peek(consumer)
         if not runs:
@@ -57,6 +57,6 @@ class ConsumerAhead:
         left = sum(len(run) - bisect_left(run.seqs, seq) for run in runs)
         return left < CONSUMER_AHEAD_MESSAGES // 2
 
-    def forget(self, consumer: Consumer) -> None:
+    def forget(self, consumer: ConsumerMachine) -> None:
         """Drop what was read for a consumer."""
         self._runs.pop(consumer)

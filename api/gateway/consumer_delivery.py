@@ -20,7 +20,7 @@ from conf.limits import (
     CONSUMER_STATE_SECONDS,
     CONSUMER_TURN_MESSAGES,
 )
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.effects import Deliver, Status
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadThreads
@@ -40,7 +40,7 @@ class Interest(Protocol):
         ...
 
 
-class Link(Protocol):
+class DeliveryLink(Protocol):
     """Where deliveries leave."""
 
     @property
@@ -70,7 +70,7 @@ class ConsumerDelivery:
         core: GatewayCore,
         payloads: Payloads,
         *,
-        link: Link,
+        link: DeliveryLink,
         threads: ReadThreads,
         clock: Clock,
         changed: Callable[[], None],
@@ -171,7 +171,7 @@ class ConsumerDelivery:
             except TimeoutError:
                 return
 
-    def _serve(self, consumer: Consumer) -> int:
+    def _serve(self, consumer: ConsumerMachine) -> int:
         """Deliver the next run of one consumer, or begin to read it; returns the number of messages delivered."""
         now_ns = self._clock.now_ns()
         seqs = self._within_bytes(consumer, consumer.upcoming(CONSUMER_RUN_MESSAGES, now_ns))
@@ -184,7 +184,7 @@ class ConsumerDelivery:
             self.flush()
         return len(found)
 
-    def _within_bytes(self, consumer: Consumer, seqs: list[int]) -> list[int]:
+    def _within_bytes(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
         """As many of the sequences as one run may weigh, at least one."""
         index = self._engine.home(consumer).index
         if index.bytes <= _SMALL_BYTES * index.msgs:

@@ -16,11 +16,11 @@ from conf.limits import (
 )
 from conf.log import log
 from consumers.engine.engine import ConsumerEngine
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.values.read_errors import ReadError
-from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.stream_message import MessageRun, StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
 
@@ -42,20 +42,20 @@ class ConsumerReads:
         self._payloads = payloads
         self._threads = threads
         self._clock = clock
-        self._reading: dict[Consumer, bool] = {}
+        self._reading: dict[ConsumerMachine, bool] = {}
         """Consumers that are read for; True for those that can't go on before it is done."""
-        self._reads: asyncio.Queue[tuple[Consumer, list[int]]] = asyncio.Queue()
+        self._reads: asyncio.Queue[tuple[ConsumerMachine, list[int]]] = asyncio.Queue()
         """At most one read of each consumer waits."""
         self._ahead = ConsumerAhead()
 
-    def hold_up(self, consumer: Consumer) -> bool:
+    def hold_up(self, consumer: ConsumerMachine) -> bool:
         """Whether a consumer can't go on before its read is done."""
         return self._reading.get(consumer, False)
 
-    def take(self, consumer: Consumer, seqs: list[int]) -> Sequence[StoredMessage]:
+    def take(self, consumer: ConsumerMachine, seqs: list[int]) -> Sequence[StreamMessage]:
         """The first messages of these sequences, as many as memory gives; empty when a read has been begun for them."""
         state = self._engine.home(consumer).state
-        found: Sequence[StoredMessage] | None = self._ahead.take(consumer, seqs)
+        found: Sequence[StreamMessage] | None = self._ahead.take(consumer, seqs)
         found = found or self._payloads.span_now(state.config.name, state.stream_id, seqs)
         if not found:
             first = self._payloads.now(state.config.name, state.stream_id, seqs[0])
@@ -72,7 +72,7 @@ class ConsumerReads:
             for _ in range(CONSUMER_READS_MAX):
                 tasks.create_task(self._read())
 
-    def _begin(self, consumer: Consumer, seqs: list[int]) -> None:
+    def _begin(self, consumer: ConsumerMachine, seqs: list[int]) -> None:
         """Have ``seqs`` read, or what follows those that were read last."""
         if consumer not in self._reading:
             self._reading[consumer] = bool(seqs)
@@ -93,7 +93,7 @@ class ConsumerReads:
                 self._engine.ready[consumer] = None
             self._delivered()
 
-    async def _read_run(self, consumer: Consumer, seqs: list[int]) -> None:
+    async def _read_run(self, consumer: ConsumerMachine, seqs: list[int]) -> None:
         home = self._engine.home(consumer)
         state = home.state
         wanted = self._further(consumer, seqs)
@@ -122,11 +122,11 @@ class ConsumerReads:
         else:
             self._engine.deliver(consumer, [], seqs, self._clock.now_ns())
 
-    def _deliver_read(self, consumer: Consumer, seqs: list[int], run: MessageRun) -> None:
+    def _deliver_read(self, consumer: ConsumerMachine, seqs: list[int], run: MessageRun) -> None:
         """Deliver what was asked for and keep what was read on top of it."""
         places = {seq: place for place, seq in enumerate(run.seqs)}
         index = self._engine.home(consumer).index
-        messages: list[StoredMessage] = []
+        messages: list[StreamMessage] = []
         missing: list[int] = []
         for seq in seqs:
             if seq in places:
@@ -139,7 +139,7 @@ class ConsumerReads:
         behind = bisect_left(run.seqs, max(seqs) + 1)
         self._ahead.keep(consumer, run[behind:])
 
-    def _further(self, consumer: Consumer, seqs: list[int]) -> list[int]:
+    def _further(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
         """The sequences to read: ``seqs`` and those that the consumer will want next, within the bounds of one read."""
         home = self._engine.home(consumer)
         filters = consumer.config.filters

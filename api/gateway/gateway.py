@@ -15,8 +15,7 @@ from typing import Final, Protocol
 
 from api.core.effects import Deferred
 from api.core.gateway_core import GatewayCore
-from api.gateway.consumer_delivery import ConsumerDelivery
-from api.gateway.consumer_delivery import Link as DeliveryLink
+from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink
 from conf.clock import Clock
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadThreads
@@ -24,7 +23,7 @@ from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter, Journal, Pace
 from ingest.flow.schedule_firing import ScheduleFiring
 from ingest.flow.stream_copies import StreamCopies
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 
 EXPIRY_SECONDS: Final = 0.25
@@ -114,7 +113,7 @@ class Gateway:
                 tasks.create_task(part.run())
             tasks.create_task(self._expire())
 
-    def receive(self, run: list[Message]) -> None:
+    def receive(self, run: list[WireMessage]) -> None:
         """Take messages in the order in which a link gave them."""
         effects = self.core.take(run, self._clock.now_ns())
         if effects:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from api.core.core_parts import Hub
+from api.core.core_parts import HubView
 from api.core.gateway_core import GatewayCore
 from api.gateway.gateway import Around, Gateway, Link, Subjects
 from api.gateway.gateway_log import report
@@ -83,7 +83,7 @@ def assemble(
     core = GatewayCore(
         stores.catalog,
         reads,
-        Hub(leaf.interest, lambda: leaf.payload_max),
+        HubView(leaf.interest, lambda: leaf.payload_max),
         new_id=new_id,
         settling=lambda: upkeep.told,
         is_full=lambda: upkeep.is_full,

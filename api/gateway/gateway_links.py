@@ -19,7 +19,7 @@ from ingest.links.behind_interest import BehindInterest
 from ingest.links.link_log import report_link
 from ingest.links.link_session import OnMessages
 from ingest.protocol.link import LinkError, LinkStatus, OnStatus
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 
 class GatewayLinks:
@@ -72,7 +72,7 @@ class GatewayLinks:
         if self.leaf.attached.is_set():
             await self.leaf.flush(timeout_seconds)
 
-    def _receive(self, run: list[Message]) -> None:
+    def _receive(self, run: list[WireMessage]) -> None:
         self.receive(run)
 
     def _leaf_status(self, status: LinkStatus) -> None:

@@ -23,7 +23,7 @@ from conf.limits import OPENING_QUIET_SECONDS, OPENING_TOLD_SECONDS
 from conf.log import log
 from delta_store.stores.opening_progress import OpeningAbandoned, OpeningProgress
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 Open = Callable[[OpeningProgress], Stores]
 
@@ -73,7 +73,7 @@ class GatewayOpening:
             await asyncio.sleep(OPENING_TOLD_SECONDS)
             log.info("opening the store", progress=str(self.progress))
 
-    def _refuse(self, run: list[Message]) -> None:
+    def _refuse(self, run: list[WireMessage]) -> None:
         frames = [self._answer_to(message.subject, message.reply) for message in run if message.reply]
         self._links.leaf.send_runs(*frames)
 

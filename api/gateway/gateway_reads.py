@@ -19,9 +19,9 @@ from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.streams.catalog import Catalog
 from delta_store.values.read_errors import ReadError
 from delta_store.values.records import RowColumns
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 _WORKERS: Final = 2
 
@@ -60,7 +60,7 @@ class GatewayReads:
         self._direct = DirectResponder(store, sink, threads, concurrency=concurrency, drain_seconds=drain_seconds)
         self._stored: asyncio.Queue[StoredRead] = asyncio.Queue(READ_QUEUE_MAX)
 
-    def direct(self, request: Message) -> bytes | Read | None:
+    def direct(self, request: WireMessage) -> bytes | Read | None:
         """Answer a Direct Get as far as memory goes: frames, what is left to read, or None for no answer."""
         return self._direct.answer(request)
 
@@ -108,7 +108,7 @@ class GatewayReads:
                 continue  # likewise
             self._sink.send_runs(encode_message(read.reply, self._reply(wanted, found)))
 
-    def _reply(self, wanted: NeedMessage, message: StoredMessage | None) -> bytes:
+    def _reply(self, wanted: NeedMessage, message: StreamMessage | None) -> bytes:
         return msg_get_reply(message, no_hdr=wanted.no_hdr, most=self._sink.payload_max)
 
     def _is_live(self, wanted: NeedMessage) -> bool:

@@ -37,7 +37,7 @@ class NeedMessage(NamedTuple):
 class Uncounted(NamedTuple):
     """A reply that carries an error and yet is no error to the API's counters: a message that could not be deleted."""
 
-    error: api_errors.ApiError
+    error: api_errors.ApiRefusal
 
 
 class Silence(NamedTuple):
@@ -57,7 +57,7 @@ Result = dict[str, Any] | NeedMessage | Uncounted | Silence
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """A request and all that answering it may read or change; handlers raise :class:`ApiError` to refuse."""
+    """A request and all that answering it may read or change; handlers raise :class:`ApiRefusal` to refuse."""
 
     catalog: Catalog
     account: ApiAccount

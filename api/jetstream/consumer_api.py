@@ -15,15 +15,15 @@ from api.jetstream.request_shapes import (
 )
 from conf.limits import LIST_PAGE, NAMES_PAGE
 from consumers.config import consumer_config_rules, consumer_create_rules
-from consumers.config.consumer_config import ConsumerConfig
-from consumers.machine.consumer import Consumer, InvalidReset
+from consumers.config.consumer_config import MachineConfig
+from consumers.machine.consumer_machine import ConsumerMachine, InvalidReset
 from delta_store.config import api_errors
 from delta_store.dialect.json_shapes import Decoded, Struct, unmarshal
 from delta_store.dialect.json_syntax import JsonError
 from delta_store.dialect.times import ZERO_TIME
 from delta_store.streams.stream_state import StreamState
 
-Naming = Callable[[ConsumerConfig], ConsumerConfig]
+Naming = Callable[[MachineConfig], MachineConfig]
 
 
 def create(call: ApiCall) -> Result:
@@ -148,7 +148,7 @@ def _create(call: ApiCall, named: Naming) -> Result:
 
 
 def _update(
-    call: ApiCall, state: StreamState, known: Consumer, config: ConsumerConfig, *, must_create: bool
+    call: ApiCall, state: StreamState, known: ConsumerMachine, config: MachineConfig, *, must_create: bool
 ) -> dict[str, Any]:
     """Change a consumer that is there, which is nothing at all when the same one is asked for."""
     if must_create and not consumer_create_rules.same_config(config, known.config):
@@ -162,7 +162,7 @@ def _update(
     return _info(call, state, known)
 
 
-def _create_new(call: ApiCall, state: StreamState, config: ConsumerConfig) -> dict[str, Any]:
+def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dict[str, Any]:
     consumer_create_rules.check_new(config, state.config, company=call.directory.company(state.name))
     newest = call.directory.newest(state.name)
     created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
@@ -182,20 +182,20 @@ def _page(call: ApiCall) -> tuple[StreamState, int]:
     return call.stream(), max(request.get("offset", 0), 0)
 
 
-def _public(call: ApiCall, state: StreamState) -> list[Consumer]:
+def _public(call: ApiCall, state: StreamState) -> list[ConsumerMachine]:
     """The stream's consumers by name, without those that are for other servers only."""
     found = (call.directory.get(state.name, name) for name in call.directory.names(state.name))
     return [consumer for consumer in found if consumer is not None and not consumer.config.direct]
 
 
-def _known(call: ApiCall, state: StreamState) -> Consumer:
+def _known(call: ApiCall, state: StreamState) -> ConsumerMachine:
     consumer = call.directory.get(state.name, call.names[1])
     if consumer is None:
         raise api_errors.CONSUMER_NOT_FOUND.error
     return consumer
 
 
-def _info(call: ApiCall, state: StreamState, consumer: Consumer, *, dynamic: bool = True) -> dict[str, Any]:
+def _info(call: ApiCall, state: StreamState, consumer: ConsumerMachine, *, dynamic: bool = True) -> dict[str, Any]:
     """What a consumer is, told when it is durable."""
     call.directory.show(state, consumer.name, now_ns=call.now_ns)
     return consumer_info(consumer, now_ns=call.now_ns, dynamic=dynamic)

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from api.jetstream.responses import SERVER_VERSION
 from conf.limits import API_LEVEL
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_config_rules import REQUIRED_LEVEL_KEY, required_level
 from consumers.config.consumer_create_rules import is_generated
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 
@@ -64,7 +64,7 @@ def shown_time(ts_ns: int) -> str:
     return format_time(ts_ns if ts_ns > _EARLIEST_NS else None)
 
 
-def config_json(config: ConsumerConfig, *, dynamic: bool, with_name: bool = True) -> Json:
+def config_json(config: MachineConfig, *, dynamic: bool, with_name: bool = True) -> Json:
     """The ``config`` object; ``dynamic`` adds the server's version and level, as replies about one consumer do."""
     shown: Json = {}
     for field in _ORDER:
@@ -84,14 +84,14 @@ def config_json(config: ConsumerConfig, *, dynamic: bool, with_name: bool = True
     return shown
 
 
-def _metadata(config: ConsumerConfig, *, dynamic: bool) -> dict[str, str]:
+def _metadata(config: MachineConfig, *, dynamic: bool) -> dict[str, str]:
     shown = config.metadata | {REQUIRED_LEVEL_KEY: required_level(config)}
     if dynamic:
         shown |= {VERSION_KEY: SERVER_VERSION, LEVEL_KEY: str(API_LEVEL)}
     return dict(sorted(shown.items()))
 
 
-def consumer_info(consumer: Consumer, *, now_ns: int, dynamic: bool = True, push_bound: bool = False) -> Json:
+def consumer_info(consumer: ConsumerMachine, *, now_ns: int, dynamic: bool = True, push_bound: bool = False) -> Json:
     """The info object; ``push_bound`` says so before the consumer knows (it is told when it is durable)."""
     config = consumer.config
     generated = not config.is_durable and is_generated(
@@ -128,7 +128,7 @@ def _sequences(place: tuple[int, int], last_ns: int) -> Mapping[str, Any]:
     return shown | {"last_active": format_time(last_ns)} if last_ns else shown
 
 
-def _group(consumer: Consumer) -> Json:
+def _group(consumer: ConsumerMachine) -> Json:
     """The first of the priority groups stands for all, as nats-server has it."""
     shown: Json = {"group": consumer.config.priority_groups[0]}
     if consumer.pin.id:

@@ -12,7 +12,7 @@ from api.jetstream import account_api, consumer_api, message_api, stream_api
 from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
 from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_directory import Consumers
-from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiError, unavailable
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
 
@@ -108,7 +108,7 @@ def dispatch(
         if endpoint.level_first:
             call.require_level()
         result, reply = _within(endpoint, call)
-    except ApiError as error:
+    except ApiRefusal as error:
         account.api_total += endpoint.counted
         account.api_errors += endpoint.counted
         return failure(endpoint.kind, error, endpoint.beside_error)

@@ -5,7 +5,7 @@ from typing import Any
 from api.jetstream.api_call import ApiCall, NeedMessage, Result, Uncounted
 from api.jetstream.request_shapes import MSG_DELETE_REQUEST, MSG_GET_REQUEST
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
 
@@ -61,7 +61,7 @@ def _wanted(state: StreamState, request: dict[str, Any]) -> int:
     return seq if index.subject_of(seq) is not None else 0
 
 
-def _not_deleted(state: StreamState, seq: int) -> ApiError:
+def _not_deleted(state: StreamState, seq: int) -> ApiRefusal:
     """Why there was nothing to delete: nats-server's file store tells three cases apart, its memory store none."""
     index = state.index
     if state.config.storage == "file":

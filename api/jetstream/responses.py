@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LINK_PAYLOAD_BYTES_MAX
-from delta_store.config.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiError
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiRefusal
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_writer import write_json
 from delta_store.dialect.times import format_time
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ def success(kind: str, body: Mapping[str, Any]) -> bytes:
     return write_json({"type": TYPE_PREFIX + kind, **body})
 
 
-def failure(kind: str, error: ApiError, body: Mapping[str, Any]) -> bytes:
+def failure(kind: str, error: ApiRefusal, body: Mapping[str, Any]) -> bytes:
     """An error reply; ``body`` holds the fields that nats-server prints even then."""
     return write_json({"type": TYPE_PREFIX + kind, "error": error.as_json(), **body})
 
@@ -95,7 +95,7 @@ def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: 
     }
 
 
-def msg_get_reply(message: StoredMessage | None, *, no_hdr: bool = False, most: int = LINK_PAYLOAD_BYTES_MAX) -> bytes:
+def msg_get_reply(message: StreamMessage | None, *, no_hdr: bool = False, most: int = LINK_PAYLOAD_BYTES_MAX) -> bytes:
     """The reply of STREAM.MSG.GET, of at most so many bytes; None is a message that is not there (any more)."""
     kind = "stream_msg_get_response"
     if message is None:

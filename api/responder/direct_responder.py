@@ -32,7 +32,7 @@ from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copies_here import direct_server
 from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, ReadError, TooMany
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize
 
 QUEUE_GROUP: Final = b"_sys_"
@@ -183,12 +183,12 @@ class DirectResponder:
         frames.append(status_frame(series.end(), reply))
         return b"".join(frames)
 
-    def _one(self, one: One, message: StoredMessage, reply: bytes) -> bytes:
+    def _one(self, one: One, message: StreamMessage, reply: bytes) -> bytes:
         frame = one_frame(one, message, reply)
         too_large = first_oversize(frame, self._sink.payload_max) is not None
         return status_frame(TOO_LARGE, reply) if too_large else frame
 
-    def _frames(self, series: Series, messages: Sequence[StoredMessage], reply: bytes) -> bytes:
+    def _frames(self, series: Series, messages: Sequence[StreamMessage], reply: bytes) -> bytes:
         """The next frames; one that the hub would not take ends the series, which then says so."""
         frames = series.frames(messages, reply)
         over = first_oversize(frames, self._sink.payload_max)
@@ -255,7 +255,7 @@ class DirectResponder:
             await self._send(self._frames(series, messages, read.reply))
         await self._send(status_frame(series.end(), read.reply))
 
-    async def _load(self, planned: One | Series, seqs: Sequence[int]) -> list[StoredMessage]:
+    async def _load(self, planned: One | Series, seqs: Sequence[int]) -> list[StreamMessage]:
         """The messages in order; those that were removed meanwhile are left out.
 
         Raises ``DamagedData`` when one that is live is nowhere to be found: that must not look like "no message".

@@ -14,7 +14,7 @@ from api.responder.hub_links import client_link, leaf_link
 from conf.settings import Settings
 from delta_store.reading.read_threads import ReadThreads
 from ingest.links.link_log import report_link
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
 """Shares requests over client links: nats-server refuses a client that asks for its own group, ``_sys_``."""
@@ -70,5 +70,5 @@ class ResponderLinks:
         if self._client is not None:
             await self._client.attached.wait()
 
-    def _receive(self, messages: list[Message]) -> None:
+    def _receive(self, messages: list[WireMessage]) -> None:
         self._responder.respond(messages)

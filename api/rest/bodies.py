@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 
 class MessageBody(BaseModel):
@@ -84,7 +84,7 @@ class ReadyBody(BaseModel):
     unsettled_seconds: float = Field(description="Age of the oldest row that is not settled")
 
 
-def message_fields(stream: str, message: StoredMessage) -> dict[str, Any]:
+def message_fields(stream: str, message: StreamMessage) -> dict[str, Any]:
     """The fields of a :class:`MessageBody`, without validating them again."""
     fields: dict[str, Any] = {
         "stream": stream,
@@ -99,7 +99,7 @@ def message_fields(stream: str, message: StoredMessage) -> dict[str, Any]:
     return fields
 
 
-def message_line(stream: str, message: StoredMessage) -> bytes:
+def message_line(stream: str, message: StreamMessage) -> bytes:
     """A message as one line of NDJSON."""
     return json.dumps(message_fields(stream, message), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 

@@ -25,7 +25,7 @@ from delta_store.dialect.times import format_time, parse_time
 from delta_store.reading.point_in_time import Part, PastState
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import TooMany
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter, valid
 
 _SEQ_MAX: Final = (1 << 63) - 1
@@ -155,7 +155,7 @@ async def _one(store: RestStore, state: StreamState, seq: int, request: Request)
     return Response(found[0].data, media_type=BINARY, headers=headers | particulars)
 
 
-async def _load(store: RestStore, stream: str, stream_id: int, seqs: Sequence[int]) -> list[StoredMessage]:
+async def _load(store: RestStore, stream: str, stream_id: int, seqs: Sequence[int]) -> list[StreamMessage]:
     """The messages in order, without those that are gone meanwhile."""
     near = store.payloads.run_now(stream, stream_id, seqs)
     rest = seqs[len(near) :]
@@ -165,7 +165,7 @@ async def _load(store: RestStore, stream: str, stream_id: int, seqs: Sequence[in
     return near + [found[seq] for seq in rest if seq in found]
 
 
-async def _lines(store: RestStore, page: _Range, first: list[StoredMessage]) -> AsyncIterator[bytes]:
+async def _lines(store: RestStore, page: _Range, first: list[StreamMessage]) -> AsyncIterator[bytes]:
     """The page as lines; the first chunk was read before, so that its errors could still become a status."""
     yield b"".join(message_line(page.stream, message) for message in first)
     for start in range(page.step, len(page.seqs), page.step):

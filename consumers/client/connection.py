@@ -12,7 +12,7 @@ LOOK_SECONDS = 0.1
 """Longest time between two looks."""
 
 
-class Link(Enum):
+class ConnectionState(Enum):
     """How the connection is."""
 
     UP = auto()
@@ -30,16 +30,16 @@ class ConnectionWatch:
         self._client = client
         self._reconnects = client.stats["reconnects"]
 
-    def look(self) -> Link:
+    def look(self) -> ConnectionState:
         """How it is now; a renewal is told once."""
         if self._client.is_closed:
-            return Link.CLOSED
+            return ConnectionState.CLOSED
         if self._client.is_draining:
-            return Link.DRAINING
+            return ConnectionState.DRAINING
         if not self._client.is_connected:
-            return Link.DOWN
+            return ConnectionState.DOWN
         reconnects = self._client.stats["reconnects"]
         if reconnects != self._reconnects:
             self._reconnects = reconnects
-            return Link.RENEWED
-        return Link.UP
+            return ConnectionState.RENEWED
+        return ConnectionState.UP

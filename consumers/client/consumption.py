@@ -15,7 +15,7 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from consumers.client.api_call import Api, nats_errors
-from consumers.client.connection import LOOK_SECONDS, ConnectionWatch, Link
+from consumers.client.connection import LOOK_SECONDS, ConnectionState, ConnectionWatch
 from consumers.client.delivery import ACK_PREFIX, message_size
 from consumers.client.errors import ConnectionLost, JetStreamError, PullError, UsageError
 from consumers.client.inbox import Inbox, Signal
@@ -248,15 +248,15 @@ class Consumption:
 
     def _look(self) -> None:
         match self._watch.look():
-            case Link.CLOSED if not self._drained:
+            case ConnectionState.CLOSED if not self._drained:
                 self._fail(ConnectionLost("the connection is closed"))
-            case Link.DRAINING:
+            case ConnectionState.DRAINING:
                 self._state.on(Event.DRAIN)
-            case Link.DOWN if self._state.phase is Phase.OPEN:
+            case ConnectionState.DOWN if self._state.phase is Phase.OPEN:
                 self._state.on(Event.DISCONNECTED)
-            case Link.RENEWED:
+            case ConnectionState.RENEWED:
                 self._state.on(Event.RECONNECTED)
-            case Link.UP if self._state.phase is Phase.OFFLINE:
+            case ConnectionState.UP if self._state.phase is Phase.OFFLINE:
                 self._state.on(Event.RECONNECTED)
             case _:
                 pass

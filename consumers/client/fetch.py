@@ -9,7 +9,7 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from consumers.client.api_call import Api, nats_errors
-from consumers.client.connection import LOOK_SECONDS, ConnectionWatch, Link
+from consumers.client.connection import LOOK_SECONDS, ConnectionState, ConnectionWatch
 from consumers.client.delivery import ACK_PREFIX
 from consumers.client.errors import ConnectionLost, JetStreamError, UsageError
 from consumers.client.fetch_state import FetchEnd, FetchState
@@ -75,7 +75,7 @@ class Fetch:
 
     def _look(self, state: FetchState, watch: ConnectionWatch) -> None:
         link = watch.look()
-        if link in {Link.DOWN, Link.RENEWED, Link.CLOSED}:
+        if link in {ConnectionState.DOWN, ConnectionState.RENEWED, ConnectionState.CLOSED}:
             state.fail(ConnectionLost("the connection was lost during a fetch"))
 
     @staticmethod

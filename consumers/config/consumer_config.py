@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerConfig:
+class MachineConfig:
     """Validated configuration with its defaults filled in; field names are those of the JetStream API."""
 
     name: str
@@ -68,7 +68,7 @@ class ConsumerConfig:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def from_record(cls, shown: Mapping[str, Any]) -> "ConsumerConfig":
+    def from_record(cls, shown: Mapping[str, Any]) -> "MachineConfig":
         """The configuration that :meth:`to_record` wrote; fields that this version does not know are passed over."""
         known = {one.name: shown[one.name] for one in fields(cls) if one.name in shown}
         for name in ("backoff", "filter_subjects", "priority_groups"):

@@ -15,7 +15,7 @@ from conf.limits import (
     CONSUMER_METADATA_BYTES_MAX,
     CONSUMER_WAITING_DEFAULT,
 )
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from delta_store.config import api_errors as errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
@@ -50,16 +50,16 @@ _NOT_NEGATIVE: Final = (
 _NAME_CHARS: Final = r"can not contain '.', '*', '>', '\', '/'"
 
 
-def drafted(request: Request) -> ConsumerConfig:
+def drafted(request: Request) -> MachineConfig:
     """The configuration as it was asked for, with what is absent at Go's zero value."""
-    known = {one.name: request[one.name] for one in fields(ConsumerConfig) if request.get(one.name) is not None}
+    known = {one.name: request[one.name] for one in fields(MachineConfig) if request.get(one.name) is not None}
     for name in _LISTS:
         known[name] = tuple(item or (0 if name == "backoff" else "") for item in known.get(name, ()))
     known["metadata"] = dict(known.get("metadata", {}))
-    return ConsumerConfig(**{"name": "", "max_deliver": 0, **known})
+    return MachineConfig(**{"name": "", "max_deliver": 0, **known})
 
 
-def with_required_level(config: ConsumerConfig) -> ConsumerConfig:
+def with_required_level(config: MachineConfig) -> MachineConfig:
     """The configuration with metadata as it is kept: without what replies add, with the API level that it needs."""
     kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC_KEYS}
     return replace(config, metadata=kept | {REQUIRED_LEVEL_KEY: required_level(config)})
@@ -69,7 +69,7 @@ _EARLIEST_NS = -(2**63)
 """What a time before 1678 is read as: it can only have been Go's zero time, which is none."""
 
 
-def required_level(config: ConsumerConfig) -> str:
+def required_level(config: MachineConfig) -> str:
     """The API level that a server must have to serve the consumer."""
     if config.ack_policy == "flow_control":
         return "4"
@@ -78,7 +78,7 @@ def required_level(config: ConsumerConfig) -> str:
     return "1" if priority or paused else "0"
 
 
-def with_defaults(config: ConsumerConfig, stream: StreamConfig, *, pedantic: bool = False) -> ConsumerConfig:
+def with_defaults(config: MachineConfig, stream: StreamConfig, *, pedantic: bool = False) -> MachineConfig:
     """Fill in the defaults; ``pedantic`` refuses what would be adjusted. Raises :class:`ApiError`."""
     config = _bounded_below(config, pedantic=pedantic)
     if not config.is_push and config.max_waiting == 0:
@@ -94,7 +94,7 @@ def with_defaults(config: ConsumerConfig, stream: StreamConfig, *, pedantic: boo
     return config
 
 
-def _ack_wait(config: ConsumerConfig, *, pedantic: bool) -> int:
+def _ack_wait(config: MachineConfig, *, pedantic: bool) -> int:
     """The first of the backoffs is how long an ack is waited for."""
     ack_wait = config.ack_wait
     if ack_wait == 0 and config.ack_policy in {"explicit", "all"}:
@@ -106,7 +106,7 @@ def _ack_wait(config: ConsumerConfig, *, pedantic: bool) -> int:
     return config.backoff[0]
 
 
-def _with_stream_limits(config: ConsumerConfig, limits: ConsumerLimits, *, pedantic: bool) -> ConsumerConfig:
+def _with_stream_limits(config: MachineConfig, limits: ConsumerLimits, *, pedantic: bool) -> MachineConfig:
     """What the stream bounds has that bound as its default."""
     if config.max_ack_pending == 0:
         if pedantic and limits.max_ack_pending > 0:
@@ -119,7 +119,7 @@ def _with_stream_limits(config: ConsumerConfig, limits: ConsumerLimits, *, pedan
     return config
 
 
-def _bounded_below(config: ConsumerConfig, *, pedantic: bool) -> ConsumerConfig:
+def _bounded_below(config: MachineConfig, *, pedantic: bool) -> MachineConfig:
     """Numbers that are lower than makes sense become the lowest that does."""
     set_to: dict[str, Any] = {}
     if config.max_deliver == 0 or config.max_deliver < -1:
@@ -134,7 +134,7 @@ def _bounded_below(config: ConsumerConfig, *, pedantic: bool) -> ConsumerConfig:
     return replace(config, **set_to) if set_to else config
 
 
-def check(config: ConsumerConfig, stream: StreamConfig, *, starts_at_time: bool) -> None:
+def check(config: MachineConfig, stream: StreamConfig, *, starts_at_time: bool) -> None:
     """Refuse what is not valid; ``starts_at_time`` says that a start time was given. Raises :class:`ApiError`."""
     _check_names_and_replicas(config, stream)
     _check_ack_times(config)
@@ -159,14 +159,14 @@ def check(config: ConsumerConfig, stream: StreamConfig, *, starts_at_time: bool)
     _check_priority(config)
 
 
-def _check_direct(config: ConsumerConfig) -> None:
+def _check_direct(config: MachineConfig) -> None:
     if config.direct and not config.is_push:
         raise errors.CONSUMER_DIRECT_REQUIRES_PUSH.error
     if config.direct and config.is_durable:
         raise errors.CONSUMER_DIRECT_REQUIRES_EPHEMERAL.error
 
 
-def _check_name_and_metadata(config: ConsumerConfig) -> None:
+def _check_name_and_metadata(config: MachineConfig) -> None:
     if config.durable_name and config.name and config.name != config.durable_name:
         raise errors.CONSUMER_DURABLE_AND_NAME_MISMATCH.error
     size = sum(len(key.encode()) + len(value.encode()) for key, value in config.metadata.items())
@@ -174,7 +174,7 @@ def _check_name_and_metadata(config: ConsumerConfig) -> None:
         raise errors.consumer_metadata_too_long(CONSUMER_METADATA_BYTES_MAX)
 
 
-def _check_names_and_replicas(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _check_names_and_replicas(config: MachineConfig, stream: StreamConfig) -> None:
     if config.name and not is_asset_name(config.name):
         raise errors.stream_invalid_config(f"consumer name {_NAME_CHARS}")
     if config.durable_name and not is_asset_name(config.durable_name):
@@ -187,14 +187,14 @@ def _check_names_and_replicas(config: ConsumerConfig, stream: StreamConfig) -> N
         raise errors.CONSUMER_REPLICAS_SHOULD_MATCH.error
 
 
-def _check_ack_times(config: ConsumerConfig) -> None:
+def _check_ack_times(config: MachineConfig) -> None:
     if any(wait < 0 for wait in config.backoff):
         raise errors.CONSUMER_BACKOFF_NEGATIVE.error
     if config.ack_wait < 0:
         raise errors.CONSUMER_ACK_WAIT_NEGATIVE.error
 
 
-def _check_flow_acks(config: ConsumerConfig) -> None:
+def _check_flow_acks(config: MachineConfig) -> None:
     """Acks by flow control need a pushing consumer whose flow is controlled, and nothing that redelivers."""
     if not config.is_push:
         raise errors.CONSUMER_FLOW_ACK_REQUIRES_PUSH.error
@@ -210,7 +210,7 @@ def _check_flow_acks(config: ConsumerConfig) -> None:
         raise errors.CONSUMER_FLOW_ACK_REQUIRES_NO_MAX_DELIVER.error
 
 
-def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _check_push(config: MachineConfig, stream: StreamConfig) -> None:
     if subjects.has_wildcard(config.deliver_subject):
         raise errors.CONSUMER_DELIVER_TO_WILDCARDS.error
     if not subjects.valid(config.deliver_subject):
@@ -225,7 +225,7 @@ def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
         raise errors.CONSUMER_SMALL_HEARTBEAT.error
 
 
-def _check_pull(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _check_pull(config: MachineConfig, stream: StreamConfig) -> None:
     if config.ack_policy == "none" and stream.retention == "workqueue":
         raise errors.CONSUMER_PULL_REQUIRES_ACK.error
     if config.rate_limit_bps > 0:
@@ -238,7 +238,7 @@ def _check_pull(config: ConsumerConfig, stream: StreamConfig) -> None:
         raise errors.CONSUMER_MAX_EXPIRES_TOO_SMALL.error
 
 
-def _check_stream_limits(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _check_stream_limits(config: MachineConfig, stream: StreamConfig) -> None:
     limits = stream.consumer_limits
     if 0 < limits.max_ack_pending < config.max_ack_pending:
         raise errors.consumer_max_ack_pending_exceeds(limits.max_ack_pending)
@@ -246,7 +246,7 @@ def _check_stream_limits(config: ConsumerConfig, stream: StreamConfig) -> None:
         raise errors.consumer_inactive_threshold_exceeds(format_duration(limits.inactive_threshold))
 
 
-def _check_filters(config: ConsumerConfig) -> None:
+def _check_filters(config: MachineConfig) -> None:
     if config.filter_subject and config.filter_subjects:
         raise errors.CONSUMER_DUPLICATE_FILTERS.error
     if config.filter_subject and not subjects.valid(config.filter_subject):
@@ -261,7 +261,7 @@ def _check_filters(config: ConsumerConfig) -> None:
             raise errors.CONSUMER_OVERLAPPING_FILTERS.error
 
 
-def _check_start(config: ConsumerConfig, *, starts_at_time: bool) -> None:
+def _check_start(config: MachineConfig, *, starts_at_time: bool) -> None:
     """A start sequence or time goes with its own deliver policy, and with no other."""
     policy = config.deliver_policy
     shown = policy.replace("_", " ")
@@ -296,7 +296,7 @@ def _check_sampling(text: str) -> None:
         raise errors.consumer_invalid_sampling("<nil>")
 
 
-def _check_priority(config: ConsumerConfig) -> None:
+def _check_priority(config: MachineConfig) -> None:
     if config.priority_policy == "none":
         if config.priority_groups:
             raise errors.CONSUMER_GROUPS_WITHOUT_POLICY.error

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from conf.limits import CONSUMER_NAME_CHARS_MAX, SUBJECT_STEPS_MAX
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_config_rules import INACTIVE_DEFAULT_NS, REQUIRED_LEVEL_KEY
 from delta_store.config import api_errors as errors
 from delta_store.config.stream_config import StreamConfig
@@ -42,14 +42,14 @@ class Company:
         self.filters: SubjectTrie[str] = SubjectTrie()
         """Of a work queue: what each of the public ones takes, by their names."""
 
-    def join(self, config: ConsumerConfig, stream: StreamConfig) -> None:
+    def join(self, config: MachineConfig, stream: StreamConfig) -> None:
         """A consumer has come, or has this configuration now."""
         self.count += 1
         self.public += not config.direct
         for one in _claimed(config, stream):
             self.filters.add(one, config.name)
 
-    def leave(self, config: ConsumerConfig, stream: StreamConfig) -> None:
+    def leave(self, config: MachineConfig, stream: StreamConfig) -> None:
         """A consumer goes, or has this configuration no more."""
         self.count -= 1
         self.public -= not config.direct
@@ -57,12 +57,12 @@ class Company:
             self.filters.discard(one, config.name)
 
 
-def _claimed(config: ConsumerConfig, stream: StreamConfig) -> tuple[str, ...]:
+def _claimed(config: MachineConfig, stream: StreamConfig) -> tuple[str, ...]:
     """What no other consumer may take, too."""
     return (config.filters or (">",)) if stream.retention == "workqueue" and not config.direct else ()
 
 
-def named_by_subject(config: ConsumerConfig, name: str, subject_filter: str) -> ConsumerConfig:
+def named_by_subject(config: MachineConfig, name: str, subject_filter: str) -> MachineConfig:
     """The configuration of a request to ``CONSUMER.CREATE.<stream>.<name>[.<filter>]``."""
     _check_path(name)
     if config.durable_name and config.durable_name != name:
@@ -74,7 +74,7 @@ def named_by_subject(config: ConsumerConfig, name: str, subject_filter: str) -> 
     return replace(config, name=name)
 
 
-def named_durable(config: ConsumerConfig, name: str) -> ConsumerConfig:
+def named_durable(config: MachineConfig, name: str) -> MachineConfig:
     """The configuration of a request to ``CONSUMER.DURABLE.CREATE.<stream>.<name>``."""
     _check_path(name)
     if not config.durable_name:
@@ -84,7 +84,7 @@ def named_durable(config: ConsumerConfig, name: str) -> ConsumerConfig:
     return replace(config, name=name)
 
 
-def named_by_request(config: ConsumerConfig) -> ConsumerConfig:
+def named_by_request(config: MachineConfig) -> MachineConfig:
     """The configuration of a request to ``CONSUMER.CREATE.<stream>``, which may leave the name to the server."""
     _check_path(config.name)
     if config.durable_name:
@@ -110,7 +110,7 @@ def _names_of(seed: str) -> list[str]:
     return ["".join(_DIGITS[byte % len(_DIGITS)] for byte in digest[:_NAME_CHARS]) for digest in digests]
 
 
-def check_new(config: ConsumerConfig, stream: StreamConfig, company: Company) -> None:
+def check_new(config: MachineConfig, stream: StreamConfig, company: Company) -> None:
     """Whether the stream takes another consumer beside those that it has."""
     count = company.public
     if not config.direct and 0 < stream.max_consumers <= count:
@@ -130,7 +130,7 @@ def check_new(config: ConsumerConfig, stream: StreamConfig, company: Company) ->
         raise errors.consumer_create_failed("error creating store for consumer")
 
 
-def check_unique(config: ConsumerConfig, company: Company) -> None:
+def check_unique(config: MachineConfig, company: Company) -> None:
     """On a workqueue stream no message may be wanted by two consumers."""
     wanted = SubjectTrie(((one, config.name) for one in config.filters), steps_max=SUBJECT_STEPS_MAX)
     with comparing():
@@ -138,21 +138,21 @@ def check_unique(config: ConsumerConfig, company: Company) -> None:
             raise errors.WORKQUEUE_CONSUMER_NOT_UNIQUE.error
 
 
-def with_inactivity(config: ConsumerConfig, *, durable: bool) -> ConsumerConfig:
+def with_inactivity(config: MachineConfig, *, durable: bool) -> MachineConfig:
     """A consumer that is not durable goes when it is not used for five seconds, unless it says for how long."""
     if durable or config.inactive_threshold > 0:
         return config
     return replace(config, inactive_threshold=INACTIVE_DEFAULT_NS)
 
 
-def same_config(one: ConsumerConfig, other: ConsumerConfig) -> bool:
+def same_config(one: MachineConfig, other: MachineConfig) -> bool:
     """Whether a request that must create asks for the consumer that is there."""
     return replace(one, metadata=_own(one)) == replace(other, metadata=_own(other))
 
 
 def checked_update(
-    before: ConsumerConfig, after: ConsumerConfig, *, interested: Callable[[bytes], bool]
-) -> ConsumerConfig:
+    before: MachineConfig, after: MachineConfig, *, interested: Callable[[bytes], bool]
+) -> MachineConfig:
     """The configuration that an update leads to; raises :class:`ApiError` for what may not change."""
     if before == after:
         return after
@@ -178,5 +178,5 @@ def _check_path(name: str) -> None:
         raise errors.CONSUMER_NAME_WITH_PATH_SEPARATORS.error
 
 
-def _own(config: ConsumerConfig) -> dict[str, str]:
+def _own(config: MachineConfig) -> dict[str, str]:
     return {key: value for key, value in config.metadata.items() if key != REQUIRED_LEVEL_KEY}

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from conf.limits import CONSUMER_LONG_WAIT_SECONDS
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from delta_store.config.api_level import level_refused
 from delta_store.dialect.durations import format_duration
 from delta_store.dialect.integers import NotAnInteger, atoi
@@ -36,7 +36,7 @@ _TOLD_CHARS_MAX: Final = 1024
 """What is longer repeats an endless number, and might not fit into a message."""
 
 
-class BadPull(Exception):
+class PullRefusal(Exception):
     """The request cannot be taken: the status to answer with."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -69,7 +69,7 @@ class PullSpec:
 
 
 def parse_pull(body: bytes) -> PullSpec:
-    """Read a body: nothing, a number or JSON; anything else counts as nothing. Raises :class:`BadPull`."""
+    """Read a body: nothing, a number or JSON; anything else counts as nothing. Raises :class:`PullRefusal`."""
     return _parse_again(body) if len(body) <= _REPEATED_BYTES else _parse(body)
 
 
@@ -81,10 +81,10 @@ def _parse(body: bytes) -> PullSpec:
         fields = unmarshal(text, _REQUEST)
     except JsonError as error:
         said = str(error)
-        raise BadPull(400, f"Bad Request - {said if len(said) <= _TOLD_CHARS_MAX else 'invalid JSON'}") from None
+        raise PullRefusal(400, f"Bad Request - {said if len(said) <= _TOLD_CHARS_MAX else 'invalid JSON'}") from None
     spec = PullSpec(**{"batch": 0, "is_json": True, **fields})
     if spec.idle_heartbeat > 0 and 2 * spec.idle_heartbeat > spec.expires:
-        raise BadPull(400, "Bad Request - heartbeat value too large")
+        raise PullRefusal(400, "Bad Request - heartbeat value too large")
     return spec
 
 
@@ -93,41 +93,41 @@ _parse_again = lru_cache(maxsize=256)(_parse)
 
 
 def check_level(header: bytes) -> None:
-    """Refuse a request that demands another API level. Raises :class:`BadPull`."""
+    """Refuse a request that demands another API level. Raises :class:`PullRefusal`."""
     if level_refused(header):
-        raise BadPull(412, "Required Api Level")
+        raise PullRefusal(412, "Required Api Level")
 
 
-def check_mode(config: ConsumerConfig) -> None:
-    """Refuse requests to a push consumer. Raises :class:`BadPull`."""
+def check_mode(config: MachineConfig) -> None:
+    """Refuse requests to a push consumer. Raises :class:`PullRefusal`."""
     if config.is_push:
-        raise BadPull(409, "Consumer is push based")
+        raise PullRefusal(409, "Consumer is push based")
 
 
-def check_limits(spec: PullSpec, config: ConsumerConfig) -> None:
-    """Refuse what the consumer's configuration does not allow. Raises :class:`BadPull`."""
+def check_limits(spec: PullSpec, config: MachineConfig) -> None:
+    """Refuse what the consumer's configuration does not allow. Raises :class:`PullRefusal`."""
     if 0 < config.max_batch < spec.batch:
-        raise BadPull(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
+        raise PullRefusal(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
     if 0 < config.max_expires < spec.expires:
-        raise BadPull(409, f"Exceeded MaxRequestExpires of {format_duration(config.max_expires)}")
+        raise PullRefusal(409, f"Exceeded MaxRequestExpires of {format_duration(config.max_expires)}")
     if 0 < config.max_bytes < spec.max_bytes:
-        raise BadPull(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
+        raise PullRefusal(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
     if spec.is_json:
         _check_priority(spec, config)
 
 
-def _check_priority(spec: PullSpec, config: ConsumerConfig) -> None:
+def _check_priority(spec: PullSpec, config: MachineConfig) -> None:
     policy = config.priority_policy
     if (spec.min_pending or spec.min_ack_pending) and policy != "overflow":
-        raise BadPull(400, "Bad Request - Not a Overflow Priority consumer")
+        raise PullRefusal(400, "Bad Request - Not a Overflow Priority consumer")
     if spec.id and policy != "pinned_client":
-        raise BadPull(400, "Bad Request - Not a Pinned Client Priority consumer")
+        raise PullRefusal(400, "Bad Request - Not a Pinned Client Priority consumer")
     if not 0 <= spec.priority <= 9:
-        raise BadPull(400, "Bad Request - Priority must be between 0 and 9")
+        raise PullRefusal(400, "Bad Request - Priority must be between 0 and 9")
     if policy != "none" and not spec.group:
-        raise BadPull(400, "Bad Request - Priority Group missing")
+        raise PullRefusal(400, "Bad Request - Priority Group missing")
     if policy != "none" and spec.group not in config.priority_groups:
-        raise BadPull(400, "Bad Request - Invalid Priority Group")
+        raise PullRefusal(400, "Bad Request - Invalid Priority Group")
 
 
 def _number(text: bytes) -> int:

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_create_rules import Company
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 
@@ -24,11 +24,11 @@ class Consumers(FollowsStreams, Protocol):
         """Names of a stream's consumers, sorted; none for a stream that is not there."""
         ...
 
-    def get(self, stream: str, name: str) -> Consumer | None:
+    def get(self, stream: str, name: str) -> ConsumerMachine | None:
         """A consumer, None when there is none of that name."""
         ...
 
-    def newest(self, stream: str) -> Consumer | None:
+    def newest(self, stream: str) -> ConsumerMachine | None:
         """The consumer that was created last, None when there is none."""
         ...
 
@@ -36,13 +36,13 @@ class Consumers(FollowsStreams, Protocol):
         """A stream's consumers, counted; none for a stream that is not there."""
         ...
 
-    def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:
+    def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
         """Add a consumer whose configuration has been checked and whose name is free."""
         ...
 
     def update(
-        self, state: StreamState, name: str, config: ConsumerConfig, *, now_ns: int, rows: RowColumns
-    ) -> Consumer:
+        self, state: StreamState, name: str, config: MachineConfig, *, now_ns: int, rows: RowColumns
+    ) -> ConsumerMachine:
         """Give a consumer another configuration, which has been checked."""
         ...
 
@@ -54,14 +54,14 @@ class Consumers(FollowsStreams, Protocol):
         """Take a consumer away."""
         ...
 
-    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> Consumer:
+    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
         """Let a consumer deliver nothing until then; 0 or a time that is past resumes."""
         ...
 
     def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
         """Start over at a sequence, or behind the ack floor; returns where.
 
-        Raises :class:`consumers.machine.consumer.InvalidReset`.
+        Raises :class:`consumers.machine.consumer_machine.InvalidReset`.
         """
         ...
 
@@ -77,7 +77,7 @@ class Consumers(FollowsStreams, Protocol):
         """Let consumers pass over what a purge took: messages of a subject, or all when it is empty."""
         ...
 
-    def listened_to(self, config: ConsumerConfig) -> bool:
+    def listened_to(self, config: MachineConfig) -> bool:
         """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
         ...
 

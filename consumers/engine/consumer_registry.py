@@ -3,11 +3,11 @@
 Changes are made at once and appended to the rows of the group that gathers.
 """
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_create_rules import Company
 from consumers.engine.engine_links import EngineLinks
 from consumers.machine import consumer_advisories as advisories
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 from delta_store.values.subjects import SubjectFilter, overlaps, subset
@@ -21,12 +21,12 @@ class ConsumerRegistry(EngineLinks):
         home = self.streams.get(stream)
         return sorted(home.by_name) if home is not None else []
 
-    def get(self, stream: str, name: str) -> Consumer | None:
+    def get(self, stream: str, name: str) -> ConsumerMachine | None:
         """A consumer, None when there is none of that name."""
         home = self.streams.get(stream)
         return home.by_name.get(name) if home is not None else None
 
-    def newest(self, stream: str) -> Consumer | None:
+    def newest(self, stream: str) -> ConsumerMachine | None:
         """The consumer that was created last, None when there is none."""
         home = self.streams.get(stream)
         return next(reversed(home.by_name.values()), None) if home is not None else None
@@ -36,7 +36,7 @@ class ConsumerRegistry(EngineLinks):
         home = self.streams.get(stream)
         return home.company if home is not None else Company()
 
-    def create(self, state: StreamState, config: ConsumerConfig, *, now_ns: int, rows: RowColumns) -> Consumer:
+    def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
         """Add a consumer whose configuration has been checked."""
         home = self._home_of(state)
         if not config.mem_storage:
@@ -58,8 +58,8 @@ class ConsumerRegistry(EngineLinks):
             self.outbox.append((consumer, advisories.paused(home.name, name, until_ns=until_ns, now_ns=now_ns)))
 
     def update(
-        self, state: StreamState, name: str, config: ConsumerConfig, *, now_ns: int, rows: RowColumns
-    ) -> Consumer:
+        self, state: StreamState, name: str, config: MachineConfig, *, now_ns: int, rows: RowColumns
+    ) -> ConsumerMachine:
         """Give a consumer another configuration, which has been checked."""
         home, consumer = self._changeable(state, name)
         moves = config.deliver_subject != consumer.config.deliver_subject
@@ -80,7 +80,7 @@ class ConsumerRegistry(EngineLinks):
         home, consumer = self._changeable(state, name)
         self._delete(home, consumer, now_ns=now_ns, rows=rows)
 
-    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> Consumer:
+    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
         """Deliver nothing until then; 0 or a time that is past resumes."""
         home, consumer = self._changeable(state, name)
         effects = consumer.pause(until_ns, now_ns)
@@ -116,7 +116,7 @@ class ConsumerRegistry(EngineLinks):
                 continue
             self._after(consumer, consumer.stored(now_ns, purged_to=first))
 
-    def listened_to(self, config: ConsumerConfig) -> bool:
+    def listened_to(self, config: MachineConfig) -> bool:
         """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
         subject, group = config.deliver_subject.encode(), config.deliver_group.encode()
         return bool(subject) and self._listened_to(subject, group)

@@ -9,16 +9,16 @@ applied at once and recorded: at once where an event row says so, with the group
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.engine.ack_subject import ACK_PREFIX, AckMessage, parse_acks, parse_flow
 from consumers.engine.consumer_registry import ConsumerRegistry
 from consumers.engine.stream_consumers import StreamConsumers
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import PullRequest
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 
 class ConsumerEngine(ConsumerRegistry):
@@ -74,7 +74,7 @@ class ConsumerEngine(ConsumerRegistry):
                 shown = json.loads(record.config)
                 consumer = self._add(
                     home,
-                    ConsumerConfig.from_record({**shown["config"], "name": name}),
+                    MachineConfig.from_record({**shown["config"], "name": name}),
                     created_ns=int(shown["created_ns"]),
                     now_ns=now_ns,
                     state=ConsumerState.decode(record.state) if record.state else None,
@@ -131,16 +131,16 @@ class ConsumerEngine(ConsumerRegistry):
     # --- delivery ---
 
     def deliver(
-        self, consumer: Consumer, messages: Sequence[StoredMessage], missing: Collection[int], now_ns: int
+        self, consumer: ConsumerMachine, messages: Sequence[StreamMessage], missing: Collection[int], now_ns: int
     ) -> None:
-        """Hand messages that :meth:`Consumer.upcoming` named to their consumer; ``missing`` left the stream."""
+        """Hand messages that :meth:`ConsumerMachine.upcoming` named to their consumer; ``missing`` left the stream."""
         self._after(consumer, consumer.deliver(messages, missing, now_ns))
 
-    def is_live(self, consumer: Consumer) -> bool:
+    def is_live(self, consumer: ConsumerMachine) -> bool:
         """Whether the consumer has not been deleted."""
         return consumer in self._home
 
-    def home(self, consumer: Consumer) -> StreamConsumers:
+    def home(self, consumer: ConsumerMachine) -> StreamConsumers:
         """The stream side of a live consumer."""
         return self._home[consumer]
 

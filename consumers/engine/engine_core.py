@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from conf.limits import CONSUMER_ANSWERS_MAX
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.engine.consumer_rows import ConsumerRows
 from consumers.engine.stream_consumers import LIMITS, StreamConsumers
 from consumers.engine.wakes import Wakes
 from consumers.machine import consumer_advisories as advisories
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import Done, Effect, Gone, Reply
 from delta_store.streams.catalog import Catalog
@@ -18,7 +18,7 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 from delta_store.values.subject_relations import SubjectTrie
 
-Outbox = list[tuple[Consumer, Effect]]
+Outbox = list[tuple[ConsumerMachine, Effect]]
 
 
 class EngineCore:
@@ -41,7 +41,7 @@ class EngineCore:
         self.interested = interested
         self.outbox: Outbox = []
         """Effects in order, for whoever sends them: Deliver, Status, Reply and Advisory."""
-        self.ready: dict[Consumer, None] = {}
+        self.ready: dict[ConsumerMachine, None] = {}
         """Consumers that may have something to deliver now."""
         self.reachable = True
         """Whether clients can be heard."""
@@ -51,13 +51,13 @@ class EngineCore:
         self._listened_to = listened_to
         self._new_id = new_id
         self._rows = rows
-        self._home: dict[Consumer, StreamConsumers] = {}
-        self._delivering: SubjectTrie[Consumer] = SubjectTrie()
+        self._home: dict[ConsumerMachine, StreamConsumers] = {}
+        self._delivering: SubjectTrie[ConsumerMachine] = SubjectTrie()
         """Push consumers by their deliver subjects."""
-        self._starting: list[Consumer] = []
+        self._starting: list[ConsumerMachine] = []
         self._retaining: list[StreamConsumers] = []
         """Streams that lose messages when consumers are through with them."""
-        self._put_off: list[tuple[Consumer, Done | Reply]] = []
+        self._put_off: list[tuple[ConsumerMachine, Done | Reply]] = []
         """What waits until there can be commits again: messages that nobody needs any more, answers to double acks."""
         self._kept = ConsumerRows(catalog)
         self._wakes = Wakes()
@@ -85,11 +85,11 @@ class EngineCore:
             self._home_of(state)
         self._retaining = [home for home in self.streams.values() if home.retention != LIMITS or home.consumed]
 
-    def _known(self, state: StreamState, name: str) -> tuple[StreamConsumers, Consumer]:
+    def _known(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
         home = self._home_of(state)
         return home, home.by_name[name]
 
-    def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, Consumer]:
+    def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
         """As :meth:`_known`, to change it in a way that must be recorded; raises 10047 while nothing can be."""
         home, consumer = self._known(state, name)
         if not consumer.config.mem_storage or home.retention != LIMITS:
@@ -99,14 +99,14 @@ class EngineCore:
     def _add(
         self,
         home: StreamConsumers,
-        config: ConsumerConfig,
+        config: MachineConfig,
         *,
         created_ns: int,
         now_ns: int,
         state: ConsumerState | None = None,
-    ) -> Consumer:
+    ) -> ConsumerMachine:
         """A new consumer, or one that stands where ``state`` says."""
-        consumer = Consumer(
+        consumer = ConsumerMachine(
             config,
             created_ns=created_ns,
             stream=home,
@@ -121,7 +121,7 @@ class EngineCore:
         self._starting.append(consumer)
         return consumer
 
-    def _remove(self, home: StreamConsumers, consumer: Consumer) -> None:
+    def _remove(self, home: StreamConsumers, consumer: ConsumerMachine) -> None:
         self._take(consumer, consumer.close())
         self.outbox.append((consumer, advisories.action(home.name, consumer.config.name, "delete")))
         self._forget_subject(consumer)
@@ -131,23 +131,23 @@ class EngineCore:
         home.attentive.pop(consumer, None)
         self.ready.pop(consumer, None)
 
-    def _delete(self, home: StreamConsumers, consumer: Consumer, *, now_ns: int, rows: RowColumns) -> None:
+    def _delete(self, home: StreamConsumers, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
         self._remove(home, consumer)
         self._kept.deleted(home, consumer, now_ns=now_ns, rows=rows)
         home.drop_all_unwanted()
 
-    def _note_subject(self, consumer: Consumer) -> None:
+    def _note_subject(self, consumer: ConsumerMachine) -> None:
         home = self._home[consumer]
         home.company.join(consumer.config, home.state.config)
         if consumer.config.deliver_subject:
             self._delivering.add(consumer.config.deliver_subject, consumer)
 
-    def _forget_subject(self, consumer: Consumer) -> None:
+    def _forget_subject(self, consumer: ConsumerMachine) -> None:
         home = self._home[consumer]
         home.company.leave(consumer.config, home.state.config)
         self._delivering.discard(consumer.config.deliver_subject, consumer)
 
-    def _activate(self, consumer: Consumer, now_ns: int) -> None:
+    def _activate(self, consumer: ConsumerMachine, now_ns: int) -> None:
         """Tell a push consumer whether somebody listens."""
         config = consumer.config
         if config.deliver_subject:
@@ -156,7 +156,7 @@ class EngineCore:
             effects = consumer.stored(now_ns) if active else []
             self._after(consumer, effects + consumer.set_active(active, now_ns))
 
-    def _after(self, consumer: Consumer, effects: list[Effect]) -> None:
+    def _after(self, consumer: ConsumerMachine, effects: list[Effect]) -> None:
         """Take a consumer's effects and note what it waits for now."""
         self._take(consumer, effects)
         home = self._home.get(consumer)
@@ -177,7 +177,7 @@ class EngineCore:
         for consumer, effect in put_off:
             self._take(consumer, (effect,))
 
-    def _waits(self, consumer: Consumer, effect: Effect) -> bool:
+    def _waits(self, consumer: ConsumerMachine, effect: Effect) -> bool:
         """Whether an effect has to wait, as nothing can be recorded for now; a consumer can also be deleted later.
 
         Nobody can use a consumer while the hub is away.
@@ -194,7 +194,7 @@ class EngineCore:
         home = self._home.get(consumer)
         return isinstance(effect, Gone) and (not unrecorded or (home is not None and home.retention != LIMITS))
 
-    def _take(self, consumer: Consumer, effects: Iterable[Effect]) -> None:
+    def _take(self, consumer: ConsumerMachine, effects: Iterable[Effect]) -> None:
         for effect in effects:
             home = self._home.get(consumer)
             if self._waits(consumer, effect):

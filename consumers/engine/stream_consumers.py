@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from consumers.config.consumer_create_rules import Company
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.index.segments import Ints
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.copy_links import CopyLink, Want
@@ -43,8 +43,8 @@ class StreamConsumers:
         self.state = state
         self.durable_seq = durable_seq
         """The last sequence that may be delivered."""
-        self.by_name: dict[str, Consumer] = {}
-        self.attentive: dict[Consumer, None] = {}
+        self.by_name: dict[str, ConsumerMachine] = {}
+        self.attentive: dict[ConsumerMachine, None] = {}
         """Those that wait for the next message."""
         self.company = Company()
         """The same, counted."""
@@ -98,7 +98,7 @@ class StreamConsumers:
         index = self.state.index
         return max(0, index.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
 
-    def done(self, seqs: Iterable[int], by: Consumer | None) -> None:
+    def done(self, seqs: Iterable[int], by: ConsumerMachine | None) -> None:
         """A consumer, or a copy (None), is through with messages: those that no other needs leave the stream."""
         retention = self.state.config.retention
         if retention == LIMITS:
@@ -145,7 +145,7 @@ class StreamConsumers:
         """What mirrors and sources have yet to take."""
         return [Want(link.selection, link.next_seq(self.state)) for link in self._copies()]
 
-    def _needed(self, seq: int, consumers: Sequence[Consumer], wants: Sequence[Want]) -> bool:
+    def _needed(self, seq: int, consumers: Sequence[ConsumerMachine], wants: Sequence[Want]) -> bool:
         if any(one.needs(seq) for one in consumers):
             return True
         subject = self.state.index.subject_of(seq) if wants else None

@@ -3,7 +3,7 @@
 import heapq
 from itertools import count
 
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 
 
 class Wakes:
@@ -12,11 +12,11 @@ class Wakes:
     __slots__ = ("_due", "_heap", "_tie")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Consumer]] = []
-        self._due: dict[Consumer, int] = {}
+        self._heap: list[tuple[int, int, ConsumerMachine]] = []
+        self._due: dict[ConsumerMachine, int] = {}
         self._tie = count()
 
-    def expect(self, consumer: Consumer, due_ns: int) -> None:
+    def expect(self, consumer: ConsumerMachine, due_ns: int) -> None:
         """Wake a consumer at that time and at no other; 0 for never."""
         if due_ns == self._due.get(consumer, 0):
             return
@@ -34,7 +34,7 @@ class Wakes:
             heapq.heappop(heap)
         return heap[0][0] if heap else 0
 
-    def take(self) -> Consumer:
+    def take(self) -> ConsumerMachine:
         """The consumer of :attr:`next_ns`; its time is forgotten."""
         consumer = heapq.heappop(self._heap)[2]
         del self._due[consumer]

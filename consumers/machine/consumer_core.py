@@ -1,11 +1,11 @@
-"""The parts of a consumer and what they have in common; the events are in :mod:`consumers.machine.consumer`."""
+"""The parts of a consumer and what they have in common; the events are in :mod:`consumers.machine.consumer_machine`."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine import consumer_advisories, message_advisories
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.delivery_pace import DeliveryPace
@@ -18,7 +18,7 @@ from consumers.machine.pull_side import PullSide
 from consumers.machine.push_side import PushSide
 from consumers.machine.read_position import ReadPosition, chosen_subjects, start_position
 from consumers.machine.stream_view import StreamView
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
 _GONE: Final = "Unacknowledged message was deleted"
@@ -32,7 +32,7 @@ class ConsumerCore:
 
     def __init__(  # noqa: PLR0913 (its whole surroundings, by name)
         self,
-        config: ConsumerConfig,
+        config: MachineConfig,
         *,
         created_ns: int,
         stream: StreamView,
@@ -115,7 +115,7 @@ class ConsumerCore:
 
     @property
     def next_wake_ns(self) -> int:
-        """When :meth:`consumers.machine.consumer.Consumer.wake` is due, 0 for never."""
+        """When :meth:`consumers.machine.consumer_machine.ConsumerMachine.wake` is due, 0 for never."""
         dues = [self.pending.due_ns, self.disuse.due_ns, self._pause_due, self.pin.due_ns, self._pace.due_ns]
         dues.append(self._search_due)
         if self._pull is not None:
@@ -284,7 +284,7 @@ class ConsumerCore:
         waits = (sent_ns + self.pending.wait_of(seq) for seq, sent_ns in self.pending.sent.items())
         return self.disuse.over(now_ns, used_ns=used_ns, unacked_ns=max(waits, default=-SLACK_NS) + SLACK_NS)
 
-    def _run(self, messages: Sequence[StoredMessage], missing: Collection[int]) -> DeliveryRun:
+    def _run(self, messages: Sequence[StreamMessage], missing: Collection[int]) -> DeliveryRun:
         """What of the messages may be delivered now."""
         seqs, queue = sequences(messages), self.pending.queue.waiting
         again = 0

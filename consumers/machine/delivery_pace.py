@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.read_position import ReadPosition
 from consumers.machine.replay_pace import OriginalPace, RateLimit
 from consumers.machine.stream_view import StreamView
@@ -18,7 +18,7 @@ class DeliveryPace:
 
     __slots__ = ("_original", "_rate", "_stream", "due_ns")
 
-    def __init__(self, config: ConsumerConfig, stream: StreamView) -> None:
+    def __init__(self, config: MachineConfig, stream: StreamView) -> None:
         self._stream = stream
         self._rate = RateLimit(config.rate_limit_bps, burst=_BURST_BYTES) if config.rate_limit_bps else None
         original = config.replay_policy == "original"
@@ -26,7 +26,7 @@ class DeliveryPace:
         self.due_ns = 0
         """When the message that is next may leave, 0 for at once."""
 
-    def configure(self, config: ConsumerConfig) -> None:
+    def configure(self, config: MachineConfig) -> None:
         """Take another rate; how messages are replayed never changes."""
         self._rate = RateLimit(config.rate_limit_bps, burst=_BURST_BYTES) if config.rate_limit_bps else None
         self.due_ns = 0

@@ -7,7 +7,7 @@ import numpy as np
 
 from consumers.machine.effects import Deliver
 from delta_store.index.segments import Ints
-from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.stream_message import MessageRun, StreamMessage
 
 EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
 MSG_SIZE: Final = "Nats-Msg-Size"
@@ -22,7 +22,7 @@ class DeliveryRun:
 
     def __init__(
         self,
-        messages: Sequence[StoredMessage],
+        messages: Sequence[StreamMessage],
         seqs: Sequence[int],
         *,
         counts: list[int],
@@ -102,6 +102,6 @@ def _digits(values: Sequence[int]) -> Ints:
     return counted
 
 
-def sequences(messages: Sequence[StoredMessage]) -> Sequence[int]:
+def sequences(messages: Sequence[StreamMessage]) -> Sequence[int]:
     """The sequences of messages."""
     return messages.seqs if isinstance(messages, MessageRun) else [message[1] for message in messages]

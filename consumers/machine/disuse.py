@@ -3,7 +3,7 @@
 from typing import Final
 
 from conf.limits import CONSUMER_RETURN_SECONDS
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 
 _PULL_GRACE_NS: Final = 100_000_000
 """How much longer than its ``inactive_threshold`` an unused pull consumer stays (nats-server's least jitter)."""
@@ -19,11 +19,11 @@ class Disuse:
 
     __slots__ = ("_last_ns", "_return_ns", "_threshold_ns", "due_ns")
 
-    def __init__(self, config: ConsumerConfig, now_ns: int) -> None:
+    def __init__(self, config: MachineConfig, now_ns: int) -> None:
         self.configure(config)
         self.begin(now_ns)
 
-    def configure(self, config: ConsumerConfig) -> None:
+    def configure(self, config: MachineConfig) -> None:
         """Take the threshold of a (new) configuration."""
         threshold = config.inactive_threshold
         self._threshold_ns = threshold + _PULL_GRACE_NS if threshold and not config.is_push else threshold

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 
 class PullRequest(NamedTuple):
@@ -34,7 +34,7 @@ class Deliver(NamedTuple):
     """The request's reply subject or the consumer's deliver subject."""
     queue: bytes
     """The deliver group, empty for none."""
-    messages: Sequence[StoredMessage]
+    messages: Sequence[StreamMessage]
     consumer_seqs: Sequence[int]
     counts: Sequence[int]
     """How often each has been delivered, this time included."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.redelivery_queue import RedeliveryQueue
 
@@ -34,7 +34,7 @@ class Pending:
         "reached", "sent",
     )  # fmt: skip
 
-    def __init__(self, config: ConsumerConfig) -> None:
+    def __init__(self, config: MachineConfig) -> None:
         self.cseqs: dict[int, int] = {}
         """Stream sequence: consumer sequence of the first delivery."""
         self.sent: dict[int, int] = {}
@@ -54,7 +54,7 @@ class Pending:
         self._holes = 0
         self.configure(config)
 
-    def configure(self, config: ConsumerConfig) -> None:
+    def configure(self, config: MachineConfig) -> None:
         """Take the waits and limits of a (new) configuration."""
         self._wait_ns = config.ack_wait if config.ack_policy in {"explicit", "all"} else 0
         self._backoff = config.backoff if self._wait_ns else ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine import message_advisories as advisories
 from consumers.machine.effects import Advisory
 from consumers.machine.waiting import WaitingRequest
@@ -13,7 +13,7 @@ class Pin:
 
     __slots__ = ("_config", "_new_id", "_stream", "due_ns", "group", "id", "since_ns")
 
-    def __init__(self, stream: str, config: ConsumerConfig, new_id: Callable[[], str]) -> None:
+    def __init__(self, stream: str, config: MachineConfig, new_id: Callable[[], str]) -> None:
         self._stream = stream
         self._config = config
         self._new_id = new_id
@@ -24,7 +24,7 @@ class Pin:
         self.due_ns = 0
         """When the pin lapses, 0 for never."""
 
-    def configure(self, config: ConsumerConfig) -> None:
+    def configure(self, config: MachineConfig) -> None:
         """Take another configuration."""
         self._config = config
 

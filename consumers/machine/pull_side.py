@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Final
 
-from consumers.config.consumer_config import ConsumerConfig
-from consumers.config.pull_requests import BadPull, PullSpec
+from consumers.config.consumer_config import MachineConfig
+from consumers.config.pull_requests import PullRefusal, PullSpec
 from consumers.machine.delivery_run import DeliveryRun
 from consumers.machine.effects import Effect, Status
 from consumers.machine.priority_groups import Pin
@@ -20,7 +20,7 @@ _LOOK_NS: Final = 1_000_000_000
 class PullSide:
     """The waiting requests of one consumer and the pin of its priority group."""
 
-    def __init__(self, config: ConsumerConfig, pin: Pin, *, now_ns: int, interested: Callable[[bytes], bool]) -> None:
+    def __init__(self, config: MachineConfig, pin: Pin, *, now_ns: int, interested: Callable[[bytes], bool]) -> None:
         self.config = config
         self.pin = pin
         self.waiting = Waiting(by_priority=config.priority_policy == "prioritized")
@@ -34,12 +34,12 @@ class PullSide:
         self._looked_ns = 0
 
     def add(self, reply: bytes, spec: PullSpec, *, left: int, beat: tuple[int, int], now_ns: int) -> list[Effect]:
-        """Queue a request; ``left`` messages could be delivered now. Raises :class:`BadPull`."""
+        """Queue a request; ``left`` messages could be delivered now. Raises :class:`PullRefusal`."""
         effects: list[Effect] = []
         room = self.config.max_waiting or _DEFAULT_WAITING
         if self.pin.id and spec.id:
             if spec.id != self.pin.id:
-                raise BadPull(423, "Nats-Pin-Id mismatch")
+                raise PullRefusal(423, "Nats-Pin-Id mismatch")
             self.pin.prolong(now_ns)
         if len(self.waiting) >= room and now_ns - self._looked_ns > _LOOK_NS:
             effects += self.look(now_ns, beat=beat, at_end=False)

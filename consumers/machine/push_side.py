@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.delivery_run import DeliveryRun
 from consumers.machine.effects import Effect, Status
 from consumers.machine.pull_side import last_sequences
@@ -15,7 +15,7 @@ _EAGER: Final = "flow_control"
 class PushSide:
     """The deliver subject of one consumer."""
 
-    def __init__(self, config: ConsumerConfig, stream: str, *, now_ns: int, new_id: Callable[[], str]) -> None:
+    def __init__(self, config: MachineConfig, stream: str, *, now_ns: int, new_id: Callable[[], str]) -> None:
         self.active = False
         """Whether somebody listens."""
         self.window = FlowWindow() if config.flow_control else None
@@ -25,7 +25,7 @@ class PushSide:
         self._stream = stream
         self.configure(config)
 
-    def configure(self, config: ConsumerConfig) -> None:
+    def configure(self, config: MachineConfig) -> None:
         """Take a (new) configuration."""
         self.config = config
         self.subject = config.deliver_subject.encode()

@@ -4,7 +4,7 @@ from itertools import islice
 from typing import Final
 
 from conf.limits import SEQUENCE_MAX
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.stream_view import StreamView
 from delta_store.index.stream_index import StreamIndex
 from delta_store.values.subjects import SubjectFilter
@@ -13,13 +13,13 @@ _SEGMENTS_PER_STEP: Final = 64
 """Segments that one step looks through for further matches."""
 
 
-def chosen_subjects(config: ConsumerConfig) -> SubjectFilter | None:
+def chosen_subjects(config: MachineConfig) -> SubjectFilter | None:
     """The filter of a configuration, None for all messages."""
     chosen = SubjectFilter(config.filters) if config.filters else None
     return None if chosen is None or chosen.matches_all else chosen
 
 
-def start_position(config: ConsumerConfig, stream: StreamView) -> tuple[int, list[int]]:
+def start_position(config: MachineConfig, stream: StreamView) -> tuple[int, list[int]]:
     """The first sequence that a new consumer looks at, and for ``last_per_subject`` what it delivers up to there."""
     index, policy = stream.index, config.deliver_policy
     first, last = index.first_seq, index.last_seq

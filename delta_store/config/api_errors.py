@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 @dataclass(unsafe_hash=True)
-class ApiError(Exception):
+class ApiRefusal(Exception):
     """An error reply of the JetStream API; ``err_code`` is stable, the text is not.
 
     Not frozen, because Python itself writes an exception's traceback; nobody else changes one.
@@ -31,9 +31,9 @@ class Fixed(NamedTuple):
     description: str
 
     @property
-    def error(self) -> ApiError:
+    def error(self) -> ApiRefusal:
         """A fresh error of this kind."""
-        return ApiError(*self)
+        return ApiRefusal(*self)
 
 
 BAD_REQUEST = Fixed(400, 10003, "bad request")
@@ -117,124 +117,124 @@ SCHEDULE_ZONE_INVALID = Fixed(400, 10223, "message schedules time zone is invali
 STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not allowed")
 
 
-def unavailable(reason: str) -> ApiError:
+def unavailable(reason: str) -> ApiRefusal:
     """What clients take for a reason to ask again soon; nats-server has no text behind the colon."""
-    return ApiError(503, 10008, f"JetStream system temporarily unavailable: {reason}")
+    return ApiRefusal(503, 10008, f"JetStream system temporarily unavailable: {reason}")
 
 
-def invalid_json(reason: str) -> ApiError:
+def invalid_json(reason: str) -> ApiRefusal:
     """The request body is not the JSON that the endpoint takes."""
-    return ApiError(400, 10025, f"invalid JSON: {reason}")
+    return ApiRefusal(400, 10025, f"invalid JSON: {reason}")
 
 
-def external_api_overlaps(prefix: str, subject: str) -> ApiError:
+def external_api_overlaps(prefix: str, subject: str) -> ApiRefusal:
     """Another domain's API may not be reached by our own subjects."""
-    return ApiError(400, 10021, f"stream external api prefix {prefix} must not overlap with {subject}")
+    return ApiRefusal(400, 10021, f"stream external api prefix {prefix} must not overlap with {subject}")
 
 
-def external_delivery_overlaps(prefix: str, subject: str) -> ApiError:
+def external_delivery_overlaps(prefix: str, subject: str) -> ApiRefusal:
     """What comes from another domain must not look like the stream's messages."""
-    return ApiError(400, 10022, f"stream external delivery prefix {prefix} overlaps with stream subject {subject}")
+    return ApiRefusal(400, 10022, f"stream external delivery prefix {prefix} overlaps with stream subject {subject}")
 
 
-def external_delivery_invalid(prefix: str) -> ApiError:
+def external_delivery_invalid(prefix: str) -> ApiRefusal:
     """The prefix under which another domain delivers is no literal subject."""
-    return ApiError(400, 10024, f"stream external delivery prefix {prefix} must not contain wildcards")
+    return ApiRefusal(400, 10024, f"stream external delivery prefix {prefix} must not contain wildcards")
 
 
-def sequence_not_found(seq: int) -> ApiError:
+def sequence_not_found(seq: int) -> ApiRefusal:
     """No message to delete at this sequence."""
-    return ApiError(400, 10043, f"sequence {seq} not found")
+    return ApiRefusal(400, 10043, f"sequence {seq} not found")
 
 
-def create_failed(reason: str) -> ApiError:
+def create_failed(reason: str) -> ApiRefusal:
     """A stream was not created."""
-    return ApiError(500, 10049, reason)
+    return ApiRefusal(500, 10049, reason)
 
 
-def stream_invalid_config(reason: str) -> ApiError:
+def stream_invalid_config(reason: str) -> ApiRefusal:
     """The stream configuration is not valid, or not one that Silt has."""
-    return ApiError(500, 10052, reason)
+    return ApiRefusal(500, 10052, reason)
 
 
-def message_delete_failed(reason: str) -> ApiError:
+def message_delete_failed(reason: str) -> ApiRefusal:
     """A message was not deleted."""
-    return ApiError(500, 10057, reason)
+    return ApiRefusal(500, 10057, reason)
 
 
-def restore_failed(reason: str) -> ApiError:
+def restore_failed(reason: str) -> ApiRefusal:
     """A stream was not restored."""
-    return ApiError(500, 10062, f"restore failed: {reason}")
+    return ApiRefusal(500, 10062, f"restore failed: {reason}")
 
 
-def snapshot_failed(reason: str) -> ApiError:
+def snapshot_failed(reason: str) -> ApiRefusal:
     """A stream's snapshot was not made."""
-    return ApiError(500, 10064, f"snapshot failed: {reason}")
+    return ApiRefusal(500, 10064, f"snapshot failed: {reason}")
 
 
-def update_failed(reason: str) -> ApiError:
+def update_failed(reason: str) -> ApiRefusal:
     """A stream's configuration was not changed."""
-    return ApiError(500, 10069, reason)
+    return ApiRefusal(500, 10069, reason)
 
 
-def wrong_last_msg_id(last: str) -> ApiError:
+def wrong_last_msg_id(last: str) -> ApiRefusal:
     """The last stored message has another id than the publisher expects."""
-    return ApiError(400, 10070, f"wrong last msg ID: {last}")
+    return ApiRefusal(400, 10070, f"wrong last msg ID: {last}")
 
 
-def wrong_last_sequence(last: int) -> ApiError:
+def wrong_last_sequence(last: int) -> ApiRefusal:
     """The last sequence is another than the publisher expects."""
-    return ApiError(400, 10071, f"wrong last sequence: {last}")
+    return ApiRefusal(400, 10071, f"wrong last sequence: {last}")
 
 
-def store_failed(reason: str) -> ApiError:
+def store_failed(reason: str) -> ApiRefusal:
     """The stream can not take a message (discard new)."""
-    return ApiError(503, 10077, reason)
+    return ApiRefusal(503, 10077, reason)
 
 
-def purge_failed(reason: str) -> ApiError:
+def purge_failed(reason: str) -> ApiRefusal:
     """A stream was not purged."""
-    return ApiError(500, 10110, reason)
+    return ApiRefusal(500, 10110, reason)
 
 
-def rollup_failed(reason: str) -> ApiError:
+def rollup_failed(reason: str) -> ApiRefusal:
     """A publish asked for a rollup that the stream does not do."""
-    return ApiError(500, 10111, reason)
+    return ApiRefusal(500, 10111, reason)
 
 
-def source_transform_source_invalid(reason: str) -> ApiError:
+def source_transform_source_invalid(reason: str) -> ApiRefusal:
     """A source's transform has a source that is no subject."""
-    return ApiError(400, 10145, f"source transform source: {reason}")
+    return ApiRefusal(400, 10145, f"source transform source: {reason}")
 
 
-def source_transform_invalid(reason: str) -> ApiError:
+def source_transform_invalid(reason: str) -> ApiRefusal:
     """A source's transform maps to nothing valid."""
-    return ApiError(400, 10146, f"source transform: {reason}")
+    return ApiRefusal(400, 10146, f"source transform: {reason}")
 
 
-def mirror_transform_source_invalid(reason: str) -> ApiError:
+def mirror_transform_source_invalid(reason: str) -> ApiRefusal:
     """A mirror's transform has a source that is no subject."""
-    return ApiError(400, 10151, f"mirror transform source: {reason}")
+    return ApiRefusal(400, 10151, f"mirror transform source: {reason}")
 
 
-def mirror_transform_invalid(reason: str) -> ApiError:
+def mirror_transform_invalid(reason: str) -> ApiRefusal:
     """A mirror's transform maps to nothing valid."""
-    return ApiError(400, 10154, f"mirror transform: {reason}")
+    return ApiRefusal(400, 10154, f"mirror transform: {reason}")
 
 
-def transform_source_invalid(reason: str) -> ApiError:
+def transform_source_invalid(reason: str) -> ApiRefusal:
     """A stream's transform has a source that is no subject."""
-    return ApiError(400, 10155, f"stream transform source: {reason}")
+    return ApiRefusal(400, 10155, f"stream transform source: {reason}")
 
 
-def transform_invalid(reason: str) -> ApiError:
+def transform_invalid(reason: str) -> ApiRefusal:
     """A stream's transform maps to nothing valid."""
-    return ApiError(400, 10156, f"stream transform: {reason}")
+    return ApiRefusal(400, 10156, f"stream transform: {reason}")
 
 
-def pedantic(reason: str) -> ApiError:
+def pedantic(reason: str) -> ApiRefusal:
     """A pedantic request would have been changed by a default."""
-    return ApiError(400, 10157, f"pedantic mode: {reason}")
+    return ApiRefusal(400, 10157, f"pedantic mode: {reason}")
 
 
 # --- consumers ---
@@ -300,46 +300,46 @@ CONSUMER_FLOW_ACK_REQUIRES_NO_ACK_WAIT = Fixed(400, 10221, "flow control ack pol
 CONSUMER_FLOW_ACK_REQUIRES_NO_MAX_DELIVER = Fixed(400, 10222, "flow control ack policy requires unset max deliver")
 
 
-def consumer_create_failed(reason: str) -> ApiError:
+def consumer_create_failed(reason: str) -> ApiRefusal:
     """A consumer was not created or changed."""
-    return ApiError(500, 10012, reason)
+    return ApiRefusal(500, 10012, reason)
 
 
-def consumer_invalid_policy(reason: str) -> ApiError:
+def consumer_invalid_policy(reason: str) -> ApiRefusal:
     """The deliver policy and where to start do not go together."""
-    return ApiError(400, 10094, reason)
+    return ApiRefusal(400, 10094, reason)
 
 
-def consumer_invalid_sampling(reason: str) -> ApiError:
+def consumer_invalid_sampling(reason: str) -> ApiRefusal:
     """The sampling frequency is no percentage."""
-    return ApiError(400, 10095, f"failed to parse consumer sampling configuration: {reason}")
+    return ApiRefusal(400, 10095, f"failed to parse consumer sampling configuration: {reason}")
 
 
-def consumer_name_too_long(limit: int) -> ApiError:
+def consumer_name_too_long(limit: int) -> ApiRefusal:
     """A durable consumer's name has more bytes than it may."""
-    return ApiError(400, 10102, f"consumer name is too long, maximum allowed is {limit}")
+    return ApiRefusal(400, 10102, f"consumer name is too long, maximum allowed is {limit}")
 
 
-def consumer_description_too_long(limit: int) -> ApiError:
+def consumer_description_too_long(limit: int) -> ApiRefusal:
     """A consumer's description has more bytes than it may."""
-    return ApiError(400, 10107, f"consumer description is too long, maximum allowed is {limit}")
+    return ApiRefusal(400, 10107, f"consumer description is too long, maximum allowed is {limit}")
 
 
-def consumer_max_ack_pending_exceeds(limit: int) -> ApiError:
+def consumer_max_ack_pending_exceeds(limit: int) -> ApiRefusal:
     """More messages may be pending than the stream allows its consumers."""
-    return ApiError(400, 10121, f"consumer max ack pending exceeds system limit of {limit}")
+    return ApiRefusal(400, 10121, f"consumer max ack pending exceeds system limit of {limit}")
 
 
-def consumer_metadata_too_long(limit: int) -> ApiError:
+def consumer_metadata_too_long(limit: int) -> ApiRefusal:
     """A consumer's metadata has more bytes than it may."""
-    return ApiError(400, 10135, f"consumer metadata exceeds maximum size of {limit // 1024}KB")
+    return ApiRefusal(400, 10135, f"consumer metadata exceeds maximum size of {limit // 1024}KB")
 
 
-def consumer_inactive_threshold_exceeds(limit: str) -> ApiError:
+def consumer_inactive_threshold_exceeds(limit: str) -> ApiRefusal:
     """The consumer would stay unused for longer than the stream allows (a duration as Go writes it)."""
-    return ApiError(400, 10153, f"consumer inactive threshold exceeds system limit of {limit}")
+    return ApiRefusal(400, 10153, f"consumer inactive threshold exceeds system limit of {limit}")
 
 
-def consumer_invalid_reset(reason: str) -> ApiError:
+def consumer_invalid_reset(reason: str) -> ApiRefusal:
     """The consumer may not start over there."""
-    return ApiError(400, 10204, f"invalid reset: {reason}")
+    return ApiRefusal(400, 10204, f"invalid reset: {reason}")

@@ -27,7 +27,7 @@ from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Position
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 ENTRIES_KEPT: Final = 1_000
@@ -151,23 +151,23 @@ class JournalTail:
         tables = [found.events for found in self._metadata.of(snapshot.of_stream(stream))]
         return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
 
-    def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+    def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
         """Messages by sequence; those that the version does not hold are left out."""
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
-        found: dict[int, StoredMessage] = {}
+        found: dict[int, StreamMessage] = {}
         for file in snapshot.holding(stream, wanted):
             for run in self.files.fetch(self.path_of(file), stream, stream_id, wanted):
                 found.update(zip(run.seqs, run, strict=True))
         return found
 
-    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
         """:meth:`fetch` from the newest version, without what truncation was faster to take: the caller looks again.
 
         Raises ``DamagedData``, also for a file that is gone and should not be.
         """
         with self._lock:
             places = self._newest().holding(stream_id, seqs)
-        found: dict[int, StoredMessage] = {}
+        found: dict[int, StreamMessage] = {}
         for file, part in places:
             path = f"{self._root}/{file.name}"
             try:

@@ -11,7 +11,7 @@ from delta_store.reading.read_ahead import ReadAhead
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.tail_cache import TailCache
 from delta_store.values.records import RowColumns
-from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.stream_message import MessageRun, StreamMessage
 
 TAIL_BYTES: Final = 128 * 1024 * 1024
 _TRIES: Final = 3
@@ -20,7 +20,7 @@ _TRIES: Final = 3
 class JournalSource(Protocol):
     """Where messages that are not settled are read: an owner's or a follower's view of the journal."""
 
-    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StoredMessage]:
+    def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
         """Messages by sequence; those that the journal no longer holds are left out."""
         ...
 
@@ -38,11 +38,11 @@ class Payloads:
         """Keep rows that are durable now; they must not change any more."""
         self.tail.add(rows, payload_bytes=payload_bytes)
 
-    def now(self, stream: str, stream_id: int, seq: int) -> StoredMessage | None:
+    def now(self, stream: str, stream_id: int, seq: int) -> StreamMessage | None:
         """The message if it is in memory."""
         return self.tail.get(stream, stream_id, seq) or self._ahead.get(stream_id, seq)
 
-    def span_now(self, stream: str, stream_id: int, seqs: Sequence[int]) -> Sequence[StoredMessage]:
+    def span_now(self, stream: str, stream_id: int, seqs: Sequence[int]) -> Sequence[StreamMessage]:
         """As :meth:`run_now`, as columns where neighbouring messages lie together in memory."""
         if len(seqs) == seqs[-1] - seqs[0] + 1:
             run = self.tail.span(stream, stream_id, range(seqs[0], seqs[-1] + 1))
@@ -50,7 +50,7 @@ class Payloads:
                 return run
         return self.run_now(stream, stream_id, seqs)
 
-    def run_now(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StoredMessage]:
+    def run_now(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StreamMessage]:
         """The messages of ascending sequences up to the first that is not in memory."""
         wanted = list(seqs)
         found = self.tail.run(stream, stream_id, wanted)
@@ -64,7 +64,7 @@ class Payloads:
 
     def fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
-    ) -> dict[int, StoredMessage]:
+    ) -> dict[int, StreamMessage]:
         """The messages from files; what is in neither table is left out. Blocks; thread-safe.
 
         ``subjects``, when given, are those of the wanted messages and let files be passed over. Raises ``DamagedData``.
@@ -89,10 +89,10 @@ class Payloads:
 
     def _fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, further: range, subjects: Iterable[str] | None
-    ) -> dict[int, StoredMessage]:
+    ) -> dict[int, StreamMessage]:
         """``seqs`` must be tried again while some are missing, ``further`` ones are welcome."""
         names = None if subjects is None else list(subjects)
-        found: dict[int, StoredMessage] = {}
+        found: dict[int, StreamMessage] = {}
         for attempt in range(_TRIES):
             if attempt or self._settled.version < 0:
                 self._settled.refresh()

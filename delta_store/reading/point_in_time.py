@@ -23,7 +23,7 @@ from delta_store.reading.state_at import END, Columns, EventRow, cut_at, last_of
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
@@ -74,7 +74,7 @@ class PastState(NamedTuple):
 
     up_to_seq: int
     """The sequence that the point came to; 0 when it lies before the first message."""
-    messages: list[StoredMessage]
+    messages: list[StreamMessage]
     """The last message of each matching subject, ascending by sequence."""
     more: bool = False
     """Whether others follow that the part asked for does not hold."""
@@ -156,7 +156,7 @@ class PointInTime:
 
     def _messages(
         self, view: View, subjects: SubjectFilter, point: Point, limit: int | Part | None
-    ) -> tuple[list[StoredMessage], bool]:
+    ) -> tuple[list[StreamMessage], bool]:
         """The wanted ones, and whether others follow them."""
         seq = point.seq
         base = self._base(view, seq)
@@ -220,7 +220,7 @@ class PointInTime:
                 raise
             raise PastHorizon(view.stream, None) from error
 
-    def _payloads(self, base: Snapshot, view: View, wanted: Int64s) -> list[StoredMessage]:
+    def _payloads(self, base: Snapshot, view: View, wanted: Int64s) -> list[StreamMessage]:
         settled = wanted[wanted <= view.settled_seq].tolist()
         tail = wanted[wanted > view.settled_seq].tolist()
         try:
@@ -339,7 +339,7 @@ def multi_last(
     *,
     up_to_seq: int | None = None,
     up_to_ts_ns: int | None = None,
-) -> list[StoredMessage]:
+) -> list[StreamMessage]:
     """The last message of each matching subject at a point, straight from the tables of a data folder.
 
     For processes without a gateway, such as a Spark Python worker: tables are opened read-only and kept open for the

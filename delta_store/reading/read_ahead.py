@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from delta_store.values.lru import Lru
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 AHEAD_MESSAGES: Final = 2048
 """Most messages that are read on top of those asked for."""
@@ -25,7 +25,7 @@ _ROW_BYTES: Final = 100
 class _Held(NamedTuple):
     """What was read of a stream."""
 
-    messages: dict[int, StoredMessage]
+    messages: dict[int, StreamMessage]
     last_seq: int
     message_bytes: int
 
@@ -38,14 +38,14 @@ class ReadAhead:
         self._kept: Lru[int, _Held] = Lru(_STREAMS_KEPT)
         """By stream id."""
 
-    def get(self, stream_id: int, seq: int) -> StoredMessage | None:
+    def get(self, stream_id: int, seq: int) -> StreamMessage | None:
         """The message, if it was read lately."""
         held = self._kept.peek(stream_id)
         return held.messages.get(seq) if held is not None else None
 
-    def run(self, stream_id: int, seqs: Iterable[int]) -> list[StoredMessage]:
+    def run(self, stream_id: int, seqs: Iterable[int]) -> list[StreamMessage]:
         """The messages of ascending sequences up to the first that was not read lately."""
-        found: list[StoredMessage] = []
+        found: list[StreamMessage] = []
         held = self._kept.peek(stream_id)
         if held is not None:
             for seq in seqs:
@@ -63,7 +63,7 @@ class ReadAhead:
         start = seqs[-1] + 1
         return range(start, start + min(AHEAD_MESSAGES, AHEAD_BYTES // held.message_bytes))
 
-    def keep(self, stream_id: int, found: dict[int, StoredMessage]) -> None:
+    def keep(self, stream_id: int, found: dict[int, StreamMessage]) -> None:
         """Take over what was read, in place of what was kept of the stream."""
         if not found:
             return

@@ -17,7 +17,7 @@ from delta_store.log.log_follower import LogFollower
 from delta_store.log.torn_log import relied_version, whole_up_to
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.values.read_errors import FileGone, PastHorizon
-from delta_store.values.stored_message import MessageRun, StoredMessage, merged
+from delta_store.values.stream_message import MessageRun, StreamMessage, merged
 from delta_store.values.watermark import Watermark, Watermarks
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
@@ -66,7 +66,7 @@ class SettledTable:
 
     def fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
-    ) -> dict[int, StoredMessage]:
+    ) -> dict[int, StreamMessage]:
         """Messages by sequence from the newest snapshot; those that are not settled or no longer there are left out.
 
         ``subjects``, when given, are those of the wanted messages and let files be passed over.
@@ -86,10 +86,10 @@ class SettledTable:
         seqs: Sequence[int],
         *,
         subjects: Iterable[str] | None = None,
-    ) -> dict[int, StoredMessage]:
+    ) -> dict[int, StreamMessage]:
         """As :meth:`fetch`, from this snapshot. Raises ``FileGone`` when vacuum was faster."""
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
-        found: dict[int, StoredMessage] = {}
+        found: dict[int, StreamMessage] = {}
         for file in snapshot.holding(stream, wanted, subjects):
             for run in self.files.fetch(self.log.path_of(file), stream, stream_id, wanted):
                 found.update(zip(run.seqs, run, strict=True))

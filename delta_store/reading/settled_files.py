@@ -21,7 +21,7 @@ from delta_store.values.lru import Lru
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_SCHEMA
-from delta_store.values.stored_message import MessageRun
+from delta_store.values.stream_message import MessageRun
 
 _COLUMNS: Final = ("stream", "stream_id", "kind", "seq", "subject", "ts_ns", "headers", "data", "crc")
 _FILES_KEPT: Final = 512

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import compress
 
 from delta_store.values.records import Kind, RowColumns
-from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.stream_message import MessageRun, StreamMessage
 
 ROW_BYTES = 200
 """What a row takes in memory besides payload and headers, about."""
@@ -32,7 +32,7 @@ class _Block:
         """Whether the rows are neighbouring messages of one stream."""
         self._places: dict[tuple[str, int, int], int] | None = None
 
-    def message(self, key: _Key, seq: int, span: tuple[int, int]) -> StoredMessage | None:
+    def message(self, key: _Key, seq: int, span: tuple[int, int]) -> StreamMessage | None:
         """The stream's message of this sequence."""
         rows = self.rows
         if self.dense:
@@ -41,7 +41,7 @@ class _Block:
             place = self._find(key, seq)
         if place is None:
             return None
-        return StoredMessage(rows.subject[place], seq, rows.ts_ns[place], rows.headers[place], rows.data[place])
+        return StreamMessage(rows.subject[place], seq, rows.ts_ns[place], rows.headers[place], rows.data[place])
 
     def _find(self, key: _Key, seq: int) -> int | None:
         if self._places is None:
@@ -95,7 +95,7 @@ class TailCache:
         while self.bytes > self._bytes_max and self._blocks:
             self._drop(self._blocks.popleft())
 
-    def get(self, stream: str, stream_id: int, seq: int) -> StoredMessage | None:
+    def get(self, stream: str, stream_id: int, seq: int) -> StreamMessage | None:
         """The message, or None when it is not in memory."""
         key = (stream, stream_id)
         held = self._streams.get(key)
@@ -106,9 +106,9 @@ class TailCache:
             return None
         return held.blocks[at].message(key, seq, held.spans[at])
 
-    def run(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StoredMessage]:
+    def run(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StreamMessage]:
         """The messages of ascending sequences up to the first that is not in memory."""
-        found: list[StoredMessage] = []
+        found: list[StreamMessage] = []
         add = found.append
         key = (stream, stream_id)
         held = self._streams.get(key)

@@ -207,7 +207,7 @@ def nanoseconds(moment: datetime | str) -> int:
 
 
 def function_row(message: Any) -> tuple[Any, ...]:
-    """A :class:`delta_store.values.stored_message.StoredMessage` in the table function's columns."""
+    """A :class:`delta_store.values.stream_message.StreamMessage` in the table function's columns."""
     subject, seq, ts_ns, headers, data = message
     try:
         text = data.decode()

@@ -41,7 +41,7 @@ def is_asset_name(name: str) -> bool:
 def checked(config: StreamConfig, *, pedantic: bool, find: Find) -> StreamConfig:
     """The configuration, ``mirror_direct`` taken over from the origin.
 
-    ``find`` gives other streams' configurations. Raises :class:`delta_store.config.api_errors.ApiError`.
+    ``find`` gives other streams' configurations. Raises :class:`delta_store.config.api_errors.ApiRefusal`.
     """
     if config.mirror is not None:
         config = _checked_mirror(config, config.mirror, pedantic=pedantic, find=find)

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Final
 
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError, stream_invalid_config
+from delta_store.config.api_errors import ApiRefusal, stream_invalid_config
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits, Republish
 from delta_store.config.subject_transform import BadMapping, SubjectTransform
 from delta_store.streams.stream_config_rules import check_replicas
 
 _CHANGE: Final = "stream configuration update can not "
-_REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiError], ...]] = (
+_REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiRefusal], ...]] = (
     # nats-server checks an update twice, the second time with what the first has filled in.
     (
         lambda _, new: new.allow_msg_counter and new.allow_msg_ttl,
@@ -51,7 +51,7 @@ def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     check_replicas(new)
     for is_refused, error in _REFUSED:
         if is_refused(old, new):
-            raise ApiError(error.code, error.err_code, error.description)
+            raise ApiRefusal(error.code, error.err_code, error.description)
     if new.republish is not None:
         new = replace(new, republish=_mapped(new.republish))
     if not new.sealed:
@@ -70,7 +70,7 @@ def _mapped(again: Republish) -> Republish:
     return again
 
 
-def violated_by(old: StreamConfig, new: StreamConfig, limits: Mapping[str, ConsumerLimits]) -> ApiError | None:
+def violated_by(old: StreamConfig, new: StreamConfig, limits: Mapping[str, ConsumerLimits]) -> ApiRefusal | None:
     """What a change of ``consumer_limits`` is refused with: ``limits`` are what the consumers have, by name."""
     before, after = old.consumer_limits, new.consumer_limits
     if not any(limit and limit != was for was, limit in zip(before, after, strict=True)):

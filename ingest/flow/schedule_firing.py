@@ -20,8 +20,8 @@ from delta_store.streams.catalog import Catalog
 from delta_store.streams.schedules import own_firing
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import ReadError
-from delta_store.values.stored_message import StoredMessage
-from ingest.protocol.wire_protocol import Message
+from delta_store.values.stream_message import StreamMessage
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.featured_store import FeaturedStore, Single
 from ingest.publishing.group import Gathering, Group
 from ingest.publishing.publish import decide
@@ -49,7 +49,7 @@ class ScheduleFiring:
         self._payloads = payloads
         self._threads = threads
         self._clock = clock
-        self._found: dict[_Wanted, StoredMessage] = {}
+        self._found: dict[_Wanted, StreamMessage] = {}
         self._missing: list[_Wanted] = []
 
     async def look(self) -> bool:
@@ -66,7 +66,7 @@ class ScheduleFiring:
     def _fire(self, group: Group) -> bool:
         if self._catalog.held:
             return False
-        now_ns, rows, again = self._clock.now_ns(), len(group.rows), list[Message]()
+        now_ns, rows, again = self._clock.now_ns(), len(group.rows), list[WireMessage]()
         for state in self._catalog.streams.values():
             if state.schedules is None or not 0 < state.schedules.next_ns() <= now_ns or state.config.sealed:
                 continue
@@ -100,7 +100,7 @@ class ScheduleFiring:
             store.store(message._replace(sid=state.index.table.intern(message.subject)))
         return True
 
-    def _content(self, state: StreamState, seq: int) -> StoredMessage | None:
+    def _content(self, state: StreamState, seq: int) -> StreamMessage | None:
         wanted = _Wanted(state.name, state.stream_id, seq)
         found = self._payloads.now(*wanted) or self._found.get(wanted)
         if found is None and len(self._missing) < SCHEDULES_READ_MAX:
@@ -108,7 +108,7 @@ class ScheduleFiring:
         return found
 
 
-def _produced(own: StoredMessage, content: StoredMessage, *, due_ns: int, now_ns: int) -> Single | None:
+def _produced(own: StreamMessage, content: StreamMessage, *, due_ns: int, now_ns: int) -> Single | None:
     """What a schedule produces out of its own or another message's content; None when it is none any more."""
     asked = fields(own.headers or b"")
     texts = {name: value.decode(errors="replace") for name, value in asked.items()}

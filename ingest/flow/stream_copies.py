@@ -31,7 +31,7 @@ from delta_store.streams.stream_sources import (
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import ReadError
 from delta_store.values.records import Kind
-from delta_store.values.stored_message import MessageRun
+from delta_store.values.stream_message import MessageRun
 from ingest.publishing.copied_messages import CopyStore
 from ingest.publishing.group import Gathering
 

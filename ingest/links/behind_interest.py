@@ -16,7 +16,7 @@ from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 from ingest.links.link_session import OnMessages
 from ingest.protocol.link import LinkError
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 _LOOK_SECONDS = 0.002
 _REQUEST = b"$JS.API."
@@ -32,10 +32,10 @@ class BehindInterest:
         """Where the runs come from; told after both are made."""
         self._leaf = leaf
         self._on_messages = on_messages
-        self._held: list[Message] = []
+        self._held: list[WireMessage] = []
         self._holding = asyncio.Event()
 
-    def take(self, run: list[Message]) -> None:
+    def take(self, run: list[WireMessage]) -> None:
         """Hand a run on, at once if nothing is held back, nothing is asked and all who wait are known to listen."""
         asked = any(message.subject.startswith(_REQUEST) for message in run)
         if not asked and not self._holding.is_set() and self._all_listen(run):
@@ -71,6 +71,6 @@ class BehindInterest:
         if run:
             self._on_messages(run)
 
-    def _all_listen(self, run: list[Message]) -> bool:
+    def _all_listen(self, run: list[WireMessage]) -> bool:
         has_interest = self._leaf.interest.has_interest
         return all(not message.reply or has_interest(message.reply) for message in run)

@@ -17,14 +17,14 @@ from ingest.protocol.wire_protocol import (
     Event,
     Info,
     Interest,
-    Message,
     Ping,
     Pong,
     ProtocolError,
+    WireMessage,
     WireParser,
 )
 
-OnMessages = Callable[[list[Message]], None]
+OnMessages = Callable[[list[WireMessage]], None]
 OnInterest = Callable[[Interest], None]
 
 

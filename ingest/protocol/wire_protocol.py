@@ -29,7 +29,7 @@ _PINNED_BYTES_MIN: Final = 16 * 1024
 """A rest of a chunk that is larger is held with the whole chunk instead of being copied."""
 
 
-class Message(NamedTuple):
+class WireMessage(NamedTuple):
     """One message as it came over a link; absent parts are empty."""
 
     subject: bytes
@@ -79,7 +79,7 @@ class Interest:
         return self.weight > 0
 
 
-Event: TypeAlias = list[Message] | Info | Ping | Pong | Err | Interest
+Event: TypeAlias = list[WireMessage] | Info | Ping | Pong | Err | Interest
 """Consecutive messages come as one list."""
 
 
@@ -190,7 +190,7 @@ class WireParser:
             raise ProtocolError(self._failure)
         return b"\n" in data
 
-    def _finish(self, frame: "_OpenFrame", data: bytes, end: int) -> Message:
+    def _finish(self, frame: "_OpenFrame", data: bytes, end: int) -> WireMessage:
         """The message that was held in pieces and ends at ``end`` of the newest one. A large payload is copied once.
 
         Raises :class:`ProtocolError`.
@@ -210,9 +210,9 @@ class WireParser:
             raise ProtocolError(self._failure)
         body = b"".join(pieces)
         split = frame.header_bytes
-        return Message(frame.subject, frame.reply, body[:split], body[split:] if split else body)
+        return WireMessage(frame.subject, frame.reply, body[:split], body[split:] if split else body)
 
-    def _parse(self, data: bytes, pos: int, events: list[Event], run: list[Message]) -> int:
+    def _parse(self, data: bytes, pos: int, events: list[Event], run: list[WireMessage]) -> int:
         """Append the events of all complete frames from ``pos`` on, ``run`` first; give the position after them."""
         size = len(data)
         while True:
@@ -235,7 +235,7 @@ class WireParser:
             pos = end
 
     def _messages(  # noqa: C901  # a call more costs a tenth
-        self, data: bytes, pos: int, events: list[Event], run: list[Message]
+        self, data: bytes, pos: int, events: list[Event], run: list[WireMessage]
     ) -> int:
         """Append ``run`` with the complete messages at ``pos``; give the position after them. The hot path."""
         append = run.append
@@ -268,9 +268,9 @@ class WireParser:
                 if split > end:
                     self._failure = f"header longer than the message: {data[pos:body][:80]!r}"
                     break
-                append(_new(Message, (subject, reply, data[body:split], data[split:end])))
+                append(_new(WireMessage, (subject, reply, data[body:split], data[split:end])))
             else:
-                append(_new(Message, (subject, reply, b"", data[body:end])))
+                append(_new(WireMessage, (subject, reply, b"", data[body:end])))
             pos = end + 2
         if run:
             events.append(run)

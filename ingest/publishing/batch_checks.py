@@ -5,7 +5,7 @@ Each message is looked at as if those before it in the batch were stored already
 
 from conf.limits import HEADER_BYTES_MAX
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams import retention
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.open_batches import BatchMessage
@@ -27,13 +27,13 @@ class BatchChecks:
         self._msg_ids: set[bytes] = set()
         self._expected: dict[str, int] = {}
 
-    def refusal(self, message: BatchMessage, fields: Fields) -> ApiError | None:
+    def refusal(self, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
         """Why the message, and so the batch, can't be stored."""
         if b"Nats-Expected-Last-Msg-Id" in fields:
-            return ApiError(400, 10177, "atomic publish unsupported header used: Nats-Expected-Last-Msg-Id")
+            return ApiRefusal(400, 10177, "atomic publish unsupported header used: Nats-Expected-Last-Msg-Id")
         return self.refusal_alone(message, fields)
 
-    def refusal_alone(self, message: BatchMessage, fields: Fields) -> ApiError | None:
+    def refusal_alone(self, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
         """Why the message can't be stored, whatever becomes of others: what fast batches are looked at for."""
         if len(message.header) > HEADER_BYTES_MAX:
             return api_errors.HEADER_TOO_LARGE.error
@@ -49,7 +49,7 @@ class BatchChecks:
             or self._full(message, fields)
         )
 
-    def _wrong_stream_or_ttl(self, fields: Fields) -> ApiError | None:
+    def _wrong_stream_or_ttl(self, fields: Fields) -> ApiRefusal | None:
         name = self._state.name.encode()
         if fields.get(b"Nats-Expected-Stream", name) != name:
             return api_errors.EXPECTED_STREAM_MISMATCH.error
@@ -58,9 +58,9 @@ class BatchChecks:
             return None
         if not self._state.config.allow_msg_ttl:
             return api_errors.TTL_DISABLED.error
-        return ApiError(400, 10165, "invalid per-message TTL") if ttl is None else None
+        return ApiRefusal(400, 10165, "invalid per-message TTL") if ttl is None else None
 
-    def _repeated(self, fields: Fields) -> ApiError | None:
+    def _repeated(self, fields: Fields) -> ApiRefusal | None:
         msg_id = fields.get(b"Nats-Msg-Id")
         if msg_id is None:
             return None
@@ -69,7 +69,7 @@ class BatchChecks:
         self._msg_ids.add(msg_id)
         return None
 
-    def _unexpected(self, subject: str, fields: Fields) -> ApiError | None:
+    def _unexpected(self, subject: str, fields: Fields) -> ApiRefusal | None:
         expected = fields.get(b"Nats-Expected-Last-Sequence")
         if expected is not None:
             last = self._state.index.last_seq + self._stored
@@ -89,11 +89,11 @@ class BatchChecks:
         last = self._expected[wanted]
         return api_errors.wrong_last_sequence(last) if sequence(expected) != last else None
 
-    def _uncountable(self, subject: str, fields: Fields) -> ApiError | None:
+    def _uncountable(self, subject: str, fields: Fields) -> ApiRefusal | None:
         state = self._state
         return uncountable(state, fields, sid=state.index.table.intern(subject)) if state.counters is not None else None
 
-    def _rollup(self, subject: str, fields: Fields) -> ApiError | None:
+    def _rollup(self, subject: str, fields: Fields) -> ApiRefusal | None:
         error = rollup_error(self._state, fields)
         wanted = rollup(fields)
         if not error and wanted == "sub" and subject in self._by_subject:
@@ -102,7 +102,7 @@ class BatchChecks:
             return api_errors.rollup_failed("batch rollup all invalid")
         return error
 
-    def _full(self, message: BatchMessage, fields: Fields) -> ApiError | None:
+    def _full(self, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
         config, index, subject = self._state.config, self._state.index, message.subject
         self._stored += 1
         self._bytes += stored_size(subject, message.header, message.payload)

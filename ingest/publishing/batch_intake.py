@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from conf.limits import ATOMIC_BATCH_ID_CHARS_MAX, ATOMIC_BATCH_MESSAGES_MAX, ATOMIC_BATCHES_OPEN_MAX
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.api_level import LEVEL_HEADER, value_refused
 from delta_store.streams.open_batches import BatchMessage, OpenBatch
 from delta_store.streams.stream_state import StreamState
@@ -35,7 +35,7 @@ class Commit(NamedTuple):
     messages: list[BatchMessage]
 
 
-def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int) -> ApiError | Staged | Commit:
+def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int) -> ApiRefusal | Staged | Commit:
     """Take one message of a batch, whose fields name it; an error ends the batch."""
     error = _unfit(state, message, fields)
     if error:
@@ -74,7 +74,7 @@ def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int)
     return Commit(batch_id, batch.messages)
 
 
-def _unfit(state: StreamState, message: BatchMessage, fields: Fields) -> ApiError | None:
+def _unfit(state: StreamState, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
     """What is wrong with a message whatever batch it belongs to."""
     config = state.config
     if config.sealed:
@@ -90,7 +90,7 @@ def _unfit(state: StreamState, message: BatchMessage, fields: Fields) -> ApiErro
     return None
 
 
-def _ends(batch: OpenBatch, fields: Fields, *, number: int, commit: bytes | None) -> ApiError | None:
+def _ends(batch: OpenBatch, fields: Fields, *, number: int, commit: bytes | None) -> ApiRefusal | None:
     """Why the batch can't go on with this message."""
     if commit not in (None, b"1", b"eob"):
         return api_errors.BATCH_COMMIT_INVALID.error
@@ -103,5 +103,5 @@ def _ends(batch: OpenBatch, fields: Fields, *, number: int, commit: bytes | None
     return None
 
 
-def _too_large() -> ApiError:
-    return ApiError(400, _TOO_LARGE_CODE, f"atomic publish batch is too large: {ATOMIC_BATCH_MESSAGES_MAX}")
+def _too_large() -> ApiRefusal:
+    return ApiRefusal(400, _TOO_LARGE_CODE, f"atomic publish batch is too large: {ATOMIC_BATCH_MESSAGES_MAX}")

@@ -11,7 +11,7 @@ from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, stored_size
-from delta_store.values.stored_message import MessageRun
+from delta_store.values.stream_message import MessageRun
 from ingest.publishing import publish_checks
 from ingest.publishing.featured_store import FeaturedStore, Single
 from ingest.publishing.group import Group

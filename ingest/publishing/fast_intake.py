@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from conf.limits import FAST_BATCH_ID_BYTES_MAX, FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.api_level import LEVEL_HEADER, value_refused
 from delta_store.streams.fast_batches import FastBatch
 from delta_store.streams.open_batches import BatchMessage
@@ -82,7 +82,7 @@ class FastIntake:
         """Take any message, with all checks."""
         self._batch = None
         says = self._placed(message)
-        if isinstance(says, ApiError):
+        if isinstance(says, ApiRefusal):
             self._refuse(message.reply, says)
             return
         batch = self.batches.find(says.batch_id, self.now_ns)
@@ -107,7 +107,7 @@ class FastIntake:
         elif self._in_order(place):
             self._take_in_order(place, message)
 
-    def _placed(self, message: Single) -> FastReply | ApiError:
+    def _placed(self, message: Single) -> FastReply | ApiRefusal:
         """What the reply subject says, or what is wrong with the message whatever batch it belongs to."""
         config = self.state.config
         if config.sealed:
@@ -121,7 +121,7 @@ class FastIntake:
             return api_errors.BATCH_PUBLISH_PATTERN.error
         return api_errors.BATCH_PUBLISH_ID_INVALID.error if len(says.batch_id) > FAST_BATCH_ID_BYTES_MAX else says
 
-    def _not_opened(self, says: FastReply) -> ApiError | None:
+    def _not_opened(self, says: FastReply) -> ApiRefusal | None:
         """Why a message opens no batch."""
         if says.seq != 1 or says.ping:
             return api_errors.BATCH_PUBLISH_ID_UNKNOWN.error
@@ -175,7 +175,7 @@ class FastIntake:
             return
         error = error or publish_checks.last_msg_id_error(self.state, message.fields)
         counted = error or self.featured.counted(message._replace(reply=b""))
-        if isinstance(counted, ApiError):
+        if isinstance(counted, ApiRefusal):
             self._failed(place, counted)
             return
         self.featured.store(counted)
@@ -200,7 +200,7 @@ class FastIntake:
         self.group.replies.append(answer)
         del self.batches[says.batch_id]
 
-    def _failed(self, place: _Place, error: ApiError) -> None:
+    def _failed(self, place: _Place, error: ApiRefusal) -> None:
         """Tell of a message that can't be stored, which ends the batch unless gaps are fine."""
         batch, says, reply = place
         if not batch.gap_ok and batch.last == 1:
@@ -226,6 +226,6 @@ class FastIntake:
         self.group.replies.append(acks.committed(reply, batch.stream_seq, batch_id=batch_id, count=batch.last))
         del self.batches[says.batch_id]
 
-    def _refuse(self, reply: bytes, error: ApiError) -> None:
+    def _refuse(self, reply: bytes, error: ApiRefusal) -> None:
         if not self.state.config.no_ack:
             self.group.replies.append(self.featured.acks.failed(reply, error))

@@ -5,7 +5,7 @@ It reads ``<prefix>.<batch id>.<flow>.<fail|ok>.<batch sequence>.<operation>.$FI
 
 from typing import Final, NamedTuple
 
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.dialect.json_writer import write_json
 from ingest.protocol.leaf_protocol import encode_message
 
@@ -77,7 +77,7 @@ def gap(reply: bytes, expected: int, seq: int) -> bytes:
     return encode_message(reply, b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, seq))
 
 
-def refused(reply: bytes, seq: int, error: ApiError) -> bytes:
+def refused(reply: bytes, seq: int, error: ApiRefusal) -> bytes:
     """The message with this batch sequence was not stored."""
     return encode_message(reply, b'{"type":"err","seq":%d,"error":%b}' % (seq, write_json(error.as_json())))
 

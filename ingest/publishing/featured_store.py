@@ -3,14 +3,14 @@
 from typing import Final, NamedTuple
 
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams.catalog import Catalog, NewMessage
 from delta_store.streams.counters import BrokenCounter, whole_number
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Row, stored_size
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing import publish_checks
 from ingest.publishing.group import Group
 from ingest.publishing.pub_ack import PubAcks, pub_acks
@@ -51,10 +51,10 @@ class FeaturedStore:
         self.now_ns = now_ns
         self.group = group
         self.acks: PubAcks = pub_acks(state.name, catalog.domain)
-        self.again: list[Message] = []
+        self.again: list[WireMessage] = []
         """What is republished."""
 
-    def counted(self, message: Single) -> Single | ApiError:
+    def counted(self, message: Single) -> Single | ApiRefusal:
         """The message with the total that it makes its counter; an error when there is none to add to."""
         counters, increment = self.state.counters, message.fields.get(b"Nats-Incr")
         if counters is None or increment is None:
@@ -101,7 +101,7 @@ class FeaturedStore:
         group.rows.append(Row(*key, subject, ts_ns, msg_id, first_seq, evicted, header, message.payload, 0))
         group.bytes += len(message.payload) + len(header or b"")
         self._end_schedule(message.fields)
-        kept = Message(subject.encode(), b"", header or b"", message.payload)
+        kept = WireMessage(subject.encode(), b"", header or b"", message.payload)
         again = republished(state, kept, seq=seq, ts_ns=ts_ns, last_seq=last_seq)
         if again is not None:
             self.again.append(again)

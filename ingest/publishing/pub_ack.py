@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from delta_store.config.api_errors import TOO_MANY_REQUESTS, ApiError
+from delta_store.config.api_errors import TOO_MANY_REQUESTS, ApiRefusal
 from delta_store.dialect.json_writer import write_json
 
 _BUSY_HEADER = b"NATS/1.0 429 Too Many Requests\r\n\r\n"
@@ -53,7 +53,7 @@ class PubAcks:
         """A counter's message was stored, with this payload."""
         return _frame(reply, self._opening % () + b"%d," % seq + payload[1:])
 
-    def failed(self, reply: bytes, error: ApiError) -> bytes:
+    def failed(self, reply: bytes, error: ApiRefusal) -> bytes:
         """The message was refused."""
         return _frame(reply, b'{"error":' + write_json(error.as_json()) + self._failed)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conf.limits import HEADER_BYTES_MAX, REPUBLISH_DEPTH_MAX
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.index.segments import Ints
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
@@ -24,7 +24,7 @@ from delta_store.streams.routes import Route
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, stored_size
 from ingest.protocol.leaf_protocol import encode_message
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing import batch_intake, publish_checks, schedule_checks
 from ingest.publishing.batch_checks import BatchChecks
 from ingest.publishing.fast_intake import FastIntake
@@ -39,7 +39,7 @@ _HEADER_OVERHEAD = 4
 _MESSAGE = Kind.MESSAGE.value
 _SINGLY_MAX = 4
 """Runs up to this length are stored one by one: numpy pays off only for more."""
-NOT_UTF8 = ApiError(400, 10003, "bad request: the subject is not valid UTF-8")
+NOT_UTF8 = ApiRefusal(400, 10003, "bad request: the subject is not valid UTF-8")
 
 
 class _Run(NamedTuple):
@@ -65,7 +65,7 @@ class _Accepted(NamedTuple):
     """None when no message has any; ids are in the dedup window already."""
 
 
-def decide(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> None:
+def decide(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, group: Group) -> None:
     """Decide each message in turn and add what follows from it to ``group``; ``now_ns`` is the time of all of them.
 
     What is republished is decided after them: a leaf link does not hear what it sent itself.
@@ -84,9 +84,9 @@ def forget_batches(catalog: Catalog, now_ns: int, group: Group) -> None:
             group.abandoned += [(state.name, one) for one in state.batches.take_abandoned()]
 
 
-def _decide_run(catalog: Catalog, messages: Sequence[Message], now_ns: int, group: Group) -> list[Message]:
+def _decide_run(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, group: Group) -> list[WireMessage]:
     """Decide each message in turn; returns what is republished."""
-    again: list[Message] = []
+    again: list[WireMessage] = []
     raw_subjects, replies, headers, payloads = zip(*messages, strict=True)
     routes = catalog.routes(raw_subjects)
     if None not in routes:
@@ -94,7 +94,7 @@ def _decide_run(catalog: Catalog, messages: Sequence[Message], now_ns: int, grou
         if len(set(states)) == 1 and min(sids) >= 0:
             run = _Run(subjects, sids, replies, headers, payloads)
             return _decide_stream(catalog, states[0], run, now_ns, group)
-    parts: dict[StreamState, list[tuple[Route, Message]]] = {}
+    parts: dict[StreamState, list[tuple[Route, WireMessage]]] = {}
     for route, message in zip(routes, messages, strict=True):
         if route is None:
             continue
@@ -111,7 +111,7 @@ def _decide_run(catalog: Catalog, messages: Sequence[Message], now_ns: int, grou
     return again
 
 
-def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> list[Message]:
+def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> list[WireMessage]:
     """Decide messages of one stream; returns what is republished."""
     catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
     state.dedup.forget(now_ns)
@@ -241,7 +241,7 @@ class _Intake:
 
     def _store_featured(self, message: Single) -> None:
         counted = self.featured.counted(message)
-        if not isinstance(counted, ApiError):
+        if not isinstance(counted, ApiRefusal):
             self.featured.store(counted)
         else:
             self._refuse(message.reply, counted)
@@ -252,7 +252,7 @@ class _Intake:
         message = BatchMessage(run.subjects[place], header or b"", run.payloads[place])
         taken = batch_intake.take(self.state, message, found, self.now_ns)
         self.group.abandoned += [(self.state.name, one) for one in self.state.batches.take_abandoned()]
-        if isinstance(taken, ApiError):
+        if isinstance(taken, ApiRefusal):
             self._refuse(reply, taken)
         elif isinstance(taken, batch_intake.Commit):
             self._commit(taken, reply)
@@ -275,10 +275,10 @@ class _Intake:
             subject, header, payload = message
             answer, end = (reply, BatchEnd(batch.batch_id, last + 1)) if place == last else (b"", None)
             counted = self.featured.counted(Single(subject, ids(subject), answer, header, payload, found))
-            assert not isinstance(counted, ApiError), "checked before"
+            assert not isinstance(counted, ApiRefusal), "checked before"
             self.featured.store(counted, end=end)
 
-    def _refuse(self, reply: bytes, error: ApiError) -> None:
+    def _refuse(self, reply: bytes, error: ApiRefusal) -> None:
         if reply and not self.state.config.no_ack:
             self.group.replies.append(self.acks.failed(reply, error))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from conf.limits import HEADER_BYTES_MAX
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams import retention
 from delta_store.streams.counters import BrokenCounter
 from delta_store.streams.msg_ttl import ttl_seconds
@@ -28,7 +28,7 @@ _NOT_FOR_COUNTERS = {b"Nats-Rollup", b"Nats-Expected-Stream", b"Nats-Expected-La
 }
 
 
-def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int]) -> ApiError | None:
+def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int]) -> ApiRefusal | None:
     """What is wrong with a message before its message id is looked at; ``sizes`` are header block and payload."""
     if state.config.sealed:
         return api_errors.SEALED_STREAM.error
@@ -42,7 +42,7 @@ def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tu
     )
 
 
-def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: int) -> ApiError | None:
+def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: int) -> ApiRefusal | None:
     """What is wrong with a message that is no duplicate; the size is the header block's."""
     error = last_msg_id_error(state, fields) or rollup_error(state, fields) or uncountable(state, fields, sid=sid)
     if error:
@@ -50,10 +50,10 @@ def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: 
     if header_bytes > HEADER_BYTES_MAX:
         return api_errors.HEADER_TOO_LARGE.error
     ttl = fields.get(b"Nats-TTL")
-    return ApiError(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
+    return ApiRefusal(400, 10165, "invalid per-message TTL") if ttl is not None and ttl_seconds(ttl) is None else None
 
 
-def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiError | None:
+def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiRefusal | None:
     """Why nothing can be added to a counter, if the stream is one of counters."""
     if state.counters is None:
         return None
@@ -66,7 +66,7 @@ def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiError | N
     return None
 
 
-def last_msg_id_error(state: StreamState, fields: Fields) -> ApiError | None:
+def last_msg_id_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
     """Whether the message expects another message id to be the last one."""
     expected = fields.get(b"Nats-Expected-Last-Msg-Id")
     if expected is None or text(expected) == state.last_msg_id:
@@ -74,7 +74,7 @@ def last_msg_id_error(state: StreamState, fields: Fields) -> ApiError | None:
     return api_errors.wrong_last_msg_id(state.last_msg_id)
 
 
-def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiError | None:
+def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiRefusal | None:
     """Whether a stream with discard new has no room for a message of this stored size."""
     rolls_up = b"Nats-Rollup" in fields
     reason = retention.refusal(state.config, state.index, sid=sid, size=size, rolls_up=rolls_up)
@@ -91,7 +91,7 @@ def text(value: bytes) -> str:
     return value.decode(errors="backslashreplace")
 
 
-def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> ApiError | None:
+def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> ApiRefusal | None:
     """What is wrong with an increment, if there is one."""
     increment = fields.get(b"Nats-Incr")
     if increment is None:
@@ -105,7 +105,7 @@ def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> Api
     return api_errors.INCREMENT_INVALID.error if _NOT_FOR_COUNTERS & fields.keys() else None
 
 
-def rollup_error(state: StreamState, fields: Fields) -> ApiError | None:
+def rollup_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
     """What is wrong with a rollup, if there is one."""
     wanted = rollup(fields)
     if wanted and not state.config.allow_rollup_hdrs:
@@ -115,7 +115,7 @@ def rollup_error(state: StreamState, fields: Fields) -> ApiError | None:
     return None
 
 
-def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiError | None:
+def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiRefusal | None:
     """Headers of features that the stream does not have, and the expected stream among them."""
     if not fields:
         return None
@@ -130,7 +130,7 @@ def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiErro
     return api_errors.TTL_DISABLED.error if has_ttl else None
 
 
-def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiError | None:
+def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
     """The sequences that the publisher expects to be the last ones."""
     expected = fields.get(_LAST_SUBJECT)
     if expected is not None:

@@ -3,12 +3,12 @@
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 _OPENING = b"NATS/1.0\r\n"
 
 
-def republished(state: StreamState, stored: Message, *, seq: int, ts_ns: int, last_seq: int) -> Message | None:
+def republished(state: StreamState, stored: WireMessage, *, seq: int, ts_ns: int, last_seq: int) -> WireMessage | None:
     """The message that follows from one that was stored at ``seq``, None when its subject is not republished.
 
     ``stored`` bears the subject and the header block that were stored; ``last_seq`` is the sequence before it of the
@@ -28,4 +28,4 @@ def republished(state: StreamState, stored: Message, *, seq: int, ts_ns: int, la
     if again.headers_only:
         added += f"Nats-Msg-Size: {len(stored.payload)}\r\n"
     header = (stored.header[:-2] or _OPENING) + added.encode() + b"\r\n"
-    return Message(dest.encode(), b"", header, b"" if again.headers_only else stored.payload)
+    return WireMessage(dest.encode(), b"", header, b"" if again.headers_only else stored.payload)

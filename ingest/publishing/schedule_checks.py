@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from delta_store.config import api_errors
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.schedule_pattern import BadZone, firing, zone
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.stream_state import StreamState
@@ -22,7 +22,7 @@ ROLLUP: Final = b"Nats-Rollup"
 _ZONE: Final = b"Nats-Schedule-Time-Zone"
 
 
-def refusal(state: StreamState, subject: str, fields: Fields) -> ApiError | None:
+def refusal(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
     """What is wrong with a message as a schedule, or as the end of one."""
     return _schedule_error(state, subject, fields) or _scheduler_error(state, subject, fields)
 
@@ -52,10 +52,10 @@ def _due_ns(fields: Fields) -> int | None:
     return found.due_ns if found is not None else None
 
 
-def _schedule_error(state: StreamState, subject: str, fields: Fields) -> ApiError | None:
+def _schedule_error(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
     if PATTERN not in fields and _ZONE not in fields:
         return None
-    error: ApiError | None = None
+    error: ApiRefusal | None = None
     try:
         due_ns = _due_ns(fields)
     except BadZone:
@@ -69,7 +69,7 @@ def _schedule_error(state: StreamState, subject: str, fields: Fields) -> ApiErro
     return _options_error(state, subject, fields)
 
 
-def _options_error(state: StreamState, subject: str, fields: Fields) -> ApiError | None:  # noqa: PLR0911  # in order
+def _options_error(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:  # noqa: PLR0911  # in order
     """What is wrong with the headers that go with a valid pattern."""
     ttl = fields.get(b"Nats-Schedule-TTL")
     if ttl is not None and ttl_seconds(ttl) is None:
@@ -93,7 +93,7 @@ def _options_error(state: StreamState, subject: str, fields: Fields) -> ApiError
     return None
 
 
-def _scheduler_error(state: StreamState, subject: str, fields: Fields) -> ApiError | None:
+def _scheduler_error(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
     """A client may only name a schedule to end it."""
     following, scheduler = fields.get(NEXT), fields.get(SCHEDULER, b"").decode(errors="backslashreplace")
     if following is None and not scheduler:

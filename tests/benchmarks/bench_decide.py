@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 
-Make = Callable[[int], Message]
+Make = Callable[[int], WireMessage]
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 
@@ -40,16 +40,16 @@ def cases(keys: int) -> dict[str, tuple[StreamConfig, Make]]:
     payload, seeded = b"x" * 128, random.Random(1)
     order = [seeded.randrange(keys) for _ in range(1_000_003)]
 
-    def plain(number: int) -> Message:
-        return Message(b"s.%d" % (number % 8), b"_INBOX.abcdefgh.%d" % number, b"", payload)
+    def plain(number: int) -> WireMessage:
+        return WireMessage(b"s.%d" % (number % 8), b"_INBOX.abcdefgh.%d" % number, b"", payload)
 
-    def with_id(number: int) -> Message:
+    def with_id(number: int) -> WireMessage:
         return plain(number)._replace(header=b"NATS/1.0\r\nNats-Msg-Id: id-%d\r\n\r\n" % number)
 
-    def expecting(number: int) -> Message:
+    def expecting(number: int) -> WireMessage:
         return plain(number)._replace(header=b"NATS/1.0\r\nNats-Expected-Last-Sequence: %d\r\n\r\n" % number)
 
-    def key_value(number: int) -> Message:
+    def key_value(number: int) -> WireMessage:
         return plain(number)._replace(subject=b"s.key.%d" % order[number % len(order)])
 
     one = StreamConfig("S", ("s.>",))

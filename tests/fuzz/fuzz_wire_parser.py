@@ -18,7 +18,7 @@ except ImportError:
 with atheris.instrument_imports(include=["ingest"]):
     from ingest.protocol.client_protocol import CLIENT
     from ingest.protocol.leaf_protocol import LEAF, encode_message
-    from ingest.protocol.wire_protocol import Dialect, Message, ProtocolError, WireParser
+    from ingest.protocol.wire_protocol import Dialect, ProtocolError, WireMessage, WireParser
 
 LINE_MAX, PAYLOAD_MAX = 256, 1024
 FRAMES = [
@@ -71,7 +71,7 @@ def one_input(data: bytes) -> None:
     events, failed = parse(dialect, [whole])
     assert parse(dialect, chunks) == (events, failed)
     for event in events:
-        if isinstance(event, Message):
+        if isinstance(event, WireMessage):
             frame = encode_message(event.subject, event.payload, header=event.header, reply=event.reply)
             assert WireParser(LEAF).feed(frame) == [[event]]
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 from api.gateway import gateway_upkeep
 from api.gateway.gateway_stores import Stores
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.consumer_state import ConsumerState
 from delta_store.storage import local_storage
 from delta_store.values.schemas import LOG_FOLDER
@@ -61,13 +61,13 @@ def _ids_forgotten(stores: Stores) -> Stores:
 
 def _floor_too_high(stack: ExitStack) -> None:
     """What is recorded of a consumer says that all that was delivered is acked."""
-    state: Callable[[Consumer], ConsumerState] = Consumer.state
+    state: Callable[[ConsumerMachine], ConsumerState] = ConsumerMachine.state
 
-    def too_high(self: Consumer) -> ConsumerState:
+    def too_high(self: ConsumerMachine) -> ConsumerState:
         true = state(self)
         return true._replace(ack_floor=true.delivered, pending={})
 
-    stack.enter_context(mock.patch.object(Consumer, "state", too_high))
+    stack.enter_context(mock.patch.object(ConsumerMachine, "state", too_high))
 
 
 def _truncated_too_early(stack: ExitStack) -> None:

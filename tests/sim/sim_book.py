@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 
 
 class Broken(AssertionError):
@@ -75,7 +75,7 @@ class Book:
         """Something happened once more."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    def published(self, sent: Sent, answer: Message) -> bool:
+    def published(self, sent: Sent, answer: WireMessage) -> bool:
         """The gateway answered a publish; whether it holds the message."""
         told = json.loads(answer.payload)
         if "error" in told:

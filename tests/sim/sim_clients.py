@@ -5,7 +5,7 @@ import json
 import random
 from typing import Any
 
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.sim.sim_book import Book, Broken, ConsumerBook, Held, Sent
 from tests.sim.sim_hub import SimHub
 
@@ -116,7 +116,7 @@ class Clients:
         while True:
             inbox, over = self._hub.inbox(), asyncio.Event()
 
-            def take(message: Message, over: asyncio.Event = over) -> None:
+            def take(message: WireMessage, over: asyncio.Event = over) -> None:
                 if message.header.startswith(b"NATS/1.0 ") and not message.reply:
                     over.set()
                 else:
@@ -135,7 +135,7 @@ class Clients:
             await self._look(book)
             await asyncio.sleep(self._dice.choice((0.0, 0.2)))
 
-    def _delivered(self, book: ConsumerBook, message: Message) -> None:
+    def _delivered(self, book: ConsumerBook, message: WireMessage) -> None:
         reply = message.reply.partition(b"@")[0]
         if not reply.startswith(b"$JS.ACK."):
             return
@@ -208,7 +208,7 @@ class Clients:
         inbox, rows, over = self._hub.inbox(), list[Held](), asyncio.Event()
         status = b""
 
-        def take(message: Message) -> None:
+        def take(message: WireMessage) -> None:
             nonlocal status
             if message.header.startswith(b"NATS/1.0 "):
                 status = message.header

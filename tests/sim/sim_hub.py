@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from ingest.protocol.interest import InterestTable
 from ingest.protocol.leaf_protocol import LEAF
-from ingest.protocol.wire_protocol import Interest, Message, WireParser
+from ingest.protocol.wire_protocol import Interest, WireMessage, WireParser
 from tests.sim.virtual_loop import VirtualLoop
 
-Listener = Callable[[Message], None]
+Listener = Callable[[WireMessage], None]
 _LATENCIES = (0.0, 0.0, 0.0003, 0.003)
 
 
@@ -35,8 +35,8 @@ class SimHub:
         self._parser = WireParser(LEAF)
         self._listeners: dict[bytes, Listener] = {}
         self._wanted: list[bytes] = [b"_INBOX.>"]
-        self._receive: Callable[[list[Message]], None] | None = None
-        self._waiting: list[Message] = []
+        self._receive: Callable[[list[WireMessage]], None] | None = None
+        self._waiting: list[WireMessage] = []
         self._inboxes = 0
         self._muted = False
         self.followed: tuple[set[str], set[str]] = (set(), set())
@@ -53,7 +53,7 @@ class SimHub:
 
     # --- the gateway's side ---
 
-    def attach(self, receive: Callable[[list[Message]], None]) -> None:
+    def attach(self, receive: Callable[[list[WireMessage]], None]) -> None:
         """A gateway is there, and has been told who listens (:meth:`greet`)."""
         self._receive, self._muted = receive, False
 
@@ -120,7 +120,7 @@ class SimHub:
         if self._receive is None or self._muted:
             return
         self._trace(f"> {subject!r} {reply!r} {header!r} {payload!r}")
-        self._waiting.append(Message(subject, reply, header, payload))
+        self._waiting.append(WireMessage(subject, reply, header, payload))
         if len(self._waiting) == 1:
             self._loop.call_later(self._dice.choice(_LATENCIES), self._arrive)
 
@@ -135,7 +135,7 @@ class SimHub:
 
     async def ask(
         self, subject: bytes, payload: bytes = b"", *, header: bytes = b"", seconds: float = 1.0
-    ) -> Message | None:
+    ) -> WireMessage | None:
         """A request and its answer, None where none comes in time."""
         inbox, answer = self.inbox(), self._loop.create_future()
         self.listen(inbox, lambda message: None if answer.done() else answer.set_result(message))

@@ -11,7 +11,7 @@ from itertools import islice
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.effects import Reply
 from delta_store.values.records import RowColumns
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND
@@ -80,7 +80,7 @@ class History:
             shard.create(name, filter_subject=self.rng.choice(("", "s.a")))
             self.books[name] = Book()
         elif dice < 0.5:
-            config = ConsumerConfig(name=name, **{**EXPLICIT, "max_ack_pending": self.rng.randint(2, 9)})
+            config = MachineConfig(name=name, **{**EXPLICIT, "max_ack_pending": self.rng.randint(2, 9)})
             shard.engine.update(shard.state, name, config, now_ns=shard.now, rows=shard.rows)
         else:
             shard.engine.delete(shard.state, name, now_ns=shard.now, rows=shard.rows)

@@ -15,7 +15,7 @@ from delta_store.stores.stores_open import open_stores
 from delta_store.streams.stream_sources import SourcePosition, positions_data
 from delta_store.transforms.batch_rows import gaps_behind
 from delta_store.values.records import Kind
-from delta_store.values.stored_message import MessageRun, StoredMessage
+from delta_store.values.stream_message import MessageRun, StreamMessage
 from delta_store.values.watermark import JournalGap
 from ingest.publishing.copied_messages import CopyStore
 from ingest.publishing.group import Group
@@ -28,7 +28,7 @@ MakeStore = Callable[..., Store]
 def copy(here: Store, name: str, seqs: Sequence[int]) -> None:
     """Store copies of messages with these sequences."""
     group = Group(rows=here.rows)
-    run = [StoredMessage(f"o.{seq % 3}", seq, START_NS + seq * SECOND, None, b"%d" % seq) for seq in seqs]
+    run = [StreamMessage(f"o.{seq % 3}", seq, START_NS + seq * SECOND, None, b"%d" % seq) for seq in seqs]
     store = CopyStore(here.catalog, here.catalog.streams[name], now_ns=here.tick(), group=group)
     assert store.store(MessageRun.of(run)) == len(seqs)
 

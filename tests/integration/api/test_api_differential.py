@@ -25,7 +25,7 @@ from api.jetstream.responses import ApiAccount, msg_get_reply
 from delta_store.dialect.times import parse_time
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, Row, RowColumns, checksum
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from tests.engines import engine_of
 from tests.integration.api.api_steps import EMPTY_NAMES_AS_NULL, SESSION, UNANSWERED, Ask, Publish
 from tests.servers import nats_server
@@ -39,7 +39,7 @@ class Turn(NamedTuple):
     step: Ask | Publish
     reply: bytes = b""
     stream: str = ""
-    message: StoredMessage | None = None
+    message: StreamMessage | None = None
 
 
 async def ask(client: Client, step: Ask) -> bytes:
@@ -56,7 +56,7 @@ async def publish(client: Client, step: Publish) -> Turn:
     shown = json.loads(await ask(client, Ask(f"STREAM.MSG.GET.{ack['stream']}", body)))["message"]
     headers = b64decode(shown["hdrs"]) if "hdrs" in shown else None
     data = b64decode(shown.get("data", ""))
-    message = StoredMessage(step.subject, ack["seq"], parse_time(shown["time"]), headers, data)
+    message = StreamMessage(step.subject, ack["seq"], parse_time(shown["time"]), headers, data)
     return Turn(step, stream=ack["stream"], message=message)
 
 
@@ -98,10 +98,10 @@ class Silt:
         self.account = ApiAccount()
         self.rows = RowColumns()
         self.consumers = engine_of(self.catalog, self.rows)
-        self.messages: dict[tuple[str, int], StoredMessage] = {}
+        self.messages: dict[tuple[str, int], StreamMessage] = {}
         self.now_ns = 10**18
 
-    def store(self, stream: str, message: StoredMessage) -> None:
+    def store(self, stream: str, message: StreamMessage) -> None:
         """Store a message just as nats-server did."""
         state = self.catalog.streams[stream]
         subject, seq, ts_ns, headers, data = message

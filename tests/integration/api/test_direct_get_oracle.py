@@ -17,7 +17,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.times import format_time, parse_time
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import stored_size
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from tests.servers import nats_server
 
 Reply = tuple[bytes, bytes]
@@ -92,7 +92,7 @@ class Mirror:
 
     client: Client
     state: StreamState
-    stored: dict[int, StoredMessage] = field(default_factory=dict)
+    stored: dict[int, StreamMessage] = field(default_factory=dict)
 
     @classmethod
     def create(cls, client: Client, name: str, **options: Any) -> "Mirror":
@@ -113,7 +113,7 @@ class Mirror:
         self.client.send(f"{name}.{subject}", data, header)
         seq = json.loads(self.client.reply()[1])["seq"]
         shown = self.client.api(f"STREAM.MSG.GET.{name}", {"seq": seq})["message"]
-        stored = StoredMessage(shown["subject"], seq, parse_time(shown["time"]), header or None, data)
+        stored = StreamMessage(shown["subject"], seq, parse_time(shown["time"]), header or None, data)
         assert base64.b64decode(shown.get("hdrs", "")) == header
         self.stored[seq] = stored
         size = stored_size(stored.subject, stored.headers, data)

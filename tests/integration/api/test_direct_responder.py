@@ -16,7 +16,7 @@ from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.stores.replica import Replica
 from delta_store.streams.event_rows import stream_data
 from delta_store.values.records import Kind
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.tables import History, Tables
 
 BODIES: list[Any] = [
@@ -104,14 +104,14 @@ def over(folder: Path, use: Callable[[DirectResponder, Collected, Replica], Awai
     asyncio.run(run())
 
 
-def requests() -> list[Message]:
+def requests() -> list[WireMessage]:
     """All bodies, each with a reply subject of its own."""
     made = []
     for number, body in enumerate(BODIES):
         many = "batch" in body or "multi_last" in body
         reply = f"{'m' if many else 'o'}{number}".encode()
-        made.append(Message(b"$JS.API.DIRECT.GET.S", reply, b"", json.dumps(body).encode()))
-    made.append(Message(b"$JS.hub.API.DIRECT.GET.S.s.3", b"o-key", b"", b""))
+        made.append(WireMessage(b"$JS.API.DIRECT.GET.S", reply, b"", json.dumps(body).encode()))
+    made.append(WireMessage(b"$JS.hub.API.DIRECT.GET.S.s.3", b"o-key", b"", b""))
     return made
 
 
@@ -141,11 +141,11 @@ def test_what_nobody_serves_has_no_responders(tmp_path: Path) -> None:
         expected = []
         for name in (b"NONE", b"CLOSED", b"CLOSED.c"):
             subject = b"$JS.API.DIRECT.GET." + name
-            responder.respond([Message(subject, name, b"", b'{"seq":1}')])
+            responder.respond([WireMessage(subject, name, b"", b'{"seq":1}')])
             block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
             expected.append(b"HMSG %b %d %d\r\n%b\r\n" % (name, len(block), len(block), block))
         assert list(sink.frames.values()) == expected
-        assert responder.answer(Message(b"$JS.API.DIRECT.GET.S", b"", b"", b'{"seq":5}')) is None
+        assert responder.answer(WireMessage(b"$JS.API.DIRECT.GET.S", b"", b"", b'{"seq":5}')) is None
 
     over(tmp_path, use, 1 << 30)
 
@@ -160,11 +160,11 @@ def test_damage_and_a_lost_past_are_statuses(tmp_path: Path) -> None:
         victim.write_bytes(victim.read_bytes()[:-100])
         bodies = [(b"mp", {"multi_last": ["s.>"], "up_to_seq": 5}), (b"md", {"seq": 3, "batch": 1000})]
         for reply, body in bodies:
-            responder.respond([Message(b"$JS.API.DIRECT.GET.S", reply, b"", json.dumps(body).encode())])
+            responder.respond([WireMessage(b"$JS.API.DIRECT.GET.S", reply, b"", json.dumps(body).encode())])
         await sink.complete([b"mp", b"md"])
         assert b"NATS/1.0 410 Past History Horizon\r\n\r\n" in sink.frames[b"mp"]
         assert b"NATS/1.0 500 damaged_data\r\n\r\n" in sink.frames[b"md"]
-        responder.respond([Message(b"$JS.API.DIRECT.GET.S", b"o", b"", b'{"seq":1599}')])
+        responder.respond([WireMessage(b"$JS.API.DIRECT.GET.S", b"o", b"", b'{"seq":1599}')])
         await sink.complete([b"o"])
         assert b"Nats-Sequence: 1599" in sink.frames[b"o"]
 

@@ -11,7 +11,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from consumers.machine.consumer import InvalidReset
+from consumers.machine.consumer_machine import InvalidReset
 from consumers.machine.effects import Ack, Advisory, Deliver, Effect, Reply, Status
 from tests.unit.consumers.consumer_world import SECOND, START, Stream, World
 

@@ -18,7 +18,7 @@ from delta_store.storage.object_storage import race
 from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotOwner, NotStored, ReadOvertaken
 from delta_store.values.records import Row, RowColumns
 from delta_store.values.schemas import LOG_FOLDER
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from tests.groups import (
     SHARD,
     STREAM_ID,
@@ -49,8 +49,8 @@ def _filled(folder: Path, commits: int = 10, clock: SteppedClock | None = None) 
     return journal
 
 
-def _stored(row: Row) -> StoredMessage:
-    return StoredMessage(row.subject, row.seq, row.ts_ns, row.headers, row.data)
+def _stored(row: Row) -> StreamMessage:
+    return StreamMessage(row.subject, row.seq, row.ts_ns, row.headers, row.data)
 
 
 def test_what_is_committed_is_read(tmp_path: Path) -> None:

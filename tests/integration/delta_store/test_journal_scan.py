@@ -26,7 +26,7 @@ from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind, Row, RowColumns
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import Watermark
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import STREAM_ID, columns, event, group, live_rows, message, open_journal, reader, settled_to
@@ -66,9 +66,9 @@ def _published(catalog: Catalog, step: int, now_ns: int) -> RowColumns:
     decided = Group()
     header = b"NATS/1.0\r\nNats-Msg-Id: id-%d\r\n\r\n" % (step // 2) if step % 3 else b""
     subjects = [b"A.%d" % (step % 7), b"B.%d" % (step % 11), b"C.x"][: 1 + step % 3]
-    decide(catalog, [Message(subject, b"", header, b"payload %d" % step) for subject in subjects], now_ns, decided)
+    decide(catalog, [WireMessage(subject, b"", header, b"payload %d" % step) for subject in subjects], now_ns, decided)
     if not len(decided.rows):
-        decide(catalog, [Message(b"B.again", b"", b"", b"")], now_ns, decided)
+        decide(catalog, [WireMessage(b"B.again", b"", b"", b"")], now_ns, decided)
     return decided.rows
 
 
@@ -171,7 +171,7 @@ def test_more_than_arrow_holds_in_a_column_is_opened(tmp_path: Path) -> None:
     payload = os.urandom(8_000_000)
     for step in range(1, 41):
         group_ = Group()
-        decide(catalog, [Message(b"s.x", b"", b"", payload)] * 7, START_NS + step, group_)
+        decide(catalog, [WireMessage(b"s.x", b"", b"", payload)] * 7, START_NS + step, group_)
         journal.commit(group_.rows)
     del group_
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

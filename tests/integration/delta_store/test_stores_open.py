@@ -17,7 +17,7 @@ from delta_store.stores.stores_open import open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import DamagedData
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.tables import START_NS, Tables
@@ -77,10 +77,10 @@ class Store:
             fields += "Nats-Rollup: all\r\n" if chosen == 59 else ""
             header = f"NATS/1.0\r\n{fields}\r\n".encode() if fields else b""
             subject = "t" if chosen % 7 == 0 else f"s.{chosen % 5}"
-            messages.append(Message(subject.encode(), b"", header, bytes(chosen)))
+            messages.append(WireMessage(subject.encode(), b"", header, bytes(chosen)))
             if chosen % 6 == 0:
                 increment = f"NATS/1.0\r\nNats-Incr: {chosen - 30}\r\n\r\n".encode()
-                messages.append(Message(f"c.{chosen % 4}".encode(), b"", increment, b""))
+                messages.append(WireMessage(f"c.{chosen % 4}".encode(), b"", increment, b""))
         decide(self.catalog, messages, self.now_ns, self.group)
 
     def commit(self) -> None:
@@ -161,7 +161,7 @@ def test_a_rebuilt_stream_goes_on_where_it_was(tmp_path: Path) -> None:
     state, before = opened.catalog.streams["S"], store.catalog.streams["S"]
     assert (state.index.last_seq, state.position, state.index.msgs) == (before.index.last_seq, before.position, 0)
     group = Group()
-    decide(opened.catalog, [Message(b"s.9", b"", b"", b"x")], START_NS, group)
+    decide(opened.catalog, [WireMessage(b"s.9", b"", b"", b"x")], START_NS, group)
     assert group.rows.seq == [before.index.last_seq + 1]
     assert group.rows.ts_ns[0] > before.clock_ns
 

@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from ingest.links.behind_interest import BehindInterest
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.hubs import WAIT, Heard, leaf, until
 from tests.scribe import scribe
 
-ASKED = Message(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"in.1", b"", b"")
-PUT = Message(b"$KV.b.k", b"in.1", b"", b"v")
+ASKED = WireMessage(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"in.1", b"", b"")
+PUT = WireMessage(b"$KV.b.k", b"in.1", b"", b"v")
 
 
-@pytest.mark.parametrize("message", [ASKED, Message(b"$KV.b.k", b"in.2", b"", b"v")])
-def test_a_request_is_handed_on_behind_what_the_hub_had_told(message: Message) -> None:
+@pytest.mark.parametrize("message", [ASKED, WireMessage(b"$KV.b.k", b"in.2", b"", b"v")])
+def test_a_request_is_handed_on_behind_what_the_hub_had_told(message: WireMessage) -> None:
     """One listener is known, a group beside it and a message are on their way: the request waits for the PONG."""
 
     async def scenario() -> None:

@@ -14,7 +14,7 @@ from conf.limits import MIB
 from ingest.links.client_link import ClientLink
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.link import Failure
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running, until
 
 ODD_HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\nkey:no-space\r\nkey:  two \r\nKey: \xff\xfe\r\n\r\n"
@@ -40,9 +40,9 @@ def test_a_header_block_arrives_byte_for_byte(tmp_path: Path) -> None:
             sender.send(b"".join(frames))
             await until(lambda: len(heard.messages) == 3)
             assert heard.messages == [
-                Message(b"$JS.API.INFO", b"_INBOX.1", ODD_HEADER, b"body\r\n"),
-                Message(b"$JS.API.\xff", b"", b"", b""),
-                Message(b"$JS.API.INFO", b"", b"", b"z" * (MIB - 10)),
+                WireMessage(b"$JS.API.INFO", b"_INBOX.1", ODD_HEADER, b"body\r\n"),
+                WireMessage(b"$JS.API.\xff", b"", b"", b""),
+                WireMessage(b"$JS.API.INFO", b"", b"", b"z" * (MIB - 10)),
             ]
 
     asyncio.run(scenario())
@@ -55,7 +55,7 @@ def test_requests_come_over_the_client_link_and_answers_leave_over_the_leaf_link
         heard = Heard()
         config = HubConfig(tmp_path, api_over_leaf=False)
 
-        def answer(_: ClientLink, run: list[Message]) -> None:
+        def answer(_: ClientLink, run: list[WireMessage]) -> None:
             assert out.send(b"".join(encode_message(m.reply, m.subject) for m in run))
 
         async with (
@@ -138,7 +138,7 @@ def test_a_restarted_server_finds_its_client_attached(tmp_path: Path, loop: str)
 def test_a_callback_that_fails_ends_the_link_with_its_own_error(tmp_path: Path) -> None:
     """A fault of ours is not taken for a lost connection and tried again."""
 
-    def broken(_: ClientLink, run: list[Message]) -> None:
+    def broken(_: ClientLink, run: list[WireMessage]) -> None:
         raise KeyError(run[0].subject)
 
     async def scenario() -> None:

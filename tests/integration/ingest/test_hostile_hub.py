@@ -11,7 +11,7 @@ from conf.limits import LINK_CONTROL_LINE_BYTES_MAX
 from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 from ingest.protocol.link import Failure, LinkError
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.hubs import WAIT, Heard, client, leaf, until
 
 INFO = b'INFO {"server_id":"N","nonce":"x","headers":true,"max_payload":1024} \r\n'
@@ -137,7 +137,7 @@ def test_the_hubs_ping_is_answered(link_to: Any) -> None:
 def test_a_message_before_the_pong_is_handled_and_its_fault_is_ours(link_to: Any) -> None:
     """Subscriptions work from the moment the hub has them; a callback's error then is not taken for the hub's."""
 
-    def broken(link: LeafLink | ClientLink, run: list[Message]) -> None:
+    def broken(link: LeafLink | ClientLink, run: list[WireMessage]) -> None:
         raise KeyError(run[0].payload)
 
     async def scenario() -> None:

@@ -15,13 +15,13 @@ from conf.limits import LINK_OUTBOUND_BYTES_MAX, MIB
 from ingest.links.leaf_link import LeafLink
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.link import Failure, LinkError
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from tests.hubs import WAIT, AnyHub, Heard, free_port, leaf, opened, running, until
 
 HEADER = b"NATS/1.0\r\nA: b\r\na:  B \r\nA: c\r\n\r\n"
 
 
-def echo(link: LeafLink, run: list[Message]) -> None:
+def echo(link: LeafLink, run: list[WireMessage]) -> None:
     """Answer each request with its own payload and header."""
     link.send(b"".join(encode_message(m.reply, m.payload, header=m.header) for m in run if m.reply))
 
@@ -44,7 +44,7 @@ def test_messages_arrive_with_subject_reply_header_and_payload(tmp_path: Path) -
             await until(lambda: len(heard.messages) == 2)
             assert heard.messages[0].subject == b"orders.new"
             assert heard.messages[0].header == b"NATS/1.0\r\nKey: value\r\n\r\n"
-            assert heard.messages[1] == Message(b"orders.plain", b"", b"", b"")
+            assert heard.messages[1] == WireMessage(b"orders.plain", b"", b"", b"")
             await peer.close()
 
     asyncio.run(scenario())
@@ -309,7 +309,7 @@ async def _outcome(link: LeafLink) -> Failure | None:
 def test_a_callback_that_fails_ends_the_link_with_its_own_error(tmp_path: Path) -> None:
     """A fault of ours is not taken for a lost connection and tried again."""
 
-    def broken(link: LeafLink, run: list[Message]) -> None:
+    def broken(link: LeafLink, run: list[WireMessage]) -> None:
         raise KeyError(run[0].subject)
 
     async def scenario() -> None:

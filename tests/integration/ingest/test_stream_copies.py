@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from api.core.core_parts import Hub
+from api.core.core_parts import HubView
 from api.core.gateway_core import GatewayCore
 from api.jetstream.api_call import NeedMessage
 from conf.clock import SystemClock
@@ -20,12 +20,12 @@ from delta_store.reading.settled import SettledTable
 from delta_store.stores.stores_open import open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from ingest.flow import stream_copies
 from ingest.flow.group_commit import GroupCommitter
 from ingest.flow.stream_copies import StreamCopies
 from ingest.protocol.interest import InterestTable
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import live_rows, open_journal
@@ -36,7 +36,7 @@ WAIT = 20.0
 class NoAnswers:
     """Nobody reads here."""
 
-    def direct(self, request: Message) -> None:
+    def direct(self, request: WireMessage) -> None:
         """No answer."""
 
     def stored(self, wanted: NeedMessage, reply: bytes) -> bytes:
@@ -55,7 +55,9 @@ class Store:
         tail = JournalTail(str(data / "journal"), owner=self.journal)
         self.payloads = Payloads(self.settled, tail, tail_bytes=tail_bytes)
         self.threads = ReadThreads(2, timeout_seconds=WAIT)
-        self.core = GatewayCore(self.catalog, NoAnswers(), Hub(InterestTable(), lambda: 1 << 20), new_id=lambda: "id")
+        self.core = GatewayCore(
+            self.catalog, NoAnswers(), HubView(InterestTable(), lambda: 1 << 20), new_id=lambda: "id"
+        )
         self.consumers, self.gathering, self.marks = self.core.consumers, self.core.gathering, self.core.marks
         self.committer = GroupCommitter(self.gathering, self.journal, self)
         self.warnings: list[str] = []
@@ -124,12 +126,12 @@ class Store:
 
     def publish(self, *messages: tuple[str, bytes]) -> None:
         """Publish messages without headers."""
-        run = [Message(subject.encode(), b"", b"", data) for subject, data in messages]
+        run = [WireMessage(subject.encode(), b"", b"", data) for subject, data in messages]
         decide(self.catalog, run, self.clock.now_ns(), self.gathering.group)
         self.consumers.stored()
         self.committer.changed()
 
-    def messages(self, name: str) -> list[StoredMessage]:
+    def messages(self, name: str) -> list[StreamMessage]:
         """The live messages of a stream, from wherever they are."""
         state = self.catalog.streams[name]
         seqs = state.index.live_sequences(state.index.first_seq, state.index.last_seq).tolist()

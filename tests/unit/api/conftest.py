@@ -10,7 +10,7 @@ from api.jetstream.dispatch import dispatch
 from api.jetstream.responses import ApiAccount, msg_get_reply
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, Row, RowColumns, checksum
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from tests.engines import engine_of
 
 NOW_NS = 1_764_000_000_000_000_000
@@ -27,7 +27,7 @@ class Api:
         self.listened: set[bytes] = set()
         """Subjects that somebody listens to."""
         self.consumers = engine_of(self.catalog, self.rows, listened=self.listened)
-        self.messages: dict[tuple[str, int], StoredMessage] = {}
+        self.messages: dict[tuple[str, int], StreamMessage] = {}
 
     def reply(self, endpoint: str, body: Any = "", *, header: bytes = b"", prefix: str = "$JS.API.") -> bytes | None:
         """The bytes of the reply; ``body`` is text or an object."""
@@ -69,7 +69,7 @@ class Api:
         first = state.index.first_seq or 1
         place = (stream, state.stream_id, seq, 0, Kind.MESSAGE.value, subject, self.now_ns, None, first, 0)
         self.catalog.apply(Row(*place, headers, data, checksum(subject, headers, data)))
-        self.messages[stream, seq] = StoredMessage(subject, seq, self.now_ns, headers, data)
+        self.messages[stream, seq] = StreamMessage(subject, seq, self.now_ns, headers, data)
         return seq
 
 

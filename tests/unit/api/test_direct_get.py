@@ -31,7 +31,7 @@ from api.direct.direct_request import (
 )
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 SECOND = 1_000_000_000
 
@@ -51,9 +51,9 @@ def grow(state: StreamState, count: int, *, subjects: int = 3) -> None:
         state.index.append(seq, f"s.{seq % subjects}", ts_ns=seq * SECOND, size=40)
 
 
-def message(state: StreamState, seq: int, data: bytes = b"data") -> StoredMessage:
+def message(state: StreamState, seq: int, data: bytes = b"data") -> StreamMessage:
     """A message as the payload store would give it."""
-    return StoredMessage(state.index.subject_of(seq) or "gone", seq, seq * SECOND, None, data)
+    return StreamMessage(state.index.subject_of(seq) or "gone", seq, seq * SECOND, None, data)
 
 
 def asked(**fields: Any) -> DirectRequest:
@@ -222,7 +222,7 @@ def test_the_live_mode_never_reads_the_past() -> None:
 def test_other_links_get_other_verbs() -> None:
     """The same replies can be published by a client connection."""
     one = One("S", 1, 3, no_hdr=False)
-    frame = one_frame(one, StoredMessage("a", 3, 5, b"NATS/1.0\r\nX: y\r\n\r\n", b"d"), b"in", wire=CLIENT)
+    frame = one_frame(one, StreamMessage("a", 3, 5, b"NATS/1.0\r\nX: y\r\n\r\n", b"d"), b"in", wire=CLIENT)
     block = b"NATS/1.0\r\nX: y\r\nNats-Stream: S\r\nNats-Subject: a\r\nNats-Sequence: 3\r\n"
     block += b"Nats-Time-Stamp: 1970-01-01T00:00:00.000000005Z\r\n\r\n"
     assert frame == b"HPUB in %d %d\r\n" % (len(block), len(block) + 1) + block + b"d\r\n"

@@ -9,7 +9,7 @@ from api.jetstream.responses import msg_get_reply
 from delta_store.dialect.times import format_time
 from delta_store.streams.event_rows import read_removal
 from delta_store.values.records import Kind
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_reply_holds_headers_and_payload(filled: Any) -> None:
     assert b64decode(message["hdrs"]) == b"NATS/1.0\r\nH: v\r\n\r\n"
     assert b64decode(message["data"]) == b"d1"
     assert "hdrs" not in filled.ask("STREAM.MSG.GET.S", {"seq": 2, "no_hdr": True})["message"]
-    assert b'"data"' not in msg_get_reply(StoredMessage("a", 1, 1, None, b""))
+    assert b'"data"' not in msg_get_reply(StreamMessage("a", 1, 1, None, b""))
 
 
 def test_message_that_vanished() -> None:

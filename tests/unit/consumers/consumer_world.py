@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumers.config.consumer_config import ConsumerConfig
-from consumers.machine.consumer import Consumer
+from consumers.config.consumer_config import MachineConfig
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import Ack, Advisory, Deliver, Effect, PullRequest, Status
 from delta_store.index.stream_index import StreamIndex
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -27,7 +27,7 @@ class Stream:
     name: str = "S"
     retention: str = "limits"
     index: StreamIndex = field(default_factory=StreamIndex)
-    messages: dict[int, StoredMessage] = field(default_factory=dict)
+    messages: dict[int, StreamMessage] = field(default_factory=dict)
     durable_seq: int = 0
 
     @property
@@ -42,7 +42,7 @@ class Stream:
     def store(self, subject: str, *, now_ns: int = START, data: bytes = b"x", durable: bool = True) -> int:
         """Add a message."""
         seq = self.index.last_seq + 1
-        self.messages[seq] = StoredMessage(subject, seq, now_ns, None, data)
+        self.messages[seq] = StreamMessage(subject, seq, now_ns, None, data)
         self.index.append(seq, subject, ts_ns=now_ns, size=len(data))
         if durable:
             self.durable_seq = seq
@@ -64,8 +64,8 @@ class World:
         self.deaf: set[bytes] = set()
         self.ids = 0
         policy = {} if config.get("ack_policy") else EXPLICIT
-        self.consumer = Consumer(
-            ConsumerConfig(name="C", **{**policy, **config}),
+        self.consumer = ConsumerMachine(
+            MachineConfig(name="C", **{**policy, **config}),
             created_ns=self.now,
             stream=self.stream,
             now_ns=self.now,

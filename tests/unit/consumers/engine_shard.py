@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.engine.ack_subject import AckMessage
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.effects import Advisory, Deliver, PullRequest
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, Row, RowColumns, checksum
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 from tests.engines import engine_of
 from tests.unit.consumers.consumer_world import EXPLICIT, START
 
@@ -21,7 +21,7 @@ class Shard:
         self.catalog, self.rows, self.now = Catalog(), RowColumns(), START
         self.listened: set[bytes] = set()
         self.engine = engine_of(self.catalog, self.rows, listened=self.listened)
-        self.messages: dict[int, StoredMessage] = {}
+        self.messages: dict[int, StreamMessage] = {}
         self.config = StreamConfig("S", ("s.>",), **config)
         if rows is None:
             self.catalog.create(self.config, now_ns=START, rows=self.rows)
@@ -31,9 +31,9 @@ class Shard:
         self.state = self.catalog.streams["S"]
         self.engine.restore(self.now)
 
-    def create(self, name: str = "C", **config: Any) -> Consumer:
+    def create(self, name: str = "C", **config: Any) -> ConsumerMachine:
         """Add a consumer."""
-        made = ConsumerConfig(name=name, **{**EXPLICIT, **config})
+        made = MachineConfig(name=name, **{**EXPLICIT, **config})
         return self.engine.create(self.state, made, now_ns=self.now, rows=self.rows)
 
     def store(self, *subjects: str, headers: bytes | None = None, data: bytes = b"x") -> None:
@@ -45,7 +45,7 @@ class Shard:
             row = Row(*place, headers, data, checksum(subject, headers, data))
             self.catalog.apply(row)
             self.rows.append(row)
-            self.messages[seq] = StoredMessage(subject, seq, self.now, headers, data)
+            self.messages[seq] = StreamMessage(subject, seq, self.now, headers, data)
             self.engine.stored()
 
     def commit(self) -> list[object]:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from consumers.config import consumer_create_rules as creating
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_config_rules import check, drafted, required_level, with_defaults, with_required_level
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
 
@@ -16,7 +16,7 @@ STREAM = StreamConfig("S", ("s.>",))
 LIMITED = StreamConfig("S", ("s.>",), consumer_limits=ConsumerLimits(60 * SECOND, 50))
 
 
-def valid(stream: StreamConfig = STREAM, *, pedantic: bool = False, **request: Any) -> ConsumerConfig:
+def valid(stream: StreamConfig = STREAM, *, pedantic: bool = False, **request: Any) -> MachineConfig:
     """The configuration that a request leads to."""
     config = with_defaults(with_required_level(drafted(request)), stream, pedantic=pedantic)
     check(config, stream, starts_at_time="opt_start_time" in request)
@@ -25,7 +25,7 @@ def valid(stream: StreamConfig = STREAM, *, pedantic: bool = False, **request: A
 
 def refusal(stream: StreamConfig = STREAM, *, pedantic: bool = False, **request: Any) -> tuple[int, str]:
     """err_code and text of a request's refusal."""
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         valid(stream, pedantic=pedantic, **request)
     return refused.value.err_code, refused.value.description
 
@@ -109,9 +109,9 @@ def test_update_keeps_what_is_fixed() -> None:
     after = valid(name="c", ack_policy="explicit", max_deliver=5)
     assert creating.checked_update(before, after, interested=lambda _: True) == after
     pushed = valid(name="c", ack_policy="explicit", deliver_subject="d")
-    with pytest.raises(ApiError, match="deliver policy can not be updated"):
+    with pytest.raises(ApiRefusal, match="deliver policy can not be updated"):
         creating.checked_update(before, valid(name="c", deliver_policy="new"), interested=lambda _: True)
-    with pytest.raises(ApiError, match="can not update pull consumer to push based"):
+    with pytest.raises(ApiRefusal, match="can not update pull consumer to push based"):
         creating.checked_update(before, pushed, interested=lambda _: True)
 
 
@@ -119,7 +119,7 @@ def test_deliver_subject_changes_while_nobody_listens() -> None:
     """Only a deliver subject that nobody listens to can be replaced."""
     before, after = valid(name="c", deliver_subject="d"), valid(name="c", deliver_subject="e")
     assert creating.checked_update(before, after, interested=lambda _: False) == after
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         creating.checked_update(before, after, interested=lambda subject: subject == b"d")
     assert refused.value.err_code == 10013
 
@@ -133,7 +133,7 @@ def test_workqueue_consumers_share_nothing() -> None:
     creating.check_new(free, queue, company=company)
     for wanted, code in (("s.*.x", 10100), ("", 10099)):
         config = valid(queue, name="b", ack_policy="explicit", filter_subject=wanted)
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiRefusal) as refused:
             creating.check_new(config, queue, company=company)
         assert refused.value.err_code == code
 
@@ -147,7 +147,7 @@ def test_consumers_are_limited() -> None:
     creating.check_new(one, stream, company=company)
     company.join(one, stream)
     creating.check_new(direct, stream, company=company)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         creating.check_new(valid(name="b"), stream, company=company)
     assert refused.value.err_code == 10026
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conf.limits import CONSUMER_RETURN_SECONDS
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.engine.ack_subject import AckMessage
 from consumers.machine.effects import PullRequest, Reply, Status
 from delta_store.config.stream_config import StreamConfig
@@ -70,7 +70,7 @@ def test_another_deliver_subject_is_another_interest() -> None:
     shard.listened |= {b"d", b"e"}
     consumer = shard.create(deliver_subject="d", ack_policy="none", ack_wait=0, max_ack_pending=0)
     shard.commit()
-    changed = ConsumerConfig(name="C", deliver_subject="e", max_waiting=512)
+    changed = MachineConfig(name="C", deliver_subject="e", max_waiting=512)
     shard.engine.update(shard.state, "C", changed, now_ns=shard.now, rows=shard.rows)
     shard.listened.remove(b"d")
     shard.engine.interest_changed(b"d", shard.now)

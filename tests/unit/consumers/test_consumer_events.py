@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.effects import Done, Effect, Gone, PullRequest
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
 
@@ -68,7 +68,7 @@ def test_another_ack_wait_holds_for_what_waits(wait: int, due: int) -> None:
     world.stream.store("s")
     world.pull(b"1")
     config = {**EXPLICIT, "ack_wait": wait * SECOND}
-    world.consumer.reconfigure(ConsumerConfig(name="C", **config, description="new"), world.now)
+    world.consumer.reconfigure(MachineConfig(name="C", **config, description="new"), world.now)
     world.pull(b"1")
     assert seqs(world.pass_time(due - 0.1)) == []
     assert seqs(world.pass_time(0.2)) == [1]
@@ -113,7 +113,7 @@ def test_a_pin_lapses_as_configured_last(timeout: int, lapses: int) -> None:
     """A changed time-out holds for the next sign of life, and without one a pin never lapses."""
     config = {**EXPLICIT, "priority_policy": "pinned_client", "priority_groups": ("g",)}
     world = World(**config, priority_timeout=5 * SECOND)
-    changed = ConsumerConfig(name="C", **config, priority_timeout=timeout * SECOND)
+    changed = MachineConfig(name="C", **config, priority_timeout=timeout * SECOND)
     world.consumer.reconfigure(changed, world.now)
     world.pull(b'{"batch":1,"group":"g"}')
     world.store("s")

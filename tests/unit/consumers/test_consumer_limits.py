@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import Done, PullRequest, Status
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, Stream, World, advisories, got, seqs
@@ -25,7 +25,7 @@ def test_a_lower_limit_holds_for_what_was_asked_for() -> None:
         world.stream.store("s")
     world.consumer.pull(PullRequest(b"r", b"9"), world.now)
     wanted = world.consumer.upcoming(9, world.now)
-    world.consumer.reconfigure(ConsumerConfig(name="C", **{**EXPLICIT, "max_ack_pending": 2}), world.now)
+    world.consumer.reconfigure(MachineConfig(name="C", **{**EXPLICIT, "max_ack_pending": 2}), world.now)
     given = [world.stream.messages[seq] for seq in wanted]
     assert seqs(world.consumer.deliver(given, (), world.now)) == [1, 2]
     assert world.consumer.num_ack_pending == 2
@@ -104,7 +104,7 @@ def test_the_last_of_each_subject_under_another_filter() -> None:
         config = {**EXPLICIT, "deliver_policy": "last_per_subject"}
         world = World(stream, **config, filter_subject="*")
         assert seqs(world.pull(b"1")) == [1]
-        world.consumer.reconfigure(ConsumerConfig(name="C", **config, filter_subject=chosen), world.now)
+        world.consumer.reconfigure(MachineConfig(name="C", **config, filter_subject=chosen), world.now)
         assert seqs(world.store("b") + world.pull(b"9")) == rest
 
 

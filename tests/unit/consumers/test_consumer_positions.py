@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
-from consumers.machine.consumer import InvalidReset
+from consumers.config.consumer_config import MachineConfig
+from consumers.machine.consumer_machine import InvalidReset
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.read_position import ReadPosition
 from delta_store.values.subjects import SubjectFilter
@@ -85,7 +85,7 @@ def test_a_new_filter_holds_from_here_on() -> None:
     """Another filter changes what comes next and the count, not what waits for its ack."""
     world = World(_stream(), filter_subject="a")
     assert seqs(world.pull(b"1")) == [1]
-    world.consumer.reconfigure(ConsumerConfig(name="C", filter_subject="c", **EXPLICIT), world.now)
+    world.consumer.reconfigure(MachineConfig(name="C", filter_subject="c", **EXPLICIT), world.now)
     assert world.consumer.num_pending == 3
     assert world.consumer.num_ack_pending == 1
     assert seqs(world.pull(b"9")) == [3, 6, 9]

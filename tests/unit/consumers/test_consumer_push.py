@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.ack_bodies import ACK
 from consumers.machine.effects import Deliver, Gone, Status
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, Stream, World, advisories, seqs, statuses
@@ -85,7 +85,7 @@ def test_another_deliver_subject_gets_what_waits() -> None:
     world = _push()
     world.consumer.set_active(True, world.now)
     world.store("a", "a")
-    world.consumer.reconfigure(ConsumerConfig(name="C", deliver_subject="e", **EXPLICIT), world.now)
+    world.consumer.reconfigure(MachineConfig(name="C", deliver_subject="e", **EXPLICIT), world.now)
     effects = world.run()
     assert seqs(effects) == [1, 2]
     assert {one.subject for one in effects if isinstance(one, Deliver)} == {b"e"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import Ack, Reply
 from consumers.machine.pending import SLACK_NS
@@ -106,7 +106,7 @@ def test_another_deliver_subject_keeps_to_the_limit(
     world.store("s", "s")
     for _ in range(naks):
         world.ack(1, b"-NAK")
-    config = ConsumerConfig(name="C", deliver_subject="e", max_deliver=lowered, **EXPLICIT)
+    config = MachineConfig(name="C", deliver_subject="e", max_deliver=lowered, **EXPLICIT)
     effects = world.consumer.reconfigure(config, world.now) + world.run()
     assert [(seq, count) for _, seq, _, count in got(effects)] == again
     assert [(fields["stream_seq"], fields["deliveries"]) for _, fields in advisories(effects)] == given_up

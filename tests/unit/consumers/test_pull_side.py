@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from consumers.config.consumer_config import ConsumerConfig
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine.effects import Deliver, Effect, Gone, PullRequest
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, Stream, World, advisories, got, seqs, statuses
 
@@ -270,7 +270,7 @@ def test_another_threshold_counts_from_its_change() -> None:
     for threshold, gone in ((5, False), (7, False), (2, True), (0, False)):
         world = World(inactive_threshold=5 * SECOND)
         world.pass_time(4)
-        config = ConsumerConfig(name="C", **EXPLICIT, inactive_threshold=threshold * SECOND)
+        config = MachineConfig(name="C", **EXPLICIT, inactive_threshold=threshold * SECOND)
         world.consumer.reconfigure(config, world.now)
         early = world.pass_time(0.9)
         assert Gone() not in early

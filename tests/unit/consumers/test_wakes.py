@@ -3,17 +3,17 @@
 import pytest
 
 from consumers.engine.wakes import Wakes
-from consumers.machine.consumer import Consumer
+from consumers.machine.consumer_machine import ConsumerMachine
 from tests.unit.consumers.consumer_world import World
 
 
 @pytest.fixture
-def three() -> tuple[Consumer, Consumer, Consumer]:
+def three() -> tuple[ConsumerMachine, ConsumerMachine, ConsumerMachine]:
     """Three consumers."""
     return World().consumer, World().consumer, World().consumer
 
 
-def test_the_earliest_comes_first(three: tuple[Consumer, Consumer, Consumer]) -> None:
+def test_the_earliest_comes_first(three: tuple[ConsumerMachine, ConsumerMachine, ConsumerMachine]) -> None:
     """Consumers are woken in the order of their times, those of one time in the order in which they asked."""
     wakes = Wakes()
     assert wakes.next_ns == 0
@@ -25,7 +25,7 @@ def test_the_earliest_comes_first(three: tuple[Consumer, Consumer, Consumer]) ->
     assert seen == [(10, 1), (10, 2), (30, 0)]
 
 
-def test_only_the_last_time_counts(three: tuple[Consumer, Consumer, Consumer]) -> None:
+def test_only_the_last_time_counts(three: tuple[ConsumerMachine, ConsumerMachine, ConsumerMachine]) -> None:
     """A later, an earlier or no time takes the place of the one before, and a time that was taken is forgotten."""
     wakes = Wakes()
     later, earlier, never = three
@@ -38,7 +38,7 @@ def test_only_the_last_time_counts(three: tuple[Consumer, Consumer, Consumer]) -
     assert wakes.next_ns == 0
 
 
-def test_the_same_time_is_noted_once(three: tuple[Consumer, Consumer, Consumer]) -> None:
+def test_the_same_time_is_noted_once(three: tuple[ConsumerMachine, ConsumerMachine, ConsumerMachine]) -> None:
     """A consumer that asks for the same time again is woken once and takes no more room."""
     wakes = Wakes()
     for _ in range(3):

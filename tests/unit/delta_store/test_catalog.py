@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import ranges_of, read_removal, read_stream
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.watermark import Watermark
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 
@@ -44,7 +44,7 @@ class Store:
         """Publish messages."""
         header = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n\r\n".encode() if msg_id else b""
         group = Group(rows=self.rows)
-        decide(self.catalog, [Message(one.encode(), b"", header, b"x" * size) for one in subjects], self.now, group)
+        decide(self.catalog, [WireMessage(one.encode(), b"", header, b"x" * size) for one in subjects], self.now, group)
 
     def totals(self) -> tuple[int, int, int, list[int]]:
         """Messages, first and last sequence, and what is missing between them."""
@@ -130,12 +130,12 @@ def test_denied() -> None:
     """Deletes and purges can be switched off."""
     store = Store(replace(PLAIN, deny_delete=True, deny_purge=True))
     store.publish("s.1")
-    with pytest.raises(ApiError) as purge:
+    with pytest.raises(ApiRefusal) as purge:
         store.catalog.purge("S", now_ns=NOW, rows=store.rows)
-    assert purge.value == ApiError(500, 10110, "stream purge not permitted")
-    with pytest.raises(ApiError) as delete:
+    assert purge.value == ApiRefusal(500, 10110, "stream purge not permitted")
+    with pytest.raises(ApiRefusal) as delete:
         store.catalog.remove("S", 1, now_ns=NOW, rows=store.rows)
-    assert delete.value == ApiError(500, 10057, "message delete not permitted")
+    assert delete.value == ApiRefusal(500, 10057, "message delete not permitted")
 
 
 def test_names_and_overlaps() -> None:
@@ -147,11 +147,11 @@ def test_names_and_overlaps() -> None:
         (StreamConfig("T", ("*.a",)), 10065),
         (StreamConfig("T", ("t", "s.x.y")), 10065),
     ]:
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiRefusal) as refused:
             catalog.create(config, now_ns=NOW, rows=rows)
         assert refused.value.err_code == err_code
     catalog.create(StreamConfig("T", ("t",)), now_ns=NOW, rows=rows)
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         catalog.update(StreamConfig("T", ("s.b",)), now_ns=NOW, rows=rows)
     assert refused.value.err_code == 10065
     for call in (
@@ -160,7 +160,7 @@ def test_names_and_overlaps() -> None:
         lambda: catalog.purge("U", now_ns=NOW, rows=rows),
         lambda: catalog.remove("U", 1, now_ns=NOW, rows=rows),
     ):
-        with pytest.raises(ApiError) as unknown:
+        with pytest.raises(ApiRefusal) as unknown:
             call()
         assert unknown.value.err_code == 10059
     assert [row.kind for row in rows.rows()] == ["stream", "stream"]

@@ -1,12 +1,12 @@
 """Reading on is noticed, reading about is not, and memory stays bounded."""
 
 from delta_store.reading.read_ahead import AHEAD_BYTES, AHEAD_MESSAGES, ReadAhead
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 
-def messages(*seqs: int, size: int = 10) -> dict[int, StoredMessage]:
+def messages(*seqs: int, size: int = 10) -> dict[int, StreamMessage]:
     """What a fetch of these sequences found."""
-    return {seq: StoredMessage("s", seq, seq, None, b"x" * size) for seq in seqs}
+    return {seq: StreamMessage("s", seq, seq, None, b"x" * size) for seq in seqs}
 
 
 def test_the_first_read_reads_nothing_further() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delta_store.config.api_errors import ApiError
+from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.stream_config_rules import (
     normalise,
@@ -55,7 +55,7 @@ def test_accepted_or_refused_and_then_stable(request: dict[str, Any], pedantic: 
     """Any request is accepted or refused by an error; what was accepted is accepted again, unchanged, from its JSON."""
     try:
         config = normalise(request, pedantic=pedantic)
-    except ApiError:
+    except ApiRefusal:
         return
     shown = config.as_json()
     assert normalise(shown, pedantic=pedantic) == config

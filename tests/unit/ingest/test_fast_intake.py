@@ -11,7 +11,7 @@ from conf.limits import FAST_BATCHES_OPEN_MAX, FAST_BATCHES_SERVER_MAX
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Row
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 
@@ -21,10 +21,10 @@ START, APPEND, COMMIT, END, PING = range(5)
 FAST = StreamConfig("S", ("s.>",), allow_batched=True)
 
 
-def message(batch: str, seq: int, op: int, *, gap: str = "fail", flow: int = 3, header: bytes = b"") -> Message:
+def message(batch: str, seq: int, op: int, *, gap: str = "fail", flow: int = 3, header: bytes = b"") -> WireMessage:
     """One message of a batch."""
     reply = f"R.{batch}.{flow}.{gap}.{seq}.{op}.$FI".encode()
-    return Message(b"s.%d" % (seq % 3), reply, header, b"%d" % seq)
+    return WireMessage(b"s.%d" % (seq % 3), reply, header, b"%d" % seq)
 
 
 class Server:
@@ -38,7 +38,7 @@ class Server:
         for config in configs or (FAST,):
             self.catalog.create(config, now_ns=NOW, rows=Group().rows)
 
-    def take(self, *messages: Message) -> list[dict[str, Any]]:
+    def take(self, *messages: WireMessage) -> list[dict[str, Any]]:
         """Decide messages as one run."""
         group = Group()
         decide(self.catalog, messages, self.now, group)
@@ -76,7 +76,7 @@ _STEPS = st.tuples(
 )  # fmt: skip
 
 
-def _messages(steps: list[tuple[str, int, int, str, bytes]]) -> list[Message]:
+def _messages(steps: list[tuple[str, int, int, str, bytes]]) -> list[WireMessage]:
     """Messages that mostly follow each other in their batches, with plain ones between."""
     last: dict[str, int] = {}
     found = []
@@ -86,7 +86,7 @@ def _messages(steps: list[tuple[str, int, int, str, bytes]]) -> list[Message]:
         last[batch] = seq
         found.append(message(batch, seq, START if begins and op == APPEND else op, gap=gap, header=header))
         if jump == 1:
-            found.append(Message(b"s.plain", b"P", header, b"x"))
+            found.append(WireMessage(b"s.plain", b"P", header, b"x"))
     return found
 
 
@@ -173,6 +173,6 @@ def test_streams_without_fast_batches_refuse_them() -> None:
     """Whatever the reply subject says, and whatever else the message is."""
     server = Server(StreamConfig("S", ("s.>",), allow_atomic=True))
     header = b"NATS/1.0\r\nNats-Batch-Id: x\r\nNats-Batch-Sequence: 1\r\n\r\n"
-    messages = [message("b", 1, START), message("b", 2, COMMIT, header=header), Message(b"s.1", b"x.$FI", b"", b"")]
+    messages = [message("b", 1, START), message("b", 2, COMMIT, header=header), WireMessage(b"s.1", b"x.$FI", b"", b"")]
     assert [answer["error"]["err_code"] for answer in server.take(*messages)] == [10205] * 3
     assert server.rows == []

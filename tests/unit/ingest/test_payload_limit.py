@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ingest.protocol.leaf_protocol import LEAF, encode_message, encode_subscribe, with_queues
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize, within
-from ingest.protocol.wire_protocol import PONG_FRAME, Message, WireParser
+from ingest.protocol.wire_protocol import PONG_FRAME, WireMessage, WireParser
 
 MOST = 64
 SUBJECTS = st.sampled_from([b"orders.new", b"_INBOX.a.b", b"$JS.EVENT.x"])
@@ -27,7 +27,7 @@ def _encoded(subject: bytes, reply: bytes, header: bytes, data: bytes, *, queued
     return with_queues(frame, [b"q1", b"q2"]) if queued else frame
 
 
-def _messages(block: bytes) -> list[Message]:
+def _messages(block: bytes) -> list[WireMessage]:
     return [one for event in WireParser(LEAF).feed(block) if isinstance(event, list) for one in event]
 
 

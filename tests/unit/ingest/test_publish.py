@@ -7,7 +7,7 @@ from delta_store.index.segments import SEGMENT_SLOTS
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Row
 from delta_store.values.watermark import Watermark
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 
@@ -38,7 +38,7 @@ class Publisher:
     ) -> bytes:
         """Publish one message."""
         group = Group()
-        decide(self.catalog, [Message(subject, reply, header, payload)], self.now, group)
+        decide(self.catalog, [WireMessage(subject, reply, header, payload)], self.now, group)
         self.rows += group.rows.rows()
         if not group.replies:
             return b""
@@ -316,7 +316,7 @@ def test_subjects_that_are_not_text_are_refused() -> None:
     publisher = Publisher()
     assert publisher(b"s.\xff") == failed(400, 10003, "bad request: the subject is not valid UTF-8")
     group = Group()
-    run = [Message(subject, b"r.%d" % place, b"", b"") for place, subject in enumerate([b"s.a", b"s.\xff", b"s.b"])]
+    run = [WireMessage(subject, b"r.%d" % place, b"", b"") for place, subject in enumerate([b"s.a", b"s.\xff", b"s.b"])]
     decide(publisher.catalog, run, NOW, group)
     assert list(group.rows.subject) == ["s.a", "s.b"]
     assert sorted(frame.split(b" ")[1] for frame in group.replies) == [b"r.0", b"r.1", b"r.2"]
@@ -360,7 +360,7 @@ def test_a_run_over_digits_and_streams() -> None:
     """Long runs give the same frames as single publishes, when the number of digits changes too."""
     configs = (StreamConfig("S", ("s.>",)), StreamConfig("T", ("t",)))
     run = [
-        Message(b"t" if place % 3 == 2 else b"s.%d" % (place % 5), b"r.%d" % place, b"", b"p" * (place % 7))
+        WireMessage(b"t" if place % 3 == 2 else b"s.%d" % (place % 5), b"r.%d" % place, b"", b"p" * (place % 7))
         for place in range(1500)
     ]
     together, alone = Publisher(*configs), Publisher(*configs)
@@ -377,7 +377,7 @@ def test_a_run_over_digits_and_streams() -> None:
 @pytest.mark.parametrize("limits", [{"max_msgs": 3, "max_bytes": 150}, {"max_bytes": 200}, {"max_msgs_per_subject": 2}])
 def test_limits_across_segments(limits: dict[str, int]) -> None:
     """A run gives the rows of single publishes wherever it crosses from one segment of the index to the next."""
-    run = [Message(b"s.%d" % (place % 3), b"", b"", b"p" * (place * 11 % 41)) for place in range(24)]
+    run = [WireMessage(b"s.%d" % (place % 3), b"", b"", b"p" * (place * 11 % 41)) for place in range(24)]
     for base in range(SEGMENT_SLOTS - 26, SEGMENT_SLOTS + 2):
         together, alone = (Publisher(StreamConfig("S", ("s.>",), **limits)) for _ in range(2))  # type: ignore[arg-type]
         for publisher in (together, alone):

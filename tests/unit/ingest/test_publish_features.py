@@ -9,7 +9,7 @@ from delta_store.config.stream_parts import Republish, SubjectMapping
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
 from delta_store.values.records import Kind, Row, RowColumns
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 
@@ -32,7 +32,7 @@ class Gate:
         lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         block = f"NATS/1.0\r\n{lines}\r\n".encode() if lines else b""
         before = len(self.group.replies)
-        decide(self.catalog, [Message(subject.encode(), b"_R", block, payload)], self.now, self.group)
+        decide(self.catalog, [WireMessage(subject.encode(), b"_R", block, payload)], self.now, self.group)
         return self.group.replies[before:]
 
     def live(self, stream: str) -> list[int]:
@@ -263,7 +263,7 @@ def test_sealed_streams_take_nothing() -> None:
     """Bulk or not: a sealed stream refuses."""
     gate = Gate(StreamConfig("S", ("s",), sealed=True))
     group = Group()
-    decide(gate.catalog, [Message(b"s", b"_R", b"", b"")] * 20, NOW, group)
+    decide(gate.catalog, [WireMessage(b"s", b"_R", b"", b"")] * 20, NOW, group)
     assert len(group.replies) == 20
     assert all(b"10109" in frame for frame in group.replies)
     assert group.rows == RowColumns()

@@ -14,7 +14,7 @@ from delta_store.streams.event_rows import read_removal
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Row, RowColumns
 from delta_store.values.watermark import Watermark
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.model import ModelStream, Outcome
@@ -149,7 +149,7 @@ class Publishing(RuleBasedStateMachine):
             block = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
             raw = f"NATS/1.0\r\n{block}\r\n".encode() if headers else b""
             reply = b"" if number % 5 == 4 else b"_INBOX.%d" % number
-            messages.append(Message(subject.encode(), reply, raw, b"p" * size))
+            messages.append(WireMessage(subject.encode(), reply, raw, b"p" * size))
             wanted.append((subject, len(raw), size, headers))
         for name in dict.fromkeys("T" if subject[0] == "t" else "S" for subject, *_ in wanted):
             self._expire(self.model[name])
@@ -169,7 +169,7 @@ class Publishing(RuleBasedStateMachine):
             stream.tick(self.now_ns)
 
     def _compare(
-        self, group: Group, messages: list[Message], wanted: list[tuple[str, int, int, dict[str, str]]]
+        self, group: Group, messages: list[WireMessage], wanted: list[tuple[str, int, int, dict[str, str]]]
     ) -> None:
         acks: dict[str, list[bytes]] = {"S": [], "T": []}
         rows: dict[str, list[tuple[object, ...]]] = {"S": [], "T": []}

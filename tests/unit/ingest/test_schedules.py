@@ -3,7 +3,7 @@
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
-from ingest.protocol.wire_protocol import Message
+from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 
@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 def published(catalog: Catalog, rows: RowColumns, subject: bytes, header: bytes) -> None:
     """Publish one message."""
     group = Group(rows=rows)
-    decide(catalog, [Message(subject, b"", header, b"x")], NOW, group)
+    decide(catalog, [WireMessage(subject, b"", header, b"x")], NOW, group)
 
 
 def test_replay_finds_the_same_schedules() -> None:

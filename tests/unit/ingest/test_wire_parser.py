@@ -23,10 +23,10 @@ from ingest.protocol.wire_protocol import (
     Event,
     Info,
     Interest,
-    Message,
     Ping,
     Pong,
     ProtocolError,
+    WireMessage,
     WireParser,
 )
 
@@ -35,7 +35,7 @@ HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n"
 tokens = st.binary(min_size=1, max_size=12).filter(lambda token: token.split() == [token] and b"\x00" not in token)
 payloads = st.binary(max_size=60) | st.sampled_from([b"\r\n", b"LMSG a 1\r\nx\r\n", b"PING\r\n"])
 headers = st.just(b"") | st.just(HEADER) | st.binary(min_size=1, max_size=30)
-messages = st.builds(Message, tokens, st.just(b"") | tokens, headers, payloads)
+messages = st.builds(WireMessage, tokens, st.just(b"") | tokens, headers, payloads)
 queues = st.lists(tokens, max_size=3).map(tuple)
 control_frames = st.sampled_from(
     [
@@ -55,12 +55,12 @@ interest_frames = st.sampled_from(
 )
 
 
-def frame_of(message: Message, names: tuple[bytes, ...] = ()) -> bytes:
+def frame_of(message: WireMessage, names: tuple[bytes, ...] = ()) -> bytes:
     """A leaf's frame of a message, by the encoder under test."""
     return encode_message(message.subject, message.payload, header=message.header, reply=message.reply, queues=names)
 
 
-def client_frame(message: Message, sid: int = 7) -> bytes:
+def client_frame(message: WireMessage, sid: int = 7) -> bytes:
     """The frame in which a server gives a client this message."""
     reply = message.reply and message.reply + b" "
     total = len(message.header) + len(message.payload)
@@ -159,22 +159,22 @@ def test_garbage_gives_events_or_an_error_and_holds_no_more_than_one_frame(
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (b"LMSG a 2\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
-        (b"LMSG a r 2\r\nhi\r\n", Message(b"a", b"r", b"", b"hi")),
-        (b"LMSG a 7 2\r\nhi\r\n", Message(b"a", b"7", b"", b"hi")),
-        (b"LMSG a + 2\r\nhi\r\n", Message(b"a", b"+", b"", b"hi")),
-        (b"LMSG a | q 2\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
-        (b"LMSG a + r q1 q2 2\r\nhi\r\n", Message(b"a", b"r", b"", b"hi")),
-        (b"LMSG a + 7 2\r\nhi\r\n", Message(b"a", b"7", b"", b"hi")),
-        (b"LMSG a 002\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
-        (b"LMSG a 0\r\n\r\n", Message(b"a", b"", b"", b"")),
-        (b"HMSG a 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"", HEADER, b"hi")),
-        (b"HMSG a r 28 28\r\n%b\r\n" % HEADER, Message(b"a", b"r", HEADER, b"")),
-        (b"HMSG a | q 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"", HEADER, b"hi")),
-        (b"HMSG a + r q1 q2 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"r", HEADER, b"hi")),
+        (b"LMSG a 2\r\nhi\r\n", WireMessage(b"a", b"", b"", b"hi")),
+        (b"LMSG a r 2\r\nhi\r\n", WireMessage(b"a", b"r", b"", b"hi")),
+        (b"LMSG a 7 2\r\nhi\r\n", WireMessage(b"a", b"7", b"", b"hi")),
+        (b"LMSG a + 2\r\nhi\r\n", WireMessage(b"a", b"+", b"", b"hi")),
+        (b"LMSG a | q 2\r\nhi\r\n", WireMessage(b"a", b"", b"", b"hi")),
+        (b"LMSG a + r q1 q2 2\r\nhi\r\n", WireMessage(b"a", b"r", b"", b"hi")),
+        (b"LMSG a + 7 2\r\nhi\r\n", WireMessage(b"a", b"7", b"", b"hi")),
+        (b"LMSG a 002\r\nhi\r\n", WireMessage(b"a", b"", b"", b"hi")),
+        (b"LMSG a 0\r\n\r\n", WireMessage(b"a", b"", b"", b"")),
+        (b"HMSG a 28 30\r\n%bhi\r\n" % HEADER, WireMessage(b"a", b"", HEADER, b"hi")),
+        (b"HMSG a r 28 28\r\n%b\r\n" % HEADER, WireMessage(b"a", b"r", HEADER, b"")),
+        (b"HMSG a | q 28 30\r\n%bhi\r\n" % HEADER, WireMessage(b"a", b"", HEADER, b"hi")),
+        (b"HMSG a + r q1 q2 28 30\r\n%bhi\r\n" % HEADER, WireMessage(b"a", b"r", HEADER, b"hi")),
     ],
 )
-def test_each_form_of_a_message_line(frame: bytes, message: Message) -> None:
+def test_each_form_of_a_message_line(frame: bytes, message: WireMessage) -> None:
     """Every form that nats-server's processLeafMsgArgs knows is read as it reads it."""
     assert WireParser(LEAF).feed(frame) == [[message]]
 
@@ -182,27 +182,27 @@ def test_each_form_of_a_message_line(frame: bytes, message: Message) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (b"MSG a 1 2\r\nhi\r\n", Message(b"a", b"", b"", b"hi")),
-        (b"MSG a 1 r 2\r\nhi\r\n", Message(b"a", b"r", b"", b"hi")),
-        (b"MSG a 1 7 2\r\nhi\r\n", Message(b"a", b"7", b"", b"hi")),
-        (b"MSG 5 18446744073709551615 7 2\r\nhi\r\n", Message(b"5", b"7", b"", b"hi")),
-        (b"MSG a 1 0\r\n\r\n", Message(b"a", b"", b"", b"")),
-        (b"HMSG a 1 28 30\r\n%bhi\r\n" % HEADER, Message(b"a", b"", HEADER, b"hi")),
-        (b"HMSG a 1 r 28 28\r\n%b\r\n" % HEADER, Message(b"a", b"r", HEADER, b"")),
-        (b"HMSG a 1 7 28 28\r\n%b\r\n" % HEADER, Message(b"a", b"7", HEADER, b"")),
+        (b"MSG a 1 2\r\nhi\r\n", WireMessage(b"a", b"", b"", b"hi")),
+        (b"MSG a 1 r 2\r\nhi\r\n", WireMessage(b"a", b"r", b"", b"hi")),
+        (b"MSG a 1 7 2\r\nhi\r\n", WireMessage(b"a", b"7", b"", b"hi")),
+        (b"MSG 5 18446744073709551615 7 2\r\nhi\r\n", WireMessage(b"5", b"7", b"", b"hi")),
+        (b"MSG a 1 0\r\n\r\n", WireMessage(b"a", b"", b"", b"")),
+        (b"HMSG a 1 28 30\r\n%bhi\r\n" % HEADER, WireMessage(b"a", b"", HEADER, b"hi")),
+        (b"HMSG a 1 r 28 28\r\n%b\r\n" % HEADER, WireMessage(b"a", b"r", HEADER, b"")),
+        (b"HMSG a 1 7 28 28\r\n%b\r\n" % HEADER, WireMessage(b"a", b"7", HEADER, b"")),
     ],
 )
-def test_each_form_of_a_message_line_to_a_client(frame: bytes, message: Message) -> None:
+def test_each_form_of_a_message_line_to_a_client(frame: bytes, message: WireMessage) -> None:
     """Numbers may stand for a subscription, a reply or a size: their place decides."""
     assert WireParser(CLIENT).feed(frame) == [[message]]
 
 
 @DIALECTS
-def test_frames_of_the_other_kind_of_link_are_refused(dialect: Dialect, framed: Callable[[Message], bytes]) -> None:
+def test_frames_of_the_other_kind_of_link_are_refused(dialect: Dialect, framed: Callable[[WireMessage], bytes]) -> None:
     """A listener that speaks to the wrong kind of peer is found out by its first message."""
     other = CLIENT if dialect is LEAF else LEAF
     with pytest.raises(ProtocolError, match=f"not a {other.name} frame"):
-        WireParser(other).feed(framed(Message(b"a", b"", b"", b"hi")))
+        WireParser(other).feed(framed(WireMessage(b"a", b"", b"", b"hi")))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_events_before_a_fault_are_not_lost() -> None:
     """The error carries what the same chunk held before it."""
     with pytest.raises(ProtocolError) as caught:
         WireParser(LEAF).feed(b"PING\r\nLMSG a 2\r\nhi\r\nNONSENSE\r\n")
-    assert caught.value.events == [Ping(), [Message(b"a", b"", b"", b"hi")]]
+    assert caught.value.events == [Ping(), [WireMessage(b"a", b"", b"", b"hi")]]
 
 
 def test_a_run_of_messages_is_one_list() -> None:
@@ -289,7 +289,7 @@ def test_a_run_of_messages_is_one_list() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 7, 5000])
 @DIALECTS
-def test_limits_hold_at_their_exact_size(dialect: Dialect, framed: Callable[[Message], bytes], pieces: int) -> None:
+def test_limits_hold_at_their_exact_size(dialect: Dialect, framed: Callable[[WireMessage], bytes], pieces: int) -> None:
     """The largest line and payload pass, one byte more is refused, whole or in pieces."""
 
     def outcome(data: bytes, *, line_max: int, payload_max: int) -> str:
@@ -297,7 +297,7 @@ def test_limits_hold_at_their_exact_size(dialect: Dialect, framed: Callable[[Mes
         chunks = [data[i : i + step] for i in range(0, len(data), step)]
         return parse(chunks, WireParser(dialect, line_max=line_max, payload_max=payload_max))[1]
 
-    data = framed(Message(b"s" * 200, b"", b"", b"p" * 100))
+    data = framed(WireMessage(b"s" * 200, b"", b"", b"p" * 100))
     line = data[: data.index(b"\n") + 1]
     assert outcome(data, line_max=len(line), payload_max=100) == ""
     assert "exceeds" in outcome(data, line_max=len(line), payload_max=99)
@@ -311,10 +311,12 @@ def test_limits_hold_at_their_exact_size(dialect: Dialect, framed: Callable[[Mes
 @pytest.mark.parametrize("header", [b"", HEADER])
 @DIALECTS
 def test_large_messages_in_large_chunks(
-    dialect: Dialect, framed: Callable[[Message], bytes], header: bytes, step: int
+    dialect: Dialect, framed: Callable[[WireMessage], bytes], header: bytes, step: int
 ) -> None:
     """Chunks that end anywhere in frames of many sizes, also between their last two bytes."""
-    expected = [Message(b"big", b"r", header, bytes([size % 251]) * size) for size in (40_000, 3, 100_000, 0, 65_536)]
+    expected = [
+        WireMessage(b"big", b"r", header, bytes([size % 251]) * size) for size in (40_000, 3, 100_000, 0, 65_536)
+    ]
     data = b"".join(framed(message) for message in expected)
     chunks = [data[start : start + step] for start in range(0, len(data), step)]
     assert parse(chunks, WireParser(dialect)) == (expected, "")
@@ -326,20 +328,24 @@ def test_large_messages_in_large_chunks(
 
 
 @DIALECTS
-def test_a_large_payload_in_small_chunks_is_joined_once(dialect: Dialect, framed: Callable[[Message], bytes]) -> None:
+def test_a_large_payload_in_small_chunks_is_joined_once(
+    dialect: Dialect, framed: Callable[[WireMessage], bytes]
+) -> None:
     """The pieces are kept, not added up: what is held grows by each chunk and nothing more."""
     payload = bytes(range(256)) * 4096
-    data = framed(Message(b"big", b"", b"", payload))
+    data = framed(WireMessage(b"big", b"", b"", payload))
     parser = WireParser(dialect)
     events: list[Event] = []
     for start in range(0, len(data), 1000):
         events += parser.feed(data[start : start + 1000])
         assert parser.held_bytes == (0 if events else min(start + 1000, len(data)))
-    assert events == [[Message(b"big", b"", b"", payload)]]
+    assert events == [[WireMessage(b"big", b"", b"", payload)]]
 
 
 @given(st.lists(messages, max_size=5), st.lists(tokens, min_size=1, max_size=3).map(tuple))
-def test_queue_groups_named_afterwards_are_those_of_the_encoder(run: list[Message], names: tuple[bytes, ...]) -> None:
+def test_queue_groups_named_afterwards_are_those_of_the_encoder(
+    run: list[WireMessage], names: tuple[bytes, ...]
+) -> None:
     """Encoded messages that are given groups are byte for byte what the encoder makes with them, whatever they hold."""
     frames = [frame_of(message) for message in run]
     assert [subject_of(frame) for frame in frames] == [message.subject for message in run]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
 
-class StoredMessage(NamedTuple):
+class StreamMessage(NamedTuple):
     """One message of a stream, wherever it came from: memory, journal or settled files."""
 
     subject: str
@@ -15,7 +15,7 @@ class StoredMessage(NamedTuple):
     data: bytes
 
 
-class MessageRun(Sequence[StoredMessage]):
+class MessageRun(Sequence[StreamMessage]):
     """Messages column by column (equal lengths): what a long run is handed over as, without an object for each."""
 
     __slots__ = ("data", "headers", "seqs", "subjects", "ts_ns")
@@ -24,7 +24,7 @@ class MessageRun(Sequence[StoredMessage]):
         self.subjects, self.seqs, self.ts_ns, self.headers, self.data = columns
 
     @classmethod
-    def of(cls, messages: Sequence[StoredMessage]) -> "MessageRun":
+    def of(cls, messages: Sequence[StreamMessage]) -> "MessageRun":
         """The same messages as columns; a run is given back as it is."""
         if isinstance(messages, MessageRun):
             return messages
@@ -40,23 +40,23 @@ class MessageRun(Sequence[StoredMessage]):
         return len(self.seqs)
 
     @overload
-    def __getitem__(self, place: int) -> StoredMessage: ...
+    def __getitem__(self, place: int) -> StreamMessage: ...
 
     @overload
     def __getitem__(self, place: slice) -> "MessageRun": ...
 
-    def __getitem__(self, place: "int | slice") -> "StoredMessage | MessageRun":
+    def __getitem__(self, place: "int | slice") -> "StreamMessage | MessageRun":
         if isinstance(place, slice):
             subjects, seqs, ts_ns, headers, data = self.columns
             return MessageRun((subjects[place], seqs[place], ts_ns[place], headers[place], data[place]))
-        return StoredMessage(*(column[place] for column in self.columns))  # type: ignore[arg-type]
+        return StreamMessage(*(column[place] for column in self.columns))  # type: ignore[arg-type]
 
-    def __iter__(self) -> Iterator[StoredMessage]:
-        return map(StoredMessage._make, zip(*self.columns, strict=True))
+    def __iter__(self) -> Iterator[StreamMessage]:
+        return map(StreamMessage._make, zip(*self.columns, strict=True))
 
 
 Columns = tuple[Sequence[str], Sequence[int], Sequence[int], Sequence[bytes | None], Sequence[bytes]]
-"""The columns of a :class:`MessageRun`, in the order of :class:`StoredMessage`'s fields."""
+"""The columns of a :class:`MessageRun`, in the order of :class:`StreamMessage`'s fields."""
 
 
 def merged(runs: Sequence[MessageRun]) -> MessageRun:

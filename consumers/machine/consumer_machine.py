@@ -7,22 +7,22 @@ rely on (the answer to a double ack) waits until the state that says so is durab
 from collections.abc import Collection, Sequence
 
 from conf.limits import SEQUENCE_MAX
-from consumers.config.consumer_config import ConsumerConfig
-from consumers.config.pull_requests import BadPull, check_level, check_limits, check_mode, parse_pull
+from consumers.config.consumer_config import MachineConfig
+from consumers.config.pull_requests import PullRefusal, check_level, check_limits, check_mode, parse_pull
 from consumers.machine.ack_desk import AckDesk
 from consumers.machine.consumer_core import ConsumerCore
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import Ack, Effect, Gone, PullRequest, Status
 from consumers.machine.push_side import flow_headers
 from consumers.machine.read_position import chosen_subjects
-from delta_store.values.stored_message import StoredMessage
+from delta_store.values.stream_message import StreamMessage
 
 
 class InvalidReset(Exception):
     """The consumer may not start over there; the text says why."""
 
 
-class Consumer(ConsumerCore):
+class ConsumerMachine(ConsumerCore):
     """A pull or push consumer."""
 
     def pull(self, request: PullRequest, now_ns: int) -> list[Effect]:
@@ -40,7 +40,7 @@ class Consumer(ConsumerCore):
             if self._pull.used_ns >= now_ns:
                 self.disuse.heard(now_ns)
             self.dirty = self.dirty or (spec.waits_long and request.reply not in self._recorded)
-        except BadPull as refused:
+        except PullRefusal as refused:
             return [Status(request.reply, refused.code, refused.text)]
         return self._settle(effects, now_ns)
 
@@ -106,7 +106,7 @@ class Consumer(ConsumerCore):
         self._offered_removals = self._stream.removals
         return again + self._offered
 
-    def deliver(self, messages: Sequence[StoredMessage], missing: Collection[int], now_ns: int) -> list[Effect]:
+    def deliver(self, messages: Sequence[StreamMessage], missing: Collection[int], now_ns: int) -> list[Effect]:
         """Send messages that :meth:`upcoming` named; what no longer fits is passed over."""
         effects = self._removed([seq for seq in missing if seq in self.pending.cseqs], now_ns) if missing else []
         if not self._taken() or self._paused(now_ns):
@@ -142,7 +142,7 @@ class Consumer(ConsumerCore):
             effects += self._pull.forget_unwanted(now_ns)
         return self._settle(effects, now_ns)
 
-    def reconfigure(self, config: ConsumerConfig, now_ns: int) -> list[Effect]:
+    def reconfigure(self, config: MachineConfig, now_ns: int) -> list[Effect]:
         """Take another configuration, which has been checked."""
         before = self.config
         effects = self._set_pause(config.pause_until, now_ns)
