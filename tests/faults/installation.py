@@ -50,8 +50,10 @@ def descendants(pid: int) -> dict[int, str]:
 class Installation:
     """``silt up`` on one folder and one pair of ports, whatever happens to it."""
 
-    def __init__(self, folder: Path, data: Path) -> None:
+    def __init__(self, folder: Path, data: Path, env: dict[str, str] | None = None) -> None:
+        """``env`` has settings beside the defaults."""
         self.data = data
+        self._env = env or {}
         self._folder = folder
         self._ports = str(free_port()), str(free_port())
         self._child: Child | None = None
@@ -64,7 +66,7 @@ class Installation:
         port, http_port = self._ports
         silt = str(Path(sys.executable).with_name("silt"))
         command = [silt, "up", "--data", str(self.data), "--port", port, "--http-port", http_port]
-        child = self._child = Child(command, self._folder / f"silt-up-{self._starts}.log")
+        child = self._child = Child(command, self._folder / f"silt-up-{self._starts}.log", self._env)
         child.start()
         wait_until(lambda: self._answers(child), what="the API answers", seconds=_START_SECONDS, log=child.log)
 

@@ -17,6 +17,10 @@ class ReadFailed(RuntimeError):
     """The stream could not be read."""
 
 
+class Refused(ReadFailed):
+    """The point lies beyond the history horizon."""
+
+
 async def by_direct_get(wire: Wire, stream: str, *, first: int = 1, last: int | None = None) -> dict[int, Stored]:
     """All messages from ``first`` to ``last`` (or the end), read in batches."""
     found: dict[int, Stored] = {}

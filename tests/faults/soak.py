@@ -1,9 +1,11 @@
 """``silt up`` under every kind of client for a long time, with kills and a power cut, all reckoned in the end.
 
 Run alone: ``python -m tests.faults.soak --minutes 20 [--seed N]``, or ``make soak``. Processes are killed by SIGKILL at
-random; where the machine has root and loop devices, the data stands on one whose power is cut half-way. In the end what
-was acknowledged is there unaltered, no sequence was used twice, every consumer got everything and nothing again after
-its double ack was answered, and the past was what it was. Memory and file counts are reported.
+random; where the machine has root and loop devices, the data stands on one whose power is cut half-way. Spark's own
+maintenance (deletes, compaction, vacuum, log cleanup under a short horizon) races all the while with commits and reads
+of the past. In the end what was acknowledged is there unaltered, no sequence was used twice, every consumer got
+everything and nothing again after its double ack was answered, the past was what it was or refused as beyond the
+horizon, and each version of either table's log was written once. Memory and file counts are reported.
 """
 
 import argparse
@@ -22,10 +24,11 @@ from pathlib import Path
 
 from tests.faults.disk import Disk, NoDisk, mounted_disk
 from tests.faults.installation import KILLED, Installation, Measures
-from tests.faults.readings import by_delta, by_direct_get
+from tests.faults.readings import Refused, by_delta, by_direct_get
 from tests.faults.reckoning import Stored, digest, everything_wrong, unequal
 from tests.faults.soak_load import BUCKET, FILES, STREAM, TROUBLE, Load, connected, past, prepare, reading
 from tests.faults.workers import consumer_info
+from tests.faults.written_once import WrittenOnce
 
 _WEIGHTS = (4, 2, 2, 2)
 """How often each of the processes is killed."""
@@ -33,6 +36,12 @@ _PAUSE_SECONDS = (4.0, 16.0)
 _SAMPLE_SECONDS = 3.0
 _DISK_MIB = 4096
 _FINISH_SECONDS = 180.0
+_ENV = {
+    "SILT_SETTLE__COMPACT_INTERVAL_SECONDS": "15",
+    "SILT_SETTLE__VACUUM_INTERVAL_SECONDS": "20",
+    "SILT_HISTORY__HORIZON_SECONDS": "60",
+}
+"""Maintenance comes often, and deletes what is hardly old."""
 
 
 @dataclass(slots=True)
@@ -64,12 +73,21 @@ async def soak(folder: Path, *, minutes: float, seed: int, pause: float = 0.02, 
         if "power" not in spared:
             with suppress(NoDisk):
                 disk = held.enter_context(mounted_disk(folder, mib=_DISK_MIB))
-        await _run(Installation(folder, (disk.mount_point if disk else folder) / "data"), disk, outcome, pause, spared)
+        installation = Installation(folder, (disk.mount_point if disk else folder) / "data", _ENV)
+        watcher = held.enter_context(WrittenOnce(installation.data))
+        await _run(installation, disk, outcome, pause, spared, watcher)
+        outcome.problems += watcher.problems
+        outcome.counts["versions"] = watcher.versions
     return outcome
 
 
 async def _run(
-    installation: Installation, disk: Disk | None, outcome: Outcome, pause: float, spared: Sequence[str]
+    installation: Installation,
+    disk: Disk | None,
+    outcome: Outcome,
+    pause: float,
+    spared: Sequence[str],
+    watcher: WrittenOnce,
 ) -> None:
     rng, measures = random.Random(outcome.seed), Measures()
     try:
@@ -80,7 +98,7 @@ async def _run(
             running = group.create_task(load.run())
             sampling = group.create_task(_measure(installation, measures))
             try:
-                await _harm(installation, disk, outcome, spared=spared, rng=rng)
+                await _harm(installation, disk, outcome, spared=spared, rng=rng, watcher=watcher)
                 load.publishing.set()
                 stored = await _finish(load, outcome)
             finally:
@@ -100,7 +118,13 @@ async def _run(
 
 
 async def _harm(
-    installation: Installation, disk: Disk | None, outcome: Outcome, *, spared: Sequence[str], rng: random.Random
+    installation: Installation,
+    disk: Disk | None,
+    outcome: Outcome,
+    *,
+    spared: Sequence[str],
+    rng: random.Random,
+    watcher: WrittenOnce,
 ) -> None:
     """Kill one process after another until the time is over; cut the power once, half-way."""
     began, seconds = time.monotonic(), 60 * outcome.minutes
@@ -110,7 +134,7 @@ async def _harm(
         await asyncio.sleep(rng.uniform(*_PAUSE_SECONDS))
         if not cut and disk is not None and passed > seconds / 2:
             cut = True
-            await asyncio.to_thread(_cut_power, installation, disk)
+            await asyncio.to_thread(_cut_power, installation, disk, watcher)
             outcome.kills["power"] += 1
             continue
         if not weights:
@@ -119,12 +143,13 @@ async def _harm(
         outcome.kills[name] += await asyncio.to_thread(installation.kill, name)
 
 
-def _cut_power(installation: Installation, disk: Disk) -> None:
+def _cut_power(installation: Installation, disk: Disk, watcher: WrittenOnce) -> None:
     disk.cut_power()
     time.sleep(0.2)
     installation.kill_all()
-    disk.unmount(seconds=60)
-    disk.mount()
+    with watcher.away():
+        disk.unmount(seconds=60)
+        disk.mount()
     installation.start()
 
 
@@ -211,7 +236,12 @@ async def _reckon_buckets(load: Load) -> list[str]:
 async def _reckon_past(load: Load, stored: dict[int, Stored]) -> list[str]:
     """Every past that was read while it ran, and some that are read now, are what the stream held then."""
     points = sorted({len(stored) * part // 8 for part in range(1, 9)} - {0})
-    read = load.past + [(point, await past(load.url, point)) for point in points]
+    read = list(load.past)
+    for point in points:
+        try:
+            read.append((point, await past(load.url, point)))
+        except Refused:
+            load.counts["refused"] += 1
     problems = []
     for point, shown in read:
         then = {stored[seq].subject: seq for seq in sorted(stored) if seq <= point}

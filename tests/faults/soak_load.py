@@ -20,7 +20,7 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, KeyValueConfig, ObjectStoreConfig, StreamConfig
 
-from tests.faults.readings import ReadFailed, by_direct_get
+from tests.faults.readings import ReadFailed, Refused, by_direct_get
 from tests.faults.reckoning import History, Sent, Stored, digest
 from tests.faults.workers import Progress
 from tests.wire import Wire, header_block
@@ -133,7 +133,7 @@ class Load:
         """Digest of each object; None when the last put was not answered."""
         self.past: list[tuple[int, dict[str, int]]] = []
         """Points and what was the last sequence of each subject there."""
-        self.counts = {"direct": 0, "rest": 0, "past": 0}
+        self.counts = {"direct": 0, "rest": 0, "past": 0, "refused": 0}
         self.problems: list[str] = []
         self.publishing, self.published, self.consuming = asyncio.Event(), asyncio.Event(), asyncio.Event()
         """Set when nothing more is to be published, when nothing is on its way any more, and when consumers may end."""
@@ -335,9 +335,13 @@ class Load:
     async def _read_the_past(self) -> None:
         if not self.history.acked:
             return
-        point = self._rng.randrange(1, max(seq for _, seq in self.history.acked) + 1)
-        self.past.append((point, await past(self.url, point)))
-        self.counts["past"] += 1
+        last = max(seq for _, seq in self.history.acked)
+        point = max(1, last - round(last * self._rng.random() ** 3))
+        try:
+            self.past.append((point, await past(self.url, point)))
+            self.counts["past"] += 1
+        except Refused:
+            self.counts["refused"] += 1
 
     async def _read_by_http(self) -> None:
         old = time.monotonic() - _SETTLED_SECONDS
@@ -369,7 +373,10 @@ def _retrieved(ack: "asyncio.Future[Any]") -> None:
 
 
 async def past(url: str, point: int) -> dict[str, int]:
-    """The last sequence of each subject right after ``point``, by Direct Get. Raises :class:`ReadFailed`."""
+    """The last sequence of each subject right after ``point``, by Direct Get.
+
+    Raises :class:`Refused`, or :class:`ReadFailed` for all else.
+    """
     found: dict[str, int] = {}
     async with reading(url) as wire:
         body = json.dumps({"multi_last": [f"{PREFIX}.>"], "up_to_seq": point, "batch": 1000}).encode()
@@ -377,6 +384,8 @@ async def past(url: str, point: int) -> dict[str, int]:
         while (reply := await wire.receive(inbox, seconds=10)) is not None:
             if reply.status.startswith("204"):
                 return found
+            if reply.status.startswith("410"):
+                raise Refused(f"{reply.status} to the past at {point}")
             if reply.status:
                 break
             found[reply.get("Nats-Subject") or ""] = int(reply.get("Nats-Sequence") or 0)

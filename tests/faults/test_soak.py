@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.soak import soak
+from tests.faults.written_once import WrittenOnce
 
 
 @pytest.mark.slow
@@ -18,3 +19,19 @@ def test_nothing_is_lost_in_a_short_soak(tmp_path: Path) -> None:
     assert outcome.problems == [], str(outcome)
     assert outcome.stored > 1_000, f"hardly any load: {outcome}"
     assert sum(outcome.kills.values()) >= 5, str(outcome)
+    assert outcome.counts["versions"] > 100, str(outcome)
+
+
+def test_a_log_entry_that_is_written_again_is_seen(tmp_path: Path) -> None:
+    """The watcher of the soak would notice."""
+    log = tmp_path / "messages" / "_delta_log"
+    log.mkdir(parents=True)
+    watcher = WrittenOnce(tmp_path)
+    (log / "0.json").write_text("{}")
+    watcher.look()
+    watcher.look()
+    assert (watcher.versions, watcher.problems) == (1, [])
+    (log / "1.json").write_text("{ }")
+    (log / "1.json").replace(log / "0.json")
+    watcher.look()
+    assert ["0.json" in problem for problem in watcher.problems] == [True]
