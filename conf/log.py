@@ -4,63 +4,67 @@
 words each time), and then what belongs to the event. On a terminal it is a line of text instead.
 """
 
-import json
+import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
+
 from conf.clock import Clock, SystemClock
 
+_LEVELS: Final = structlog.make_filtering_bound_logger(logging.INFO)
 
-class Log:
-    """Takes what happens, with what belongs to it by name; a log that can't be written stops nobody."""
 
-    def __init__(
-        self, process: str = "", *, write: Callable[[str], object] | None = None, clock: Clock | None = None
-    ) -> None:
-        """``write`` takes lines; by default they go to standard error."""
-        self._process = process
+class _Lines:
+    """Takes finished lines; one that can't be written is lost and stops nobody."""
+
+    def __init__(self, write: Callable[[str], object] | None = None) -> None:
+        """``write`` takes lines with their ends; by default they go to standard error."""
         self._write = write
-        self._clock: Clock = clock or SystemClock()
 
-    def configure(self, process: str) -> None:
-        """Say whose lines these are: ``gateway``, ``settle``, ``serve`` or ``up``."""
-        self._process = process
-
-    def info(self, event: str, **fields: object) -> None:
-        """Something went as it should."""
-        self._say("info", event, fields)
-
-    def warning(self, event: str, **fields: object) -> None:
-        """Something waits or was put right, and may want to be looked at."""
-        self._say("warning", event, fields)
-
-    def error(self, event: str, **fields: object) -> None:
-        """Something could not be done."""
-        self._say("error", event, fields)
-
-    def _say(self, level: str, event: str, fields: Mapping[str, object]) -> None:
-        seconds, rest = divmod(self._clock.now_ns(), 1_000_000_000)
-        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    def msg(self, line: str) -> None:
+        """Write a line."""
         with suppress(OSError):
-            if self._write is None and sys.stderr.isatty():
-                line = _text(moment, level, event, fields)
-            else:
-                said = {"at": moment.isoformat(timespec="milliseconds"), "level": level, "process": self._process}
-                line = json.dumps(said | {"event": event, **fields}, default=str)
             if self._write is not None:
                 self._write(line + "\n")
-                return
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+            else:
+                print(line, file=sys.stderr, flush=True)  # noqa: T201  # the log itself
+
+    info = warning = error = msg
 
 
-def _text(moment: datetime, level: str, event: str, fields: Mapping[str, object]) -> str:
-    shown = "".join(f"  {name}={value}" for name, value in fields.items())
-    return f"{moment:%H:%M:%S} {level:7} {event}{shown}"
+def _processors(process: str, clock: Clock, *, terminal: bool) -> Sequence[Processor]:
+    def head(_logger: object, level: str, fields: EventDict) -> EventDict:
+        seconds, rest = divmod(clock.now_ns(), 1_000_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+        at = f"{moment:%H:%M:%S}" if terminal else moment.isoformat(timespec="milliseconds")
+        return {"at": at, "level": level, "process": process, "event": fields.pop("event"), **fields}
+
+    if terminal:
+        return [head, structlog.dev.ConsoleRenderer(timestamp_key="at", sort_keys=False)]
+    return [head, structlog.processors.JSONRenderer(default=str)]
 
 
-log: Final = Log()
+def new_log(process: str, write: Callable[[str], object], clock: Clock) -> FilteringBoundLogger:
+    """A log of its own for ``process``, whose lines ``write`` takes."""
+    processors = _processors(process, clock, terminal=False)
+    made: FilteringBoundLogger = structlog.wrap_logger(_Lines(write), processors=processors, wrapper_class=_LEVELS)
+    return made
+
+
+def configure_log(process: str, clock: Clock | None = None) -> None:
+    """Say whose lines :data:`log` writes: ``gateway``, ``settle`` or ``serve``; text where they go to a terminal."""
+    structlog.configure(
+        processors=_processors(process, clock or SystemClock(), terminal=sys.stderr.isatty()),
+        wrapper_class=_LEVELS,
+        logger_factory=_Lines,
+    )
+
+
+log: Final[FilteringBoundLogger] = structlog.get_logger()
 """That of this process."""
+configure_log("")

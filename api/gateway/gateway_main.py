@@ -30,7 +30,7 @@ from conf.clock import SteadyClock, SystemClock
 from conf.error_text import error_text
 from conf.exit_codes import Exit
 from conf.limits import GATEWAY_DRAIN_SECONDS
-from conf.log import log
+from conf.log import configure_log
 from conf.settings import Settings
 from delta_store.reading.arrow_start import without_pandas
 from delta_store.storage.store_lock import StoreLocked, store_lock
@@ -52,7 +52,7 @@ REFUSED = (JournalError, ReadError, OSError, ValueError)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
     options, settings = parse(arguments)
-    log.configure("gateway")
+    configure_log("gateway")
     without_pandas()
     lock = store_lock(Path(options.data))
     try:

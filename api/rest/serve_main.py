@@ -28,7 +28,7 @@ from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.limits import OPENING_TOLD_SECONDS
-from conf.log import log
+from conf.log import configure_log, log
 from conf.settings import Settings, SettingsError
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
@@ -74,7 +74,7 @@ class HttpServer(uvicorn.Server):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; returns the exit status."""
     options, settings = parse(arguments)
-    log.configure("serve")
+    configure_log("serve")
     try:
         uvloop.run(_serve(options, settings))
     except (ReadError, OSError, ValueError) as error:

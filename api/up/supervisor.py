@@ -25,7 +25,7 @@ from api.process.process_log import ProcessLog
 from api.up.child_plans import gateway_plan, serve_plan, settle_plan
 from conf.clock import Clock
 from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, REBUILD_SECONDS_MAX, SETTLE_START_SECONDS
-from conf.log import Log
+from conf.log import new_log
 from conf.settings import Settings
 from delta_store.storage.store_lock import up_lock
 
@@ -79,7 +79,7 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._children: dict[str, Child] = {}
         self._file = ProcessLog(options.data / "logs" / "silt.log")
-        self._log = Log("up", write=lambda line: self._file.write(line.encode()), clock=clock)
+        self._log = new_log("up", lambda line: self._file.write(line.encode()), clock)
 
     async def run(self) -> None:
         """Start everything, print the ready line, run until SIGINT or SIGTERM, stop everything.

@@ -27,7 +27,7 @@ from conf.clock import SystemClock
 from conf.data_folder import folder_argument
 from conf.error_text import error_text
 from conf.limits import SETTLE_START_NICE
-from conf.log import log
+from conf.log import configure_log, log
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 from delta_store.log.log_repair import repair_messages
 from delta_store.reading.settle_state import SettleState, StateTeller
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop, settling = Event(), Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet
-    log.configure("settle")
+    configure_log("settle")
     data = options.data.resolve()
     try:
         with settle_lock(data), StateTeller(data, SystemClock()) as teller:

@@ -1,12 +1,13 @@
 """What processes say about themselves."""
 
 import json
+import re
 import sys
 from typing import Any
 
 import pytest
 
-from conf.log import Log, log
+from conf.log import configure_log, log, new_log
 
 
 class _Noon:
@@ -24,7 +25,7 @@ class _Noon:
 def test_a_line_is_an_object_with_the_same_fields_first() -> None:
     """Time, level, process and event in this order, then what belongs to the event; anything can be told."""
     lines: list[str] = []
-    told = Log("gateway", write=lines.append, clock=_Noon())
+    told = new_log("gateway", lines.append, _Noon())
     told.warning("delivery waits", stream="A\n", error=ValueError("no"))
     (line,) = lines
     assert line.endswith("}\n")
@@ -51,8 +52,12 @@ def test_lines_go_to_standard_error(level: str, capsys: pytest.CaptureFixture[st
 def test_a_terminal_gets_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Who looks on reads a line."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    Log("settle", clock=_Noon()).info("small files merged", folders=2, files=9)
-    assert capsys.readouterr().err == "12:00:00 info    small files merged  folders=2  files=9\n"
+    configure_log("settle", _Noon())
+    log.info("small files merged", folders=2, files=9)
+    monkeypatch.undo()
+    configure_log("")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err)
+    assert " ".join(shown.split()) == "12:00:00 [info ] small files merged process=settle folders=2 files=9"
 
 
 def test_a_full_disk_stops_nobody() -> None:
@@ -61,4 +66,4 @@ def test_a_full_disk_stops_nobody() -> None:
     def full(_line: str) -> None:
         raise OSError(28, "No space left on device")
 
-    Log(write=full).error("settling failed")
+    new_log("", full, _Noon()).error("settling failed")
