@@ -336,7 +336,7 @@ def test_gateway_and_servers_import_without_extras() -> None:
 )
 def test_a_process_starts_without_what_it_does_not_need(start: str, unneeded: str) -> None:
     """The parts of ``silt up`` import nothing that another part, or only some settings or requests, need."""
-    never = {"pyspark", "pandas", "rich", "nats", "jwt", "cryptography", "prometheus_client", "deltalake", "obstore"}
+    never = {"pyspark", "pandas", "nats", "jwt", "cryptography", "prometheus_client", "deltalake", "obstore"}
     code = f"import sys, api.cli.main\n{start}\nprint(sorted({never | set(unneeded.split())} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.stdout == "[]\n", ran.stdout + ran.stderr
