@@ -20,7 +20,15 @@ from conf.limits import (
     MULTI_LAST_SUBJECTS_MAX,
 )
 from delta_store.dialect.times import format_time
-from delta_store.index.stream_index import StreamIndex, TooMany
+from delta_store.index.matching import (
+    TooMany,
+    count_matching,
+    iter_matching,
+    last_by_subject,
+    last_per_subject,
+    next_matching,
+)
+from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter, valid
@@ -124,7 +132,7 @@ class Series:
             matching = (
                 self._few()
                 if count <= _FEW and self.chosen is None
-                else self.index.iter_matching(self.chosen, self.next_seq)
+                else iter_matching(self.index, self.chosen, self.next_seq)
             )
             found = list(islice(takewhile(self.valid_through.__ge__, matching), count))
             self.next_seq = found[-1] + 1 if found else self.next_seq
@@ -134,10 +142,10 @@ class Series:
     def _few(self) -> Iterator[int]:
         """The next sequences one look-up each: cheaper than a whole stretch of the index when few are wanted."""
         assert self.index is not None
-        seq = self.index.next_live(self.next_seq)
+        seq = self.index.live.next(self.next_seq)
         while seq:
             yield seq
-            seq = self.index.next_live(seq + 1)
+            seq = self.index.live.next(seq + 1)
 
     def frames(self, messages: Sequence[StreamMessage], reply: bytes, *, wire: Wire = LEAF) -> bytes:
         """The encoded replies; stops (and is ``full``) behind the message that reaches ``max_bytes``."""
@@ -191,7 +199,7 @@ class Series:
         else:
             up_to = ""
             if self.index is not None and self.index.last_seq > self.valid_through:
-                self.pending = self.index.count_matching(self.chosen, max(self.next_seq, self.last_sent + 1))
+                self.pending = count_matching(self.index, self.chosen, max(self.next_seq, self.last_sent + 1))
         counts = f"Nats-Num-Pending: {self.pending}\r\nNats-Last-Sequence: {self.last_sent}\r\n"
         return f"NATS/1.0 204 EOB\r\n{counts}{up_to}\r\n".encode()
 
@@ -249,12 +257,12 @@ def _single(state: StreamState, request: DirectRequest) -> int:
     index = state.index
     start = request.seq if request.start_time_ns is None else index.seq_at_time(request.start_time_ns)
     if request.next_by_subj:
-        return index.next_matching(_filter((request.next_by_subj,)), start)
+        return next_matching(index, _filter((request.next_by_subj,)), start)
     if start:
         return start if index.subject_of(start) is not None else 0
     if request.last_by_subj == ">":
         return index.last_seq if index.subject_of(index.last_seq) is not None else 0
-    return index.last_by_subject(request.last_by_subj)
+    return last_by_subject(index, request.last_by_subj)
 
 
 def _batch(state: StreamState, request: DirectRequest) -> Series:
@@ -266,7 +274,7 @@ def _batch(state: StreamState, request: DirectRequest) -> Series:
         stream_id=state.stream_id,
         left=max(request.batch, 0),
         max_bytes=request.max_bytes or DIRECT_GET_BATCH_BYTES,
-        pending=index.count_matching(chosen, start) if start <= index.last_seq else 0,
+        pending=count_matching(index, chosen, start) if start <= index.last_seq else 0,
         no_hdr=request.no_hdr,
         index=index,
         chosen=chosen,
@@ -294,7 +302,7 @@ def _multi(state: StreamState, request: DirectRequest) -> Plan:
     if truth and 0 < up_to <= index.last_seq and not (_is_now(state, up_to) or untouched(index, up_to, subjects)):
         return past
     try:
-        seqs = index.last_per_subject(subjects, up_to or None, limit=_subjects_max(request))
+        seqs = last_per_subject(index, subjects, up_to or None, limit=_subjects_max(request))
     except TooMany:
         return TOO_MANY_RESULTS
     return _multi_series(
@@ -335,15 +343,15 @@ def untouched(index: StreamIndex, up_to_seq: int, subjects: SubjectFilter) -> bo
     """Whether the live index certainly gives the state at ``up_to_seq``: no message that could matter was removed."""
     if not subjects.filters:
         return True
-    later = index.count_matching(None, up_to_seq + 1)
+    later = count_matching(index, None, up_to_seq + 1)
     if index.first_seq <= 1 and index.msgs - later == up_to_seq:
         return True
     if not subjects.is_literal:
         return False
-    found = index.last_per_subject(subjects, up_to_seq)
+    found = last_per_subject(index, subjects, up_to_seq)
     if not found or len(found) < len(subjects.literals):
         return False
-    return index.count_matching(None, found[0]) - later == up_to_seq - found[0] + 1
+    return count_matching(index, None, found[0]) - later == up_to_seq - found[0] + 1
 
 
 def step_of(index: StreamIndex) -> int:

@@ -191,7 +191,7 @@ class ConsumerDelivery:
             return seqs
         left = CONSUMER_RUN_BYTES
         for place, seq in enumerate(seqs):
-            left -= index.size_of(seq)
+            left -= index.live.size_of(seq)
             if left < 0 and place:
                 return seqs[:place]
         return seqs

@@ -17,6 +17,7 @@ from conf.limits import (
 from conf.log import log
 from consumers.engine.engine import ConsumerEngine
 from consumers.machine.consumer_machine import ConsumerMachine
+from delta_store.index.matching import iter_matching
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.values.read_errors import ReadError
@@ -109,7 +110,7 @@ class ConsumerReads:
         if not self._engine.is_live(consumer):
             return
         found = set(run.seqs) if len(run) < len(wanted) else frozenset(wanted)
-        lost = next((seq for seq in wanted if seq not in found and home.index.sid_of(seq) >= 0), None)
+        lost = next((seq for seq in wanted if seq not in found and home.index.live.sid_of(seq) >= 0), None)
         if lost is not None:
             run = run[: bisect_left(run.seqs, lost)]
         if not seqs:
@@ -131,7 +132,7 @@ class ConsumerReads:
         for seq in seqs:
             if seq in places:
                 messages.append(run[places[seq]])
-            elif index.sid_of(seq) >= 0:
+            elif index.live.sid_of(seq) >= 0:
                 break
             else:
                 missing.append(seq)
@@ -144,7 +145,7 @@ class ConsumerReads:
         home = self._engine.home(consumer)
         filters = consumer.config.filters
         start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1
-        matching = home.index.iter_matching(SubjectFilter(filters) if filters else None, start)
+        matching = iter_matching(home.index, SubjectFilter(filters) if filters else None, start)
         size = max(1, home.index.bytes // max(1, home.index.msgs))
         number = min(CONSUMER_AHEAD_MESSAGES, max(1, CONSUMER_AHEAD_BYTES // size))
         behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= home.durable_seq]

@@ -113,4 +113,4 @@ class GatewayReads:
 
     def _is_live(self, wanted: NeedMessage) -> bool:
         state = self._catalog.streams.get(wanted.stream)
-        return state is not None and state.stream_id == wanted.stream_id and state.index.sid_of(wanted.seq) >= 0
+        return state is not None and state.stream_id == wanted.stream_id and state.index.live.sid_of(wanted.seq) >= 0

@@ -6,6 +6,7 @@ from api.jetstream.api_call import ApiCall, NeedMessage, Result, Uncounted
 from api.jetstream.request_shapes import MSG_DELETE_REQUEST, MSG_GET_REQUEST
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
+from delta_store.index.matching import last_by_subject, next_matching
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
 
@@ -55,9 +56,9 @@ def _wanted(state: StreamState, request: dict[str, Any]) -> int:
     seq = index.seq_at_time(request["start_time"]) if "start_time" in request else request.get("seq", 0)
     following, last = request.get("next_by_subj", ""), request.get("last_by_subj", "")
     if following:
-        return index.next_matching(following, seq) if seq <= index.last_seq and subjects.valid(following) else 0
+        return next_matching(index, following, seq) if seq <= index.last_seq and subjects.valid(following) else 0
     if last:
-        return index.last_by_subject(last) if subjects.valid(last) else 0
+        return last_by_subject(index, last) if subjects.valid(last) else 0
     return seq if index.subject_of(seq) is not None else 0
 
 

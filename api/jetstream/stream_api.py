@@ -10,6 +10,7 @@ from api.jetstream.source_info import source_info
 from conf.limits import DELETED_DETAILS_MAX, LIST_PAGE, NAMES_PAGE, SUBJECT_DETAILS_PAGE
 from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
+from delta_store.index.matching import subjects_matching
 from delta_store.streams import source_rules, stream_config_rules, stream_update_rules
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
@@ -115,7 +116,7 @@ def info(call: ApiCall) -> Result:
     counts: dict[str, int] = {}
     wanted = request.get("subjects_filter", "")
     if subjects.valid(wanted):
-        counts = state.index.subjects_matching(SubjectFilter((wanted,)))
+        counts = subjects_matching(state.index, SubjectFilter((wanted,)))
     if counts:
         offset, limit = max(request.get("offset", 0), 0), call.page(SUBJECT_DETAILS_PAGE)
         paged = {"total": len(counts), "offset": offset, "limit": limit}

@@ -22,6 +22,7 @@ from api.rest.streams import StreamName, find_stream
 from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX, MULTI_LAST_SUBJECTS_MAX
 from conf.settings import Settings
 from delta_store.dialect.times import format_time, parse_time
+from delta_store.index.matching import iter_matching, last_by_subject, last_per_subject
 from delta_store.reading.point_in_time import Part, PastState
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import TooMany
@@ -86,7 +87,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         """The last message of a subject; the subject may have wildcards."""
         state = await find_stream(store, name)
         _filter([subject])
-        return await _one(store, state, state.index.last_by_subject(subject), request)
+        return await _one(store, state, last_by_subject(state.index, subject), request)
 
     @router.get("/messages", response_class=StreamingResponse, responses=_RANGE, dependencies=[Depends(serves(NDJSON))])
     async def messages(
@@ -106,7 +107,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         wanted = None if subject is None else _filter(subject)
         state = await find_stream(store, name)
         start = state.index.seq_at_time(_time(start_time)) if start_time is not None else from_seq or 0
-        seqs = list(islice(state.index.iter_matching(wanted, start), limit + 1))
+        seqs = list(islice(iter_matching(state.index, wanted, start), limit + 1))
         following = seqs[limit] if len(seqs) > limit else None
         page = _Range(name, state.stream_id, seqs[:limit], following, step_of(state.index))
         headers = {"ETag": tag_of_range(page.stream_id, page.seqs, following), **_next(page, limit, subject)}
@@ -208,7 +209,7 @@ async def _page_at(store: RestStore, state: StreamState, asked: _Question, at_ns
     seqs: Sequence[int]
     if asked.up_to_seq is None and at_ns is None:
         point = state.index.last_seq
-        seqs = state.index.last_per_subject(SubjectFilter(asked.subject))
+        seqs = last_per_subject(state.index, SubjectFilter(asked.subject))
     else:
         point = min(asked.up_to_seq, state.index.last_seq) if asked.up_to_seq is not None else 0
         question = DirectRequest(

@@ -16,6 +16,7 @@ from api.rest.negotiation import JSON, serves
 from api.rest.store import RestStore
 from conf.limits import LIST_PAGE, SUBJECT_DETAILS_PAGE
 from conf.settings import Settings
+from delta_store.index.matching import subjects_matching
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.subjects import SubjectFilter, valid
 
@@ -112,7 +113,7 @@ async def find_stream(store: RestStore, name: str) -> StreamState:
 def _counts(state: StreamState, subjects: str) -> dict[str, int]:
     if not valid(subjects):
         raise problems.bad_request("subjects: not a valid subject filter")
-    counts = state.index.subjects_matching(SubjectFilter((subjects,)))
+    counts = subjects_matching(state.index, SubjectFilter((subjects,)))
     if len(counts) > SUBJECT_DETAILS_PAGE:
         raise problems.Refused(413, problems.TOO_MANY_SUBJECTS, f"more than {SUBJECT_DETAILS_PAGE} subjects match")
     return dict(sorted(counts.items()))

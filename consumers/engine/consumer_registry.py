@@ -8,6 +8,7 @@ from consumers.config.consumer_create_rules import Company
 from consumers.engine.engine_links import EngineLinks
 from consumers.machine import consumer_advisories as advisories
 from consumers.machine.consumer_machine import ConsumerMachine
+from delta_store.index.matching import next_matching
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 from delta_store.values.subjects import SubjectFilter, overlaps, subset
@@ -105,7 +106,7 @@ class ConsumerRegistry(EngineLinks):
         """A purge took messages of a subject (wildcards possible), or of all when it is empty."""
         home, index = self._home_of(state), state.index
         chosen = SubjectFilter((subject,)) if subject else None
-        left, first_left = index.next_live(1) or 1, index.next_matching(chosen, 1) or index.last_seq + 1
+        left, first_left = index.live.next(1) or 1, next_matching(index, chosen, 1) or index.last_seq + 1
         for consumer in list(home.by_name.values()):
             filters = consumer.config.filters
             if not subject or any(subset(one, subject) for one in filters):

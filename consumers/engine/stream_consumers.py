@@ -96,7 +96,7 @@ class StreamConsumers:
     def content_size(self, seq: int) -> int:
         """Bytes of headers and payload, as good as the index knows them."""
         index = self.state.index
-        return max(0, index.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
+        return max(0, index.live.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
 
     def done(self, seqs: Iterable[int], by: ConsumerMachine | None) -> None:
         """A consumer, or a copy (None), is through with messages: those that no other needs leave the stream."""
@@ -115,13 +115,13 @@ class StreamConsumers:
         index = self.state.index
         start, self.checked_seq = self.checked_seq + 1, index.last_seq
         if self.state.config.retention == INTEREST and start <= index.last_seq:
-            self._drop(index.live_sequences(start, index.last_seq))
+            self._drop(index.live.sequences(start, index.last_seq))
 
     def drop_all_unwanted(self) -> bool:
         """Take every message that no consumer wants (any more) out of an interest stream, as far as it is durable."""
         if self.state.config.retention != INTEREST:
             return False
-        return self._drop(self.state.index.live_sequences(self.state.index.first_seq, self.durable_seq))
+        return self._drop(self.state.index.live.sequences(self.state.index.first_seq, self.durable_seq))
 
     def take_consumed(self) -> list[int]:
         """The sequences that a REMOVE row must record, ascending; they are forgotten here."""

@@ -18,6 +18,7 @@ from consumers.machine.pull_side import PullSide
 from consumers.machine.push_side import PushSide
 from consumers.machine.read_position import ReadPosition, chosen_subjects, start_position
 from consumers.machine.stream_view import StreamView
+from delta_store.index.matching import last_per_subject
 from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
@@ -155,7 +156,7 @@ class ConsumerCore:
         self._position.move(state.delivered[1] + 1)
         if state.skip_until > state.delivered[1]:
             chosen = self._position.chosen or SubjectFilter.everything()
-            firsts = self._stream.index.last_per_subject(chosen, state.skip_until)
+            firsts = last_per_subject(self._stream.index, chosen, state.skip_until)
             rest = [seq for seq in firsts if seq > state.delivered[1]]
             self._position.move(state.skip_until + 1)
             self._position.start_with(rest, state.skip_until)
@@ -235,7 +236,7 @@ class ConsumerCore:
             return []
         at_once, self._removals = removals - self._removals, removals
         self._searched_ns, self._search_due = now_ns, 0
-        alive = self._stream.index.sid_of
+        alive = self._stream.index.live.sid_of
         for seq in [seq for seq in pending.counts if seq not in pending.cseqs and alive(seq) < 0]:
             del pending.counts[seq]
             self.dirty = True
@@ -293,7 +294,7 @@ class ConsumerCore:
         fresh = list(seqs[again:])
         known = not missing and self._stream.removals == self._offered_removals
         if not known or fresh != self._offered[: len(fresh)]:
-            alive = self._stream.index.sid_of
+            alive = self._stream.index.live.sid_of
             offered = {seq for seq in self._offered if seq >= self.next_seq and alive(seq) >= 0}
             messages = [one for one in messages if one.seq in queue or one.seq in offered]
             seqs = sequences(messages)

@@ -127,7 +127,7 @@ class ConsumerMachine(ConsumerCore):
 
     def stored(self, now_ns: int, *, purged_to: int = 0) -> list[Effect]:
         """The stream has grown or lost messages; a purge that left ``purged_to`` first takes pending ones silently."""
-        pending, alive = self.pending, self._stream.index.sid_of
+        pending, alive = self.pending, self._stream.index.live.sid_of
         if purged_to:
             gone = {seq: cseq for seq, cseq in pending.cseqs.items() if seq < purged_to or alive(seq) < 0}
             pending.ack_many(list(gone))

@@ -43,7 +43,7 @@ class DeliveryPace:
         seqs = again + fresh
         count = min(1, len(seqs))
         if self._original is not None:
-            times = [self._stream.index.ts_of(seq) for seq in seqs]
+            times = [self._stream.index.live.ts_of(seq) for seq in seqs]
             while count < len(seqs) and times[count] - times[count - 1] <= 1_000_000:
                 count += 1
         if self._rate is not None and seqs:
@@ -67,7 +67,7 @@ class DeliveryPace:
         if self._rate is not None:
             free_ns = self._rate.free_at(self._size(seqs[0]), now_ns)
         if self._original is not None:
-            free_ns = max(free_ns, self._original.free_at(self._stream.index.ts_of(seqs[0]), now_ns))
+            free_ns = max(free_ns, self._original.free_at(self._stream.index.live.ts_of(seqs[0]), now_ns))
         self.due_ns = free_ns if free_ns > now_ns else 0
 
     def left(self, sizes: int, last_ts_ns: int, now_ns: int) -> None:

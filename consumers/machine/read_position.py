@@ -6,6 +6,7 @@ from typing import Final
 from conf.limits import SEQUENCE_MAX
 from consumers.config.consumer_config import MachineConfig
 from consumers.machine.stream_view import StreamView
+from delta_store.index.matching import count_matching, last_per_subject, next_matching
 from delta_store.index.stream_index import StreamIndex
 from delta_store.values.subjects import SubjectFilter
 
@@ -29,14 +30,14 @@ def start_position(config: MachineConfig, stream: StreamView) -> tuple[int, list
         return 1, []
     chosen = chosen_subjects(config)
     if policy == "last_per_subject":
-        firsts = index.last_per_subject(chosen or SubjectFilter.everything())
+        firsts = last_per_subject(index, chosen or SubjectFilter.everything())
         return last + 1 if firsts else max(last, first), firsts
     if policy == "last":
-        start = last if chosen is None else max(index.last_per_subject(chosen), default=0)
+        start = last if chosen is None else max(last_per_subject(index, chosen), default=0)
     elif policy == "by_start_time":
         start = index.seq_at_time(config.opt_start_time)
         if chosen is not None and start < last:
-            start = max(start, index.next_matching(chosen, start))
+            start = max(start, next_matching(index, chosen, start))
     else:
         start = first if policy == "all" else last + 1
     return max(start, first, 1), []
@@ -52,11 +53,11 @@ def matching_run(
     if chosen is None and not index.num_deleted:
         start = max(from_seq, index.first_seq, 1)
         return list(range(start, min(to_seq, index.last_seq, start + limit - 1) + 1))
-    first = index.next_matching(chosen, from_seq)
+    first = next_matching(index, chosen, from_seq)
     if not first or first > to_seq:
         return []
     found: list[int] = []
-    for segment, start in islice(index.segments_from(first), _SEGMENTS_PER_STEP):
+    for segment, start in islice(index.live.segments_from(first), _SEGMENTS_PER_STEP):
         if segment.base > to_seq or len(found) >= limit:
             break
         mask = index.table.mask(chosen) if chosen is not None else None
@@ -169,7 +170,7 @@ class ReadPosition:
             front_only = self._removals >= 0 and not self.skip and base > index.first_seq and not index.num_deleted
             self._removals = removals
             if not front_only or durable < self._counted_to:
-                self.skip = [seq for seq in self.skip if index.sid_of(seq) >= 0]
+                self.skip = [seq for seq in self.skip if index.live.sid_of(seq) >= 0]
                 if self.skip_until and not self.skip:
                     self.next_seq, self.skip_until = self.skip_until + 1, 0
                 self._counted, self._counted_to = self._between(base, durable), durable
@@ -182,5 +183,5 @@ class ReadPosition:
         if first > last:
             return 0
         index = self._stream.index
-        behind = index.count_matching(self.chosen, last + 1) if index.last_seq > last else 0
-        return index.count_matching(self.chosen, first) - behind
+        behind = count_matching(index, self.chosen, last + 1) if index.last_seq > last else 0
+        return count_matching(index, self.chosen, first) - behind

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from delta_store.index.segments import SEGMENT_SHIFT, Ints, Segment
+from delta_store.index.segments import SEGMENT_SHIFT, Ints, Segment, by_segment
 from delta_store.index.subject_table import SubjectTable
 
 Segments = Mapping[int, Segment]
@@ -39,8 +39,7 @@ def link_within(segments: Segments, *, seqs: Ints, sids: Ints) -> None:
     same = np.flatnonzero(ordered[1:] == ordered[:-1])
     distances = np.zeros(len(seqs), np.int64)
     distances[order[same]] = seqs[order[same + 1]] - seqs[order[same]]
-    for key in np.unique(seqs >> SEGMENT_SHIFT).tolist():
-        part = (seqs >> SEGMENT_SHIFT) == key
+    for key, part in by_segment(seqs):
         segment = segments[key]
         if segment.chain is not None:
             segment.chain[segment.slots(seqs[part])] = distances[part].astype(np.uint32)

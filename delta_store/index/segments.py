@@ -6,6 +6,7 @@ Columns: ``ts`` (int64 ns), ``size`` (int32 bytes), ``sid`` (int32 subject id, -
 need it, ``chain`` (uint32 distance to the subject's next message, 0 when there was none).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,16 @@ CHAIN_MAX = (1 << 32) - 1
 """Longest distance that a chain can hold; longer ones count as unknown (0)."""
 
 Ints = NDArray[np.int64]
+
+
+def by_segment(seqs: Ints) -> Iterator[tuple[int, slice]]:
+    """Ascending sequences segment by segment: its key (``seq >> SEGMENT_SHIFT``) and where they stand."""
+    start = 0
+    while start < len(seqs):
+        key = int(seqs[start]) >> SEGMENT_SHIFT
+        stop = int(np.searchsorted(seqs, (key + 1) << SEGMENT_SHIFT))
+        yield key, slice(start, stop)
+        start = stop
 
 
 class Segment:

@@ -1,117 +1,61 @@
-"""The questions that reads ask of a stream's live messages, answered from numpy columns without touching a payload.
+"""What is live of one stream: adding, removing, and the state that nats-server reports.
 
-A filter is one subject, a :class:`SubjectFilter` or None for all. A literal subject is found by its first and last
-sequence; a wildcard by a mask over subject ids, cached per filter, that is applied segment by segment.
+Invariants: ``first_seq`` is the first live sequence, ``last_seq + 1`` when none is live, 0 when there never was one;
+sequences only grow.
 """
-
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import islice
 
 import numpy as np
 
-from delta_store.index.segments import SEGMENT_SHIFT, Ints, Segment
+from delta_store.index import chains
+from delta_store.index.live_messages import LiveMessages
+from delta_store.index.segments import SEGMENT_SHIFT, Ints, by_segment
 from delta_store.index.subject_ends import SubjectEnds
-from delta_store.index.subject_table import Mask, SubjectTable
-from delta_store.values.subjects import SubjectFilter, has_wildcard
+from delta_store.index.subject_table import SubjectTable
 
-Filter = str | SubjectFilter | None
-_SEGMENTS_NEAR = 32
-"""Segments that are searched before it pays to ask for the bounds of the whole search."""
-_PEEK = 128
-"""Live messages that are compared one by one before a filter is worth a mask."""
+_DEAD_SUBJECTS_MIN = 4096
 
 
-class TooMany(Exception):
-    """More subjects match than the caller's limit allows."""
+class StreamIndex:
+    """The live messages by sequence and by subject, and the totals over them."""
 
+    __slots__ = ("bytes", "ends", "first_seq", "last_seq", "last_ts", "live", "msgs", "renumbered", "table")
 
-class StreamIndex(SubjectEnds):
-    """Live messages of one stream with the look-ups of Direct Get, consumers and stream info."""
+    def __init__(self, *, chained: bool = False) -> None:
+        self.live = LiveMessages(chained=chained)
+        self.table = SubjectTable()
+        self.ends = SubjectEnds(self.live, self.table)
+        self.msgs = 0
+        self.bytes = 0
+        self.first_seq = 0
+        self.last_seq = 0
+        self.last_ts = 0
+        """Time of the last message ever stored, ns; 0 when there never was one."""
+        self.renumbered = 0
+        """How often subject ids were given anew: ids from before are void."""
 
-    __slots__ = ()
+    @property
+    def first_ts(self) -> int:
+        """Time of the first live message, ns; 0 when there is none."""
+        return self.live.ts_of(self.first_seq) if self.msgs else 0
 
-    def append(self, seq: int, subject: str, *, ts_ns: int, size: int) -> None:
-        """Add a message behind all others."""
-        self.append_id(seq, self.table.intern(subject), ts_ns=ts_ns, size=size)
+    @property
+    def num_deleted(self) -> int:
+        """Sequences between the first and the last that are not live."""
+        return self.last_seq - self.first_seq + 1 - self.msgs if self.last_seq else 0
+
+    @property
+    def num_subjects(self) -> int:
+        """Subjects that have live messages."""
+        return self.table.live
 
     def subject_of(self, seq: int) -> str | None:
         """The subject of a live message, None when it is not live."""
-        sid = self.sid_of(seq)
+        sid = self.live.sid_of(seq)
         return self.table.names[sid] if sid >= 0 else None
-
-    def last_by_subject(self, subject: str) -> int:
-        """The last sequence whose subject matches (wildcards allowed), or 0."""
-        chosen = SubjectFilter((subject,))
-        if chosen.is_literal:
-            sid = self.table.ids.get(subject)
-            return self.last_of_id(sid) if sid is not None else 0
-        return self.last_live() if chosen.matches_all else int(self._lasts(chosen).max(initial=0))
-
-    def subjects_matching(self, subjects: Filter = None) -> dict[str, int]:
-        """Each subject that has live messages and matches, with how many, in no order."""
-        table = self.table
-        counts = table.count[: len(table.names)]
-        chosen = _compiled(subjects)
-        wanted = counts > 0 if chosen is None else (counts > 0) & table.mask(chosen)[: len(counts)]
-        sids = np.flatnonzero(wanted)
-        return {table.names[sid]: count for sid, count in zip(sids.tolist(), counts[sids].tolist(), strict=True)}
-
-    def next_matching(self, subjects: Filter, from_seq: int) -> int:
-        """The first live sequence from ``from_seq`` on whose subject matches, or 0."""
-        chosen = _compiled(subjects)
-        if chosen is None:
-            return self.next_live(from_seq)
-        if chosen.is_literal:
-            sids = [self.table.ids[subject] for subject in chosen.literals if subject in self.table.ids]
-            return min(filter(None, (self.next_of_id(sid, from_seq) for sid in sids)), default=0)
-        near = 0 if self.table.has_mask(chosen) else self._peek(chosen, from_seq)
-        return near or next(self._matching(chosen, from_seq), 0)
-
-    def iter_matching(self, subjects: Filter, from_seq: int) -> Iterator[int]:
-        """Live sequences from ``from_seq`` on whose subjects match; the index may not change while iterating."""
-        return self._matching(_compiled(subjects), from_seq)
-
-    def count_matching(self, subjects: Filter, from_seq: int) -> int:
-        """How many live messages from ``from_seq`` on match."""
-        chosen = _compiled(subjects)
-        if from_seq <= self.first_seq:
-            if chosen is None:
-                return self.msgs
-            mask = self.table.mask(chosen)
-            return int(self.table.count[mask[:-1]].sum(dtype=np.int64))
-        count = 0
-        for segment, start in self.segments_from(from_seq):
-            if chosen is None:
-                count += segment.live if not start else len(segment.live_slots(start))
-            else:
-                mask = self.table.mask(chosen)
-                count += int(np.count_nonzero(mask[segment.sid[start : segment.used]]))
-        return count
-
-    def last_per_subject(
-        self, filters: SubjectFilter | Iterable[str], up_to_seq: int | None = None, *, limit: int | None = None
-    ) -> list[int]:
-        """The last sequence of each matching subject, ascending; those at or below ``up_to_seq`` only, when given.
-
-        Raises :class:`TooMany` when there are more than ``limit``. What limits have removed since does not come back.
-        """
-        chosen = filters if isinstance(filters, SubjectFilter) else SubjectFilter(filters)
-        bounded = up_to_seq is not None and up_to_seq < self.last_seq
-        found = self._lasts_up_to(chosen, up_to_seq or 0) if bounded else self._lasts(chosen)
-        if limit is not None and len(found) > limit:
-            raise TooMany(f"{len(found)} subjects match, {limit} are allowed")
-        ascending: list[int] = np.sort(found).tolist()
-        return ascending
 
     def seq_at_time(self, ts_ns: int) -> int:
         """The first live sequence that is not older than ``ts_ns``; ``last_seq + 1`` when all are older."""
-        place = bisect_left(self.keys, ts_ns, key=lambda key: _newest_ts(self.segments[key]))
-        if place == len(self.keys):
-            return self.last_seq + 1
-        segment = self.segments[self.keys[place]]
-        slots = segment.live_slots()
-        return segment.sequence(slots.item(int(np.searchsorted(segment.ts[slots], ts_ns))))
+        return self.live.at_time(ts_ns) or self.last_seq + 1
 
     def deleted(self, limit: int | None = None) -> list[int]:
         """Sequences between the first and the last that are not live, ascending, at most ``limit``."""
@@ -120,110 +64,115 @@ class StreamIndex(SubjectEnds):
         seq = self.first_seq
         while len(found) < wanted:
             stop = min(((seq >> SEGMENT_SHIFT) + 1) << SEGMENT_SHIFT, self.last_seq + 1)
-            segment = self.segments.get(seq >> SEGMENT_SHIFT)
             hole = np.ones(stop - seq, np.bool_)
-            if segment is not None:
-                hole[segment.sequences(segment.live_slots(segment.start(seq))) - seq] = False
+            hole[self.live.sequences(seq, stop - 1) - seq] = False
             found += (np.flatnonzero(hole)[: wanted - len(found)] + seq).tolist()
             seq = stop
         return found
 
-    def live_sequences(self, from_seq: int, to_seq: int) -> Ints:
-        """Live sequences from ``from_seq`` to ``to_seq`` inclusive, ascending."""
-        parts = [
-            segment.sequences(segment.live_slots(start, segment.start(to_seq + 1)))
-            for segment, start in self.segments_from(from_seq)
-            if segment.base <= to_seq
-        ]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    def append(self, seq: int, sid: int, *, ts_ns: int, size: int) -> None:
+        """Add a message behind all others."""
+        live = self.live
+        live.tail(seq >> SEGMENT_SHIFT).write(seq, ts_ns=ts_ns, size=size, sid=sid)
+        before = self.table.add(sid, seq)
+        if before and live.chained:
+            chains.link(live.segments, before, seq)
+        if not self.msgs:
+            self.first_seq = seq
+        self.msgs += 1
+        self.bytes += size
+        self.last_seq = seq
+        self.last_ts = ts_ns
 
-    def _matching(self, chosen: SubjectFilter | None, from_seq: int) -> Iterator[int]:
-        if chosen is None and not self.num_deleted:
-            yield from range(max(from_seq, self.first_seq, 1), self.last_seq + 1)
-            return
-        if chosen is None:
-            for segment, start in self.segments_from(from_seq):
-                yield from segment.sequences(segment.live_slots(start)).tolist()
-            return
-        mask = self.table.mask(chosen)
-        segments = self.segments_from(from_seq)
-        for segment, start in islice(segments, _SEGMENTS_NEAR):
-            yield from _chosen(segment, start, mask)
-        behind = next(segments, None)
-        if behind is None:
-            return
-        first, last = _span(self.table, mask)
-        for segment, start in self.segments_from(max(first, behind[0].base)):
-            if segment.base > last:
-                return
-            yield from _chosen(segment, start, mask)
+    def append_run(self, seqs: Ints, *, sids: Ints, ts_ns: Ints, sizes: Ints) -> None:
+        """Add messages with ascending sequences behind all others (equal lengths, at least one)."""
+        live = self.live
+        if live.chained:
+            chains.link_run(live.segments, self.table, seqs=seqs, sids=sids)
+        self.table.add_run(sids, seqs)
+        for key, part in by_segment(seqs):
+            live.tail(key).write_run(seqs[part], ts_ns=ts_ns[part], sizes=sizes[part], sids=sids[part])
+        if live.chained:
+            chains.link_within(live.segments, seqs=seqs, sids=sids)
+        if not self.msgs:
+            self.first_seq = int(seqs[0])
+        self.msgs += len(seqs)
+        self.bytes += int(sizes.sum())
+        self.last_seq = int(seqs[-1])
+        self.last_ts = int(ts_ns[-1])
 
-    def _peek(self, chosen: SubjectFilter, from_seq: int) -> int:
-        """The first match among the next few messages, compared by name; 0 says nothing about those behind."""
-        names = self.table.names
-        for segment, start in self.segments_from(from_seq):
-            for slot in segment.live_slots(start, min(segment.used, start + _PEEK)).tolist():
-                if chosen.matches(names[segment.sid.item(slot)]):
-                    return segment.sequence(slot)
-            break
-        return 0
+    def remove(self, seq: int) -> bool:
+        """Remove one message; False when it is not live."""
+        found = self.live.find(seq)
+        if found is None:
+            return False
+        segment, slot = found
+        distance = segment.chain.item(slot) if segment.chain is not None else 0
+        self.table.drop(segment.sid.item(slot), seq, distance=distance)
+        segment.sid[slot] = -1
+        segment.live -= 1
+        self.msgs -= 1
+        self.bytes -= segment.size.item(slot)
+        self.live.tidy(seq >> SEGMENT_SHIFT, last_seq=self.last_seq)
+        if seq == self.first_seq:
+            self.first_seq = self.live.next(seq + 1) or self.last_seq + 1
+        return True
 
-    def _lasts(self, filters: SubjectFilter) -> Ints:
-        """The last live sequence of each matching subject, in no order."""
-        table = self.table
-        if filters.is_literal:
-            sids = [table.ids[subject] for subject in filters.literals if subject in table.ids]
-            return np.array([seq for seq in map(self.last_of_id, sids) if seq], np.int64)
-        mask = table.mask(filters)
-        for sid in [sid for sid in table.stale_last if mask[sid]]:
-            self.last_of_id(sid)
-        lasts: Ints = table.last[mask[:-1] & (table.count > 0)]
-        return lasts
+    def remove_many(self, seqs: Ints) -> None:
+        """Remove messages that are all live, given by ascending sequences."""
+        for key, part in by_segment(seqs):
+            self._remove_within(key, seqs[part], prefix=False)
+        if len(seqs) and int(seqs[0]) == self.first_seq:
+            self.first_seq = self.live.next(self.first_seq + 1) or self.last_seq + 1
 
-    def _lasts_up_to(self, filters: SubjectFilter, up_to_seq: int) -> Ints:
-        """The last live sequence at or below a bound of each matching subject, in no order."""
-        table = self.table
-        wanted = table.mask(filters)[:-1] & (table.count > 0) & (table.first <= up_to_seq)
-        found = np.zeros(len(wanted), np.int64)
-        left = int(np.count_nonzero(wanted))
-        open_ids = np.append(wanted, False)
-        for place in range(bisect_right(self.keys, up_to_seq >> SEGMENT_SHIFT) - 1, -1, -1):
-            if not left:
+    def advance_first(self, seq: int) -> int:
+        """Remove every message below ``seq``; returns how many there were."""
+        live, before = self.live, self.msgs
+        while live.keys and self.first_seq < seq:
+            key = live.keys[0]
+            segment = live.segments[key]
+            slots = segment.live_slots(0, segment.start(seq))
+            if len(slots):
+                self._remove_within(key, segment.sequences(slots), prefix=True)
+            if key in live.segments:
                 break
-            segment = self.segments[self.keys[place]]
-            sids = segment.sid[: segment.start(up_to_seq + 1)]
-            slots = np.flatnonzero(open_ids[sids])
-            found[sids[slots]] = segment.sequences(slots)
-            open_ids[sids[slots]] = False
-            left = int(np.count_nonzero(open_ids)) if len(slots) else left
-        return found[found > 0]
+        if before != self.msgs:
+            self.first_seq = live.next(seq) or self.last_seq + 1
+        return before - self.msgs
 
+    def restore_bounds(self, *, first_seq: int, last_seq: int, last_ts: int) -> None:
+        """Take over bounds that no live message shows: those of a stream whose last messages are gone."""
+        if last_seq >= self.last_seq:
+            self.last_seq = last_seq
+            self.last_ts = max(self.last_ts, last_ts)
+        if not self.msgs:
+            self.first_seq = max(self.first_seq, first_seq, self.last_seq + 1 if self.last_seq else 0)
 
-def rolled_up(index: StreamIndex, sid: int) -> list[int]:
-    """The live sequences that a rollup under this subject takes the place of, ascending: wildcards in it count."""
-    subject = index.table.names[sid]
-    return list(index.iter_matching(subject, index.first_seq)) if has_wildcard(subject) else index.sequences_of_id(sid)
+    def chain_up(self) -> None:
+        """Start keeping chains, for a stream that gets a per-subject limit above 1."""
+        if not self.live.chained:
+            self.live.chained = True
+            chains.build(self.live.segments, self.live.keys)
 
+    def renumber_subjects(self) -> bool:
+        """Give subject ids anew when most belong to subjects that are gone; True when ids from before are void."""
+        if self.table.dead <= max(_DEAD_SUBJECTS_MIN, self.table.live):
+            return False
+        moved = self.table.renumber()
+        for segment in self.live.segments.values():
+            segment.sid = moved[segment.sid]
+        self.renumbered += 1
+        return True
 
-def _compiled(subjects: Filter) -> SubjectFilter | None:
-    if subjects is None:
-        return None
-    chosen = SubjectFilter((subjects,)) if isinstance(subjects, str) else subjects
-    return None if chosen.matches_all else chosen
-
-
-def _span(table: SubjectTable, mask: Mask) -> tuple[int, int]:
-    """Bounds of the sequences whose subject id is in the mask: never too narrow; (1, 0) when there are none."""
-    sids = np.flatnonzero(mask[:-1] & (table.count > 0))
-    return (int(table.first[sids].min()), int(table.last[sids].max())) if len(sids) else (1, 0)
-
-
-def _chosen(segment: Segment, start: int, mask: Mask) -> list[int]:
-    """The sequences of a segment from a slot on whose subject id is in the mask."""
-    slots = np.flatnonzero(mask[segment.sid[start : segment.used]])
-    chosen: list[int] = segment.sequences(slots + start).tolist() if len(slots) else []
-    return chosen
-
-
-def _newest_ts(segment: Segment) -> int:
-    return segment.ts.item(segment.live_slots().item(-1))
+    def _remove_within(self, key: int, seqs: Ints, *, prefix: bool) -> None:
+        """Remove live messages of one segment; ``prefix`` says that nothing in front of them is left."""
+        segment = self.live.segments[key]
+        slots = segment.slots(seqs)
+        sids = segment.sid[slots].astype(np.int64)
+        distances = segment.chain[slots] if prefix and segment.chain is not None else None
+        self.table.drop_run(sids, seqs, distances=distances)
+        segment.sid[slots] = -1
+        segment.live -= len(slots)
+        self.msgs -= len(slots)
+        self.bytes -= int(segment.size[slots].sum(dtype=np.int64))
+        self.live.tidy(key, last_seq=self.last_seq)

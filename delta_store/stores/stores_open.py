@@ -179,7 +179,7 @@ def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable,
     payloads = data[0] if data else [b""] * len(seqs)
     rows = zip(seqs, times, headers, payloads, strict=True)
     for seq, ts_ns, header, payload in sorted(rows, key=itemgetter(0)):
-        if state.index.sid_of(seq) >= 0:
+        if state.index.live.sid_of(seq) >= 0:
             state.note_content(seq, header, payload, ts_ns=ts_ns)
         elif state.schedules is not None:
             state.schedules.note(state.index, seq, header, ts_ns=ts_ns)

@@ -12,7 +12,8 @@ import numpy as np
 from conf.limits import REMOVAL_RANGES_MAX
 from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
-from delta_store.index.stream_index import StreamIndex, rolled_up
+from delta_store.index.matching import iter_matching, rolled_up
+from delta_store.index.stream_index import StreamIndex
 from delta_store.streams import retention
 from delta_store.streams.event_rows import event_row, ranges_of, removal_data, stream_data
 from delta_store.streams.msg_ttl import MsgTtls, marker_header
@@ -88,7 +89,7 @@ class Catalog(ReplayedStreams):
             raise api_errors.SEALED_STREAM.error
         if state.config.deny_delete:
             raise api_errors.message_delete_failed("message delete not permitted")
-        if state.index.sid_of(seq) < 0:
+        if state.index.live.sid_of(seq) < 0:
             return False
         self.require_change()
         state.index.remove(seq)
@@ -110,9 +111,9 @@ class Catalog(ReplayedStreams):
         index = state.index
         chosen = SubjectFilter((subject,)) if subject and subject != ">" else None
         if chosen is None:
-            gone = index.live_sequences(index.first_seq, index.last_seq)
+            gone = index.live.sequences(index.first_seq, index.last_seq)
         else:
-            gone = np.fromiter(index.iter_matching(chosen, index.first_seq), np.int64)
+            gone = np.fromiter(iter_matching(index, chosen, index.first_seq), np.int64)
         if seq:
             gone = gone[gone < seq]
         elif keep:
@@ -179,7 +180,7 @@ class Catalog(ReplayedStreams):
             index.remove_many(plain)
             self.record_removal(state, plain.tolist(), "age", now_ns=now_ns, rows=rows)
         for seq in marked:
-            self._mark(state, index.sid_of(seq), now_ns=now_ns, rows=rows)
+            self._mark(state, index.live.sid_of(seq), now_ns=now_ns, rows=rows)
         return len(gone)
 
     def _mark(self, state: StreamState, sid: int, *, now_ns: int, rows: RowColumns) -> None:
@@ -233,7 +234,7 @@ def _last_of_subjects(index: StreamIndex, gone: Sequence[int], ttls: MsgTtls) ->
     left: dict[int, int] = {}
     lasts = []
     for seq in gone:
-        sid = index.sid_of(seq)
+        sid = index.live.sid_of(seq)
         left[sid] = left.get(sid, index.table.count.item(sid)) - 1
         if not left[sid] and not ttls.is_marker(seq):
             lasts.append(seq)

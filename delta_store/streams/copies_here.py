@@ -3,6 +3,7 @@
 from itertools import islice
 from typing import Final
 
+from delta_store.index.matching import iter_matching
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink
 from delta_store.streams.stream_sources import is_local
@@ -37,6 +38,6 @@ def _serves(link: CopyLink, origin: StreamState | None) -> bool:
     if not mirror.config.mirror_direct:
         return False
     if not mirror.serves_origin and mirror.index.last_seq:
-        left = iter(()) if origin is None else origin.index.iter_matching(link.selection.filter, link.next_seq(origin))
+        left = iter(()) if origin is None else iter_matching(origin.index, link.selection.filter, link.next_seq(origin))
         mirror.serves_origin = sum(1 for _ in islice(left, _CAUGHT_UP)) < _CAUGHT_UP
     return mirror.serves_origin

@@ -73,8 +73,8 @@ class Counters:
     def last(self, index: StreamIndex, sid: int) -> Total:
         """The total of a subject, zero when it has no message; raises :class:`BrokenCounter`."""
         if len(self._totals) > index.msgs + _SPARE:
-            self._totals = {seq: total for seq, total in self._totals.items() if index.sid_of(seq) >= 0}
-        seq = index.last_of_id(sid)
+            self._totals = {seq: total for seq, total in self._totals.items() if index.live.sid_of(seq) >= 0}
+        seq = index.ends.last(sid)
         total = self._totals.get(seq) if seq else Total(Decimal(), b"")
         if total is None:
             raise BrokenCounter

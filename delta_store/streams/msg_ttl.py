@@ -72,37 +72,37 @@ class MsgTtls:
         """Live messages that are to be removed by now, those that are too old first, each part ascending."""
         aged: list[int] = []
         oldest = self._oldest_aging(index) if max_age > 0 else 0
-        if oldest and index.ts_of(oldest) + max_age <= now_ns:
+        if oldest and index.live.ts_of(oldest) + max_age <= now_ns:
             last = index.seq_at_time(now_ns - max_age + 1) - 1
-            aged = [seq for seq in index.live_sequences(oldest, last).tolist() if seq not in self._never]
+            aged = [seq for seq in index.live.sequences(oldest, last).tolist() if seq not in self._never]
         gone = set(aged)
         due = []
         while self._due and self._due[0][0] <= now_ns:
             _, seq = heappop(self._due)
-            if seq not in gone and index.sid_of(seq) >= 0:
+            if seq not in gone and index.live.sid_of(seq) >= 0:
                 due.append(seq)
         self._forget(index)
         return aged + sorted(due)
 
     def next_ns(self, index: StreamIndex, *, max_age: int) -> int:
         """When the next message expires, 0 when none ever will."""
-        while self._due and index.sid_of(self._due[0][1]) < 0:
+        while self._due and index.live.sid_of(self._due[0][1]) < 0:
             heappop(self._due)
         oldest = self._oldest_aging(index) if max_age > 0 else 0
         times = [self._due[0][0]] if self._due else []
-        return min([*times, index.ts_of(oldest) + max_age] if oldest else times, default=0)
+        return min([*times, index.live.ts_of(oldest) + max_age] if oldest else times, default=0)
 
     def _oldest_aging(self, index: StreamIndex) -> int:
         """The first live message that ``max_age`` applies to, or 0."""
-        seq = index.next_live(max(self._aging_from, index.first_seq))
+        seq = index.live.next(max(self._aging_from, index.first_seq))
         while seq and seq in self._never:
-            seq = index.next_live(seq + 1)
+            seq = index.live.next(seq + 1)
         self._aging_from = seq or index.last_seq + 1
         return seq
 
     def _forget(self, index: StreamIndex) -> None:
         """Drop what is remembered of messages that are gone, when that is much."""
-        is_live: Callable[[int], bool] = lambda seq: index.sid_of(seq) >= 0  # noqa: E731 - a predicate for three sets
+        is_live: Callable[[int], bool] = lambda seq: index.live.sid_of(seq) >= 0  # noqa: E731 - a predicate for three sets
         if len(self._never) > index.msgs + _SPARE:
             self._never = set(filter(is_live, self._never))
         if len(self._markers) > index.msgs + _SPARE:

@@ -48,7 +48,7 @@ def refusal(config: StreamConfig, index: StreamIndex, *, sid: int, size: int, ro
         return ""
     if not (limit > 0 and index.table.count.item(sid) >= limit):
         return MESSAGES_EXCEEDED if full_messages else BYTES_EXCEEDED
-    if full_bytes and index.size_of(index.first_of_id(sid)) < size:
+    if full_bytes and index.live.size_of(index.ends.first(sid)) < size:
         return BYTES_EXCEEDED
     return ""
 
@@ -67,10 +67,10 @@ def cut_front(config: StreamConfig, index: StreamIndex) -> None:
         return
     too_many = index.msgs - config.max_msgs if config.max_msgs > 0 else 0
     too_large = index.bytes - config.max_bytes if config.max_bytes > 0 else 0
-    if too_many <= 1 and too_large <= index.size_of(index.first_seq):
+    if too_many <= 1 and too_large <= index.live.size_of(index.first_seq):
         index.remove(index.first_seq)
         return
-    seqs, sizes = index.head(too_many, too_large)
+    seqs, sizes = index.live.head(too_many, too_large)
     number = max(too_many, int(np.searchsorted(np.cumsum(sizes), too_large)) + 1 if too_large > 0 else 0)
     index.advance_first(int(seqs[number]) if number < len(seqs) else int(seqs[-1]) + 1)
 
@@ -78,8 +78,8 @@ def cut_front(config: StreamConfig, index: StreamIndex) -> None:
 def store_one(config: StreamConfig, index: StreamIndex, *, sid: int, ts_ns: int, size: int) -> tuple[int, int]:
     """Add the next message and apply the limits; returns the first sequence then and the evicted one (0: none)."""
     limit = config.max_msgs_per_subject
-    evicted = index.first_of_id(sid) if limit > 0 and index.table.count.item(sid) >= limit else 0
-    index.append_id(index.last_seq + 1, sid, ts_ns=ts_ns, size=size)
+    evicted = index.ends.first(sid) if limit > 0 and index.table.count.item(sid) >= limit else 0
+    index.append(index.last_seq + 1, sid, ts_ns=ts_ns, size=size)
     if evicted:
         index.remove(evicted)
     cut_front(config, index)
@@ -113,8 +113,10 @@ def over_subject_limit(limit: int, index: StreamIndex) -> Ints:
     """The oldest messages of each subject that has more than ``limit``, ascending."""
     if limit <= 0 or not bool((index.table.count > limit).any()):
         return np.zeros(0, np.int64)
-    seqs = index.live_sequences(index.first_seq, index.last_seq)
-    sids = np.concatenate([index.segments[key].sid[index.segments[key].live_slots()] for key in index.keys])
+    seqs = index.live.sequences(index.first_seq, index.last_seq)
+    sids = np.concatenate(
+        [index.live.segments[key].sid[index.live.segments[key].live_slots()] for key in index.live.keys]
+    )
     order = np.argsort(sids, kind="stable")
     ordered = sids[order]
     places = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
@@ -145,9 +147,9 @@ def _replaced(limit: int, index: StreamIndex, *, seqs: Ints, sids: Ints) -> Ints
     for sid, old, new, start in zip(*columns, strict=True):
         surplus = old + new - limit
         if old == surplus == 1:
-            evicts[order[start + new - 1]] = index.first_of_id(sid)
+            evicts[order[start + new - 1]] = index.ends.first(sid)
             continue
-        lost = index.first_sequences_of_id(sid, min(surplus, old)) if old else []
+        lost = index.ends.firsts(sid, min(surplus, old)) if old else []
         mine = order[start : start + new]
         lost += seqs[mine[: surplus - len(lost)]].tolist()
         evicts[mine[new - surplus :]] = lost
@@ -164,7 +166,7 @@ def _firsts_after_evictions(index: StreamIndex, evicts: Ints) -> Ints | int:
     steps = np.flatnonzero(evicts)
     by_seq = np.argsort(evicts[steps])
     lost = evicts[steps][by_seq]
-    front, _ = index.head(len(lost) + 1, 0)
+    front, _ = index.live.head(len(lost) + 1, 0)
     places = np.minimum(np.searchsorted(lost, front), len(lost) - 1)
     gone_at = np.where(lost[places] == front, steps[by_seq][places], len(evicts))
     firsts: Ints = front[np.searchsorted(np.maximum.accumulate(gone_at), np.arange(len(evicts)), side="right")]
@@ -178,13 +180,13 @@ def _firsts_after_cuts(index: StreamIndex, run: int, *, over_messages: Ints | No
     """
     most = max(0, int(over_messages[-1])) if over_messages is not None else 0
     largest = max(0, int(over_bytes[-1])) if over_bytes is not None else 0
-    front, sizes = index.head(most + 1, largest)
+    front, sizes = index.live.head(most + 1, largest)
     number = np.zeros(run, np.int64)
     if over_messages is not None:
         number = np.maximum(number, over_messages)
     if over_bytes is not None:
         removed = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         number = np.maximum(number, np.searchsorted(removed, over_bytes))
-    behind = index.next_live(int(front[-1]) + 1) or index.last_seq + 1
+    behind = index.live.next(int(front[-1]) + 1) or index.last_seq + 1
     firsts: Ints = np.append(front, behind)[number]
     return firsts

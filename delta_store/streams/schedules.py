@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from delta_store.config.schedule_pattern import BadZone, Firing, firing, time_ns, zone
+from delta_store.index.matching import last_by_subject
 from delta_store.index.stream_index import StreamIndex
 
 _FIELD: Final = re.compile(rb"\r\n(Nats-Schedule(?:r|-Next|-Source|-Time-Zone)?): *(.*?)(?=\r\n)", re.DOTALL)
@@ -40,13 +41,13 @@ class Schedules:
         if not headers or b"\r\nNats-Schedule" not in headers:
             return
         fields = {name: value.decode(errors="replace") for name, value in reversed(_FIELD.findall(headers))}
-        is_live = index.sid_of(seq) >= 0
+        is_live = index.live.sid_of(seq) >= 0
         found = own_firing(fields, ts_ns=ts_ns, now_ns=ts_ns) if is_live else None
         if found is not None and found.due_ns:
             self._put(seq, Scheduled(found.due_ns, fields.get(b"Nats-Schedule-Source", "")))
             self._forget(index)
         following = time_ns(fields.get(b"Nats-Schedule-Next", ""))
-        fired = index.last_by_subject(fields[b"Nats-Scheduler"]) if fields.get(b"Nats-Scheduler") else 0
+        fired = last_by_subject(index, fields[b"Nats-Scheduler"]) if fields.get(b"Nats-Scheduler") else 0
         if following is not None and fired < seq and fired in self._by_seq:
             self._put(fired, self._by_seq[fired]._replace(due_ns=following))
 
@@ -60,10 +61,10 @@ class Schedules:
         while self._heap and self._heap[0][0] <= now_ns and len(found) < limit:
             due_ns, seq = heappop(self._heap)
             known = self._by_seq.get(seq)
-            sid = index.sid_of(seq)
+            sid = index.live.sid_of(seq)
             if sid < 0:
                 self._by_seq.pop(seq, None)
-            elif known is not None and known.due_ns == due_ns and index.last_of_id(sid) == seq:
+            elif known is not None and known.due_ns == due_ns and index.ends.last(sid) == seq:
                 found.add(seq)
         return sorted(found)
 
@@ -86,7 +87,7 @@ class Schedules:
     def _forget(self, index: StreamIndex) -> None:
         """Drop what is remembered of messages that are gone, when that is much."""
         if len(self._by_seq) > index.msgs + _SPARE:
-            self._by_seq = {seq: one for seq, one in self._by_seq.items() if index.sid_of(seq) >= 0}
+            self._by_seq = {seq: one for seq, one in self._by_seq.items() if index.live.sid_of(seq) >= 0}
         if len(self._heap) > 2 * len(self._by_seq) + _SPARE:
             self._heap = [(one.due_ns, seq) for seq, one in self._by_seq.items()]
             heapify(self._heap)

@@ -15,6 +15,7 @@ from conf.limits import SEQUENCE_MAX
 from delta_store.config import api_errors
 from delta_store.config.stream_parts import StreamSource
 from delta_store.config.subject_transform import SubjectTransform
+from delta_store.index.matching import count_matching, iter_matching
 from delta_store.index.stream_index import StreamIndex
 from delta_store.values.subject_relations import SubjectTrie
 from delta_store.values.subjects import SubjectFilter
@@ -108,7 +109,7 @@ class Selection:
 
     def sequences(self, origin: StreamIndex, from_seq: int, *, up_to: int, limit: int) -> list[int]:
         """The next sequences to take, at most ``limit`` and none behind ``up_to``, ascending."""
-        found: Iterator[int] = origin.iter_matching(self.filter, from_seq)
+        found: Iterator[int] = iter_matching(origin, self.filter, from_seq)
         return list(islice(takewhile(lambda seq: seq <= up_to, found), limit))
 
 
@@ -166,7 +167,7 @@ def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, se
     if source.external is not None:
         said["external"] = source.external._asdict()
     chosen = Selection(source).filter
-    said["lag"] = origin.count_matching(chosen, next_seq) if origin is not None else 0
+    said["lag"] = count_matching(origin, chosen, next_seq) if origin is not None else 0
     if seq:
         said["seq"] = seq
     # An origin within the store is heard at once; clients take 0 for never.

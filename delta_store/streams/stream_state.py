@@ -215,7 +215,7 @@ class StreamState:
             if first == last:
                 index.remove(first)
             else:
-                index.remove_many(index.live_sequences(first, last))
+                index.remove_many(index.live.sequences(first, last))
         index.advance_first(row.first_seq)
         self.note_event(row)
 

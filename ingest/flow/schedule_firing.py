@@ -14,6 +14,7 @@ from conf.clock import Clock
 from conf.limits import SCHEDULES_READ_MAX, SCHEDULES_TURN_MAX
 from delta_store.config.schedule_pattern import zone
 from delta_store.dialect.times import format_time
+from delta_store.index.matching import last_by_subject
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadsBusy, ReadThreads
 from delta_store.streams.catalog import Catalog
@@ -73,7 +74,7 @@ class ScheduleFiring:
             self._catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
             store = FeaturedStore(self._catalog, state, now_ns, group)
             for seq in state.schedules.due(state.index, now_ns=now_ns, limit=SCHEDULES_TURN_MAX):
-                if state.index.sid_of(seq) >= 0 and not self._fire_one(store, state, seq, now_ns):
+                if state.index.live.sid_of(seq) >= 0 and not self._fire_one(store, state, seq, now_ns):
                     state.schedules.put_back(seq)
             self._catalog.tidy(state)
             again += store.again
@@ -84,7 +85,7 @@ class ScheduleFiring:
         """Store what one schedule produces; False when its content must be read first."""
         assert state.schedules is not None, "the stream has schedules"
         scheduled = state.schedules.get(seq)
-        of = state.index.last_by_subject(scheduled.source) if scheduled.source else 0
+        of = last_by_subject(state.index, scheduled.source) if scheduled.source else 0
         own, source = self._content(state, seq), self._content(state, of) if of else None
         if own is None or (of and source is None):
             return False

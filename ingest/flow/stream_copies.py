@@ -227,7 +227,7 @@ class StreamCopies:
             self._try_later(copy, trouble)
             return
         held = set(found.seqs)
-        whole = list(takewhile(lambda seq: seq in held or origin.index.sid_of(seq) < 0, seqs))
+        whole = list(takewhile(lambda seq: seq in held or origin.index.live.sid_of(seq) < 0, seqs))
         run = found[: sum(seq in held for seq in whole)]
         if len(run):
             self._store(copy, origin, run)

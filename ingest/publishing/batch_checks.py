@@ -6,6 +6,7 @@ Each message is looked at as if those before it in the batch were stored already
 from conf.limits import HEADER_BYTES_MAX
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
+from delta_store.index.matching import last_by_subject
 from delta_store.streams import retention
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.open_batches import BatchMessage
@@ -85,7 +86,7 @@ class BatchChecks:
         if wanted in self._by_subject:
             return api_errors.WRONG_LAST_SEQUENCE.error
         if wanted not in self._expected:
-            self._expected[wanted] = self._state.index.last_by_subject(wanted)
+            self._expected[wanted] = last_by_subject(self._state.index, wanted)
         last = self._expected[wanted]
         return api_errors.wrong_last_sequence(last) if sequence(expected) != last else None
 

@@ -6,7 +6,7 @@ were checked where they came from.
 
 import numpy as np
 
-from delta_store.index.stream_index import rolled_up
+from delta_store.index.matching import rolled_up
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState

@@ -81,7 +81,7 @@ class FeaturedStore:
     def store(self, message: Single, *, end: BatchEnd | None = None) -> None:
         """Store one message that nothing refuses: state, row, republished message and acknowledgement."""
         state, group, subject, header = self.state, self.group, message.subject, self._header(message)
-        last_seq = state.index.last_of_id(message.sid) if state.republishes is not None else 0
+        last_seq = state.index.ends.last(message.sid) if state.republishes is not None else 0
         msg_id = publish_checks.text(message.fields.get(b"Nats-Msg-Id", b"")) or None
         size = stored_size(subject, header, message.payload)
         whole = {"sub": False, "all": True}.get(publish_checks.rollup(message.fields))
@@ -116,7 +116,7 @@ class FeaturedStore:
             return
         index = self.state.index
         sid = index.table.ids.get(publish_checks.text(scheduler))
-        gone = index.sequences_of_id(sid) if sid is not None else []
+        gone = index.ends.sequences(sid) if sid is not None else []
         for seq in gone:
             index.remove(seq)
         if gone:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from conf.limits import HEADER_BYTES_MAX
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
+from delta_store.index.matching import last_by_subject
 from delta_store.streams import retention
 from delta_store.streams.counters import BrokenCounter
 from delta_store.streams.msg_ttl import ttl_seconds
@@ -135,7 +136,7 @@ def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiRefusa
     expected = fields.get(_LAST_SUBJECT)
     if expected is not None:
         of = fields.get(_LAST_SUBJECT_OF)
-        last = state.index.last_by_subject(subject if of is None else text(of))
+        last = last_by_subject(state.index, subject if of is None else text(of))
         if sequence(expected) != last:
             return api_errors.wrong_last_sequence(last)
     elif _LAST_SUBJECT_OF in fields:

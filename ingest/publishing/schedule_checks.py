@@ -7,6 +7,7 @@ from typing import Final
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.schedule_pattern import BadZone, firing, zone
+from delta_store.index.matching import last_by_subject
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
@@ -102,7 +103,7 @@ def _scheduler_error(state: StreamState, subject: str, fields: Fields) -> ApiRef
         return api_errors.SCHEDULER_INVALID.error
     if not state.config.allow_msg_schedules:
         return api_errors.SCHEDULES_DISABLED.error
-    last = state.index.last_by_subject(scheduler)
+    last = last_by_subject(state.index, scheduler)
     is_other = last and (state.schedules is None or not state.schedules.holds(last))
     return api_errors.SCHEDULER_INVALID.error if is_other else None
 

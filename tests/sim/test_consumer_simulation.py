@@ -147,7 +147,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
             one.asked = world.consumer.upcoming(limit, world.now)
         if most is not None:
             one.limit(most)
-        alive = [seq for seq in one.asked if self.stream.index.sid_of(seq) >= 0]
+        alive = [seq for seq in one.asked if self.stream.index.live.sid_of(seq) >= 0]
         messages = [self.stream.messages[seq] for seq in alive[:given]]
         one.note(world.consumer.deliver(messages, set(one.asked) - set(alive), world.now))
 
@@ -203,7 +203,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         """A message leaves the stream."""
-        seqs = self.stream.index.live_sequences(1, self.stream.durable_seq).tolist()
+        seqs = self.stream.index.live.sequences(1, self.stream.durable_seq).tolist()
         if seqs:
             self.stream.remove(data.draw(st.sampled_from(seqs)))
             self._all(lambda world: world.consumer.stored(world.now))
@@ -217,7 +217,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
             one.most_pending = max(one.config["max_ack_pending"], consumer.num_ack_pending)
             assert consumer.ack_floor[1] >= one.floor
             one.floor = consumer.ack_floor[1]
-            live = stream.index.live_sequences(consumer.next_seq, stream.index.last_seq).tolist()
+            live = stream.index.live.sequences(consumer.next_seq, stream.index.last_seq).tolist()
             assert consumer.num_pending == sum(consumer.wants(seq) for seq in live)
 
     def teardown(self) -> None:
@@ -239,7 +239,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
                 world.consumer.wake(world.now)
                 if not world.consumer.num_pending and not world.consumer.num_ack_pending:
                     break
-            wanted = self.stream.index.live_sequences(1, self.stream.durable_seq).tolist()
+            wanted = self.stream.index.live.sequences(1, self.stream.durable_seq).tolist()
             lost = {seq for seq in wanted if world.consumer.wants(seq)} - one.acked
             assert not lost, f"never delivered: {sorted(lost)}"
 

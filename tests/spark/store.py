@@ -68,7 +68,7 @@ class Publisher:
     def live(self, name: str) -> list[int]:
         """The sequences that JetStream would show, by the in-memory rules."""
         index = self.catalog.streams[name].index
-        return index.live_sequences(index.first_seq, index.last_seq).tolist()
+        return index.live.sequences(index.first_seq, index.last_seq).tolist()
 
 
 class Store(Publisher):

@@ -145,7 +145,7 @@ def test_a_catalog_rebuilt_from_the_table_is_the_same(store: MakeStore) -> None:
         rebuilt.apply_watermarks(here.table.last_note().watermarks)
         for name in ("KV", "AGED"):
             index, was = rebuilt.streams[name].index, here.catalog.streams[name].index
-            assert index.live_sequences(1, 99).tolist() == here.live(name)
+            assert index.live.sequences(1, 99).tolist() == here.live(name)
             assert (index.msgs, index.bytes, index.first_seq, index.last_seq) == (
                 was.msgs, was.bytes, was.first_seq, was.last_seq
             )  # fmt: skip

@@ -101,7 +101,7 @@ def replayed(rows: list[Row], up_to: int) -> set[int]:
         catalog.apply(row)
         if row.kind == Kind.MESSAGE and row.seq == up_to:
             index = catalog.streams[row.stream].index
-            live = set(index.live_sequences(index.first_seq, index.last_seq).tolist())
+            live = set(index.live.sequences(index.first_seq, index.last_seq).tolist())
         if row.kind == Kind.REMOVE and json.loads(row.data)["erase"]:
             erased |= {seq for low, high in json.loads(row.data)["ranges"] for seq in range(low, high + 1)}
     return (live or set()) - erased

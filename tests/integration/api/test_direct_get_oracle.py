@@ -15,6 +15,7 @@ from api.direct.direct_get import NOT_FOUND, One, Past, Series, one_frame, plan,
 from api.direct.direct_request import parse_body, parse_subject
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.times import format_time, parse_time
+from delta_store.index.matching import last_by_subject
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import stored_size
 from delta_store.values.stream_message import StreamMessage
@@ -117,8 +118,8 @@ class Mirror:
         assert base64.b64decode(shown.get("hdrs", "")) == header
         self.stored[seq] = stored
         size = stored_size(stored.subject, stored.headers, data)
-        before = index.last_by_subject(stored.subject)
-        index.append(seq, stored.subject, ts_ns=stored.ts_ns, size=size)
+        before = last_by_subject(index, stored.subject)
+        index.append(seq, index.table.intern(stored.subject), ts_ns=stored.ts_ns, size=size)
         if before and self.state.config.max_msgs_per_subject == 1:
             index.remove(before)
 

@@ -85,11 +85,11 @@ def _shown(catalog: Catalog) -> dict[str, Any]:
     for name, state in catalog.streams.items():
         index = state.index
         state.dedup.forget(state.clock_ns)
-        live = index.live_sequences(0, index.last_seq).tolist()
+        live = index.live.sequences(0, index.last_seq).tolist()
         shown[name] = (
             (state.config, state.position, state.clock_ns, state.last_msg_id, dict(state.consumers)),
             (index.msgs, index.bytes, index.first_seq, index.last_seq, index.first_ts, index.last_ts),
-            [(seq, index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) for seq in live],
+            [(seq, index.subject_of(seq), index.live.ts_of(seq), index.live.size_of(seq)) for seq in live],
             dict(state.dedup.items()),
         )
     return shown

@@ -9,6 +9,7 @@ import pytest
 
 from delta_store.config.stream_config import StreamConfig
 from delta_store.entries import journal_file
+from delta_store.index.matching import iter_matching, last_by_subject, subjects_matching
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.settled import SettledTable
@@ -54,7 +55,7 @@ class Store:
         chance, rows = self.dice.random(), self.group.rows
         state = self.catalog.streams["S"]
         if chance < 0.1 and state.index.msgs:
-            live = list(state.index.iter_matching(None, 0))
+            live = list(iter_matching(state.index, None, 0))
             self.catalog.remove("S", self.dice.choice(live), now_ns=self.now_ns, rows=rows)
         elif chance < 0.13:
             self.catalog.purge("S", subject="s.1", keep=self.dice.randrange(3), now_ns=self.now_ns, rows=rows)
@@ -107,7 +108,7 @@ def total(state: StreamState, subject: str) -> int:
 def shown(state: StreamState) -> dict[str, Any]:
     """Everything that a client can see of a stream."""
     index = state.index
-    live = index.live_sequences(0, index.last_seq)
+    live = index.live.sequences(0, index.last_seq)
     return {
         "config": state.config,
         "id": state.stream_id,
@@ -115,9 +116,11 @@ def shown(state: StreamState) -> dict[str, Any]:
         "event_no": state.event_no,
         "last_msg_id": state.last_msg_id if live.size and live[-1] == index.last_seq else None,
         "bounds": (index.msgs, index.bytes, index.first_seq, index.last_seq, index.first_ts, index.last_ts),
-        "subjects": index.subjects_matching(),
-        "messages": [(seq, index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) for seq in live.tolist()],
-        "lasts": [index.last_by_subject(f"s.{number}") for number in range(5)],
+        "subjects": subjects_matching(index),
+        "messages": [
+            (seq, index.subject_of(seq), index.live.ts_of(seq), index.live.size_of(seq)) for seq in live.tolist()
+        ],
+        "lasts": [last_by_subject(index, f"s.{number}") for number in range(5)],
         "clock": state.clock_ns,
         "expiry": state.ttls.next_ns(index, max_age=state.config.max_age) if state.ttls is not None else 0,
         "totals": [total(state, f"c.{number}") for number in range(4)],
@@ -199,7 +202,7 @@ def test_a_gap_free_run_is_restored_in_bulk(tmp_path: Path) -> None:
     store.tables.settle()
     opened = open_stores(SettledTable(str(tmp_path / "messages")), JournalTail(str(tmp_path / "journal")))
     theirs, ours = store.catalog.streams["S"].index, opened.catalog.streams["S"].index
-    assert np.array_equal(ours.live_sequences(0, 1000), theirs.live_sequences(0, 1000))
+    assert np.array_equal(ours.live.sequences(0, 1000), theirs.live.sequences(0, 1000))
     assert ours.bytes == theirs.bytes
 
 

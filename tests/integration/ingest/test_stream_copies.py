@@ -13,6 +13,7 @@ from api.jetstream.api_call import NeedMessage
 from conf.clock import SystemClock
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import StreamSource, SubjectMapping
+from delta_store.index.matching import subjects_matching
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.read_threads import ReadThreads
@@ -134,7 +135,7 @@ class Store:
     def messages(self, name: str) -> list[StreamMessage]:
         """The live messages of a stream, from wherever they are."""
         state = self.catalog.streams[name]
-        seqs = state.index.live_sequences(state.index.first_seq, state.index.last_seq).tolist()
+        seqs = state.index.live.sequences(state.index.first_seq, state.index.last_seq).tolist()
         found = self.payloads.fetch(name, state.stream_id, seqs) if seqs else {}
         return [found[seq] for seq in seqs]
 
@@ -221,7 +222,7 @@ def test_copies_hold_what_their_origin_held(tmp_path: Path, tail_bytes: int, mon
     assert again.positions() == store.catalog.positions()
     for name, state in store.catalog.streams.items():
         assert again.streams[name].sources == state.sources
-        assert again.streams[name].index.subjects_matching() == state.index.subjects_matching()
+        assert subjects_matching(again.streams[name].index) == subjects_matching(state.index)
         assert again.streams[name].index.first_seq == state.index.first_seq
 
 

@@ -48,7 +48,7 @@ def stream(count: int, *, subjects: int = 3, removed: tuple[int, ...] = (), **co
 def grow(state: StreamState, count: int, *, subjects: int = 3) -> None:
     """More messages."""
     for seq in range(state.index.last_seq + 1, state.index.last_seq + count + 1):
-        state.index.append(seq, f"s.{seq % subjects}", ts_ns=seq * SECOND, size=40)
+        state.index.append(seq, state.index.table.intern(f"s.{seq % subjects}"), ts_ns=seq * SECOND, size=40)
 
 
 def message(state: StreamState, seq: int, data: bytes = b"data") -> StreamMessage:

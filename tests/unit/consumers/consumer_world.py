@@ -43,7 +43,7 @@ class Stream:
         """Add a message."""
         seq = self.index.last_seq + 1
         self.messages[seq] = StreamMessage(subject, seq, now_ns, None, data)
-        self.index.append(seq, subject, ts_ns=now_ns, size=len(data))
+        self.index.append(seq, self.index.table.intern(subject), ts_ns=now_ns, size=len(data))
         if durable:
             self.durable_seq = seq
         return seq
@@ -96,8 +96,8 @@ class World:
         while seqs := self.consumer.upcoming(100, self.now):
             rounds += 1
             assert rounds < 200, f"asks without end for {seqs}"
-            there = [self.stream.messages[seq] for seq in seqs if self.stream.index.sid_of(seq) >= 0]
-            gone = {seq for seq in seqs if self.stream.index.sid_of(seq) < 0}
+            there = [self.stream.messages[seq] for seq in seqs if self.stream.index.live.sid_of(seq) >= 0]
+            gone = {seq for seq in seqs if self.stream.index.live.sid_of(seq) < 0}
             effects += self.consumer.deliver(there, gone, self.now)
         return effects
 

@@ -95,7 +95,7 @@ class Shard:
 
     def live(self) -> list[int]:
         """The stream's sequences."""
-        seqs: list[int] = self.state.index.live_sequences(1, self.state.index.last_seq).tolist()
+        seqs: list[int] = self.state.index.live.sequences(1, self.state.index.last_seq).tolist()
         return seqs
 
     def restarted(self) -> "Shard":

@@ -9,6 +9,7 @@ from consumers.config.consumer_config import MachineConfig
 from consumers.machine.consumer_machine import InvalidReset
 from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.read_position import ReadPosition
+from delta_store.index.matching import iter_matching, last_per_subject
 from delta_store.values.subjects import SubjectFilter
 from tests.unit.consumers.consumer_world import EXPLICIT, SECOND, START, Stream, World, seqs
 
@@ -135,7 +136,7 @@ def test_the_count_follows_every_change() -> None:
                 position.passed(position.upcoming(rng.randrange(1, 4)))
             left = [
                 seq
-                for seq in stream.index.iter_matching(position.chosen, position.next_seq)
+                for seq in iter_matching(stream.index, position.chosen, position.next_seq)
                 if seq <= stream.durable_seq
             ]
             assert position.num_pending == len(left)
@@ -150,7 +151,7 @@ def test_the_list_follows_every_change(seed: int) -> None:
     for _ in range(15):
         stream.store(rng.choice(["a", "c", *(f"b.{number}" for number in range(12))]))
     chosen = rng.choice([None, SubjectFilter(["a", "b.*"])])
-    firsts, until = stream.index.last_per_subject(chosen or SubjectFilter.everything()), stream.index.last_seq
+    firsts, until = last_per_subject(stream.index, chosen or SubjectFilter.everything()), stream.index.last_seq
     position = ReadPosition(stream, chosen, 1)
     position.start_with(firsts, until)
     reached = 0
@@ -161,7 +162,7 @@ def test_the_list_follows_every_change(seed: int) -> None:
             stream.remove(rng.randrange(stream.index.first_seq, stream.index.last_seq + 1))
         if rng.random() < 0.2 and stream.index.msgs:
             stream.index.advance_first(stream.index.first_seq + rng.randrange(4))
-        live = list(stream.index.iter_matching(chosen, reached + 1))
+        live = list(iter_matching(stream.index, chosen, reached + 1))
         left = [seq for seq in live if seq in firsts or seq > until]
         if rng.random() < 0.5:
             assert position.num_pending == len(left)

@@ -7,6 +7,7 @@ import pytest
 
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.stream_config import StreamConfig
+from delta_store.index.matching import last_by_subject, subjects_matching
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import ranges_of, read_removal, read_stream
@@ -230,7 +231,7 @@ def test_age() -> None:
     store.publish("s.1", "s.2")
     store.now += SECOND
     store.publish("s.3")
-    first, last = store.index.ts_of(1), store.index.ts_of(3)
+    first, last = store.index.live.ts_of(1), store.index.live.ts_of(3)
     assert store.catalog.next_expiry_ns() == first + 10 * SECOND
     assert store.catalog.expire(now_ns=first + 10 * SECOND - 1, rows=store.rows) == 0
     before = len(store.rows)
@@ -258,7 +259,7 @@ def test_a_stream_of_the_same_name_is_another_one() -> None:
     for row in [*old, *old, *rows, *old, *rows]:
         catalog.apply(row)
     assert catalog.streams["S"].position == store.catalog.streams["S"].position
-    assert catalog.streams["S"].index.subjects_matching() == {"s.3": 1}
+    assert subjects_matching(catalog.streams["S"].index) == {"s.3": 1}
     assert catalog.positions() == {"S": Watermark(rows[-1].stream_id, 1, 1, 1)}
 
 
@@ -331,9 +332,9 @@ def test_many_subjects_come_and_go() -> None:
         store.publish(*(f"s.{number}" for number in range(start, start + 500)))
     assert len(store.index.table.names) < 10_000
     assert store.index.renumbered > 0
-    assert store.index.subjects_matching() == {f"s.{number}": 1 for number in range(29_950, 30_000)}
+    assert subjects_matching(store.index) == {f"s.{number}": 1 for number in range(29_950, 30_000)}
     store.publish("s.29999")
-    assert store.index.last_by_subject("s.29999") == store.index.last_seq == 30_001
+    assert last_by_subject(store.index, "s.29999") == store.index.last_seq == 30_001
 
 
 def test_streams_made_at_one_time_have_ids_of_their_own() -> None:

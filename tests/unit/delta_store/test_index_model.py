@@ -9,8 +9,17 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from delta_store.index.matching import (
+    TooMany,
+    count_matching,
+    iter_matching,
+    last_by_subject,
+    last_per_subject,
+    next_matching,
+    subjects_matching,
+)
 from delta_store.index.segments import SEGMENT_SLOTS
-from delta_store.index.stream_index import StreamIndex, TooMany
+from delta_store.index.stream_index import StreamIndex
 from delta_store.streams import retention
 from delta_store.values.subjects import SubjectFilter, matches
 
@@ -49,7 +58,7 @@ class Indexing(RuleBasedStateMachine):
         """One message, as far behind the last as a replay of what is left may have it."""
         self.last += gap
         self.clock += 10
-        self.index.append(self.last, subject, ts_ns=self.clock, size=len(subject))
+        self.index.append(self.last, self.index.table.intern(subject), ts_ns=self.clock, size=len(subject))
         self.held[self.last] = (subject, self.clock, len(subject))
 
     @rule(
@@ -125,7 +134,7 @@ class Indexing(RuleBasedStateMachine):
     def renumber(self) -> None:
         """Subject ids are given anew."""
         moved = self.index.table.renumber()
-        for segment in self.index.segments.values():
+        for segment in self.index.live.segments.values():
             segment.sid = moved[segment.sid]
 
     @invariant()
@@ -138,8 +147,8 @@ class Indexing(RuleBasedStateMachine):
         assert index.last_seq == self.last
         assert index.first_ts == (self.held[live[0]][1] if live else 0)
         assert index.num_subjects == len({subject for subject, _, _ in self.held.values()})
-        assert index.keys == sorted(index.segments)
-        assert all(segment.live for segment in index.segments.values())
+        assert index.live.keys == sorted(index.live.segments)
+        assert all(segment.live for segment in index.live.segments.values())
 
     @rule(part=PARTS, names=st.sampled_from(FILTERS))
     def ask(self, part: float, names: tuple[str, ...]) -> None:
@@ -148,21 +157,21 @@ class Indexing(RuleBasedStateMachine):
         chosen = SubjectFilter(names)
         found = [one for one in sorted(self.held) if any(matches(name, self.held[one][0]) for name in names)]
         behind = [one for one in found if one >= seq]
-        assert list(index.iter_matching(chosen, seq)) == behind
-        assert index.next_matching(chosen, seq) == (behind[0] if behind else 0)
-        assert index.count_matching(chosen, seq) == len(behind)
-        assert list(index.iter_matching(None, seq)) == [one for one in sorted(self.held) if one >= seq]
-        assert index.count_matching(None, seq) == sum(one >= seq for one in self.held)
+        assert list(iter_matching(index, chosen, seq)) == behind
+        assert next_matching(index, chosen, seq) == (behind[0] if behind else 0)
+        assert count_matching(index, chosen, seq) == len(behind)
+        assert list(iter_matching(index, None, seq)) == [one for one in sorted(self.held) if one >= seq]
+        assert count_matching(index, None, seq) == sum(one >= seq for one in self.held)
         counts: dict[str, int] = {}
         for one in found:
             counts[self.held[one][0]] = counts.get(self.held[one][0], 0) + 1
-        assert index.subjects_matching(chosen) == counts
+        assert subjects_matching(index, chosen) == counts
         for bound in (None, seq):
             lasts = {self.held[one][0]: one for one in found if bound is None or one <= bound}
-            assert index.last_per_subject(chosen, bound) == sorted(lasts.values())
+            assert last_per_subject(index, chosen, bound) == sorted(lasts.values())
             if lasts:
                 with pytest.raises(TooMany):
-                    index.last_per_subject(chosen, bound, limit=len(lasts) - 1)
+                    last_per_subject(index, chosen, bound, limit=len(lasts) - 1)
 
     @rule(part=PARTS)
     def ask_bounds(self, part: float) -> None:
@@ -170,21 +179,21 @@ class Indexing(RuleBasedStateMachine):
         index, live = self.index, sorted(self.held)
         seq = self._place(part)
         held = self.held.get(seq)
-        assert (index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) == (held or (None, 0, 0))
+        assert (index.subject_of(seq), index.live.ts_of(seq), index.live.size_of(seq)) == (held or (None, 0, 0))
         time = int(part * (self.clock + 10))
         assert index.seq_at_time(time) == next((one for one in live if self.held[one][1] >= time), self.last + 1)
-        assert index.live_sequences(seq, seq + 5000).tolist() == [one for one in live if seq <= one <= seq + 5000]
+        assert index.live.sequences(seq, seq + 5000).tolist() == [one for one in live if seq <= one <= seq + 5000]
         holes = [b for a, c in pairwise(live) for b in range(a + 1, min(c, a + 60))] if live else []
         holes += list(range(live[-1] + 1, min(self.last, live[-1] + 60) + 1)) if live else []
         assert index.deleted(limit=50) == holes[:50]
         assert index.num_deleted == (self.last - live[0] + 1 - len(live) if live else 0)
         for subject in NAMES:
             mine = [one for one in live if self.held[one][0] == subject]
-            assert index.last_by_subject(subject) == (mine[-1] if mine else 0)
+            assert last_by_subject(index, subject) == (mine[-1] if mine else 0)
             sid = index.table.intern(subject)
-            assert index.first_of_id(sid) == (mine[0] if mine else 0)
-            assert index.first_sequences_of_id(sid, 4) == mine[:4]
-        front, sizes = index.head(3, 10)
+            assert index.ends.first(sid) == (mine[0] if mine else 0)
+            assert index.ends.firsts(sid, 4) == mine[:4]
+        front, sizes = index.live.head(3, 10)
         assert front.tolist() == live[: len(front)]
         assert len(front) == len(live) or (len(front) >= 3 and int(sizes.sum()) >= 10)
 

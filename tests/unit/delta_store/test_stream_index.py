@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
+from delta_store.index.matching import (
+    TooMany,
+    count_matching,
+    iter_matching,
+    last_by_subject,
+    last_per_subject,
+    next_matching,
+)
 from delta_store.index.segments import SEGMENT_SLOTS
-from delta_store.index.stream_index import StreamIndex, TooMany
+from delta_store.index.stream_index import StreamIndex
 
 
 @pytest.fixture
@@ -13,7 +21,7 @@ def long() -> StreamIndex:
     index = StreamIndex()
     for number in range(50):
         subject = {40: "rare.a", 45: "rare.b"}.get(number, f"often.{number % 3}")
-        index.append(number * SEGMENT_SLOTS + 1, subject, ts_ns=number + 1, size=1)
+        index.append(number * SEGMENT_SLOTS + 1, index.table.intern(subject), ts_ns=number + 1, size=1)
     return index
 
 
@@ -21,28 +29,28 @@ def test_rare_subjects(long: StreamIndex) -> None:
     """Found from wherever the search starts, before, at and behind them."""
     first, second = 40 * SEGMENT_SLOTS + 1, 45 * SEGMENT_SLOTS + 1
     for subject in ("rare.*", "rare.a"):
-        assert [long.next_matching(subject, start) for start in (0, first - 1, first)] == [first] * 3
-    assert [long.next_matching("rare.*", start) for start in (first + 1, second, second + 1)] == [second, second, 0]
-    assert long.next_matching("rare.a", first + 1) == 0
-    assert list(long.iter_matching("rare.>", 0)) == [first, second]
-    assert long.count_matching("rare.>", first + 1) == 1
-    assert long.last_by_subject("rare.*") == second
-    assert long.next_matching("none.*", 0) == long.next_matching("none", 0) == 0
+        assert [next_matching(long, subject, start) for start in (0, first - 1, first)] == [first] * 3
+    assert [next_matching(long, "rare.*", start) for start in (first + 1, second, second + 1)] == [second, second, 0]
+    assert next_matching(long, "rare.a", first + 1) == 0
+    assert list(iter_matching(long, "rare.>", 0)) == [first, second]
+    assert count_matching(long, "rare.>", first + 1) == 1
+    assert last_by_subject(long, "rare.*") == second
+    assert next_matching(long, "none.*", 0) == next_matching(long, "none", 0) == 0
 
 
 def test_from_behind_the_first_of_a_subject(long: StreamIndex) -> None:
     """A search for one subject that starts right behind its first message finds its second."""
-    assert long.next_matching("often.0", 1) == 1
-    assert long.next_matching("often.0", 2) == 3 * SEGMENT_SLOTS + 1
+    assert next_matching(long, "often.0", 1) == 1
+    assert next_matching(long, "often.0", 2) == 3 * SEGMENT_SLOTS + 1
 
 
 def test_last_per_subject(long: StreamIndex) -> None:
     """Each subject once, however many filters match it, and an error rather than a part."""
     wanted = [40 * SEGMENT_SLOTS + 1, 45 * SEGMENT_SLOTS + 1]
-    assert long.last_per_subject(["rare.*", "rare.a", ">", "nothing"])[:2] == wanted
-    assert long.last_per_subject(["rare.*"], wanted[1] - 1, limit=1) == wanted[:1]
+    assert last_per_subject(long, ["rare.*", "rare.a", ">", "nothing"])[:2] == wanted
+    assert last_per_subject(long, ["rare.*"], wanted[1] - 1, limit=1) == wanted[:1]
     with pytest.raises(TooMany):
-        long.last_per_subject(["rare.*"], limit=1)
+        last_per_subject(long, ["rare.*"], limit=1)
 
 
 def test_sparse_segments_are_packed() -> None:
@@ -63,5 +71,5 @@ def test_sparse_segments_are_packed() -> None:
 
 def _bytes(index: StreamIndex) -> int:
     columns = ("ts", "size", "sid", "offsets")
-    held = (getattr(segment, name) for segment in index.segments.values() for name in columns)
+    held = (getattr(segment, name) for segment in index.live.segments.values() for name in columns)
     return sum(column.nbytes for column in held if column is not None)

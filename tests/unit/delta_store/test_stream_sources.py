@@ -24,7 +24,7 @@ def index(*seqs: int) -> StreamIndex:
     """Messages of subjects a, b, a, b, … whose time is ten times their sequence."""
     made = StreamIndex(chained=False)
     for seq in seqs:
-        made.append(seq, "ab"[seq % 2], ts_ns=seq * 10, size=50)
+        made.append(seq, made.table.intern("ab"[seq % 2]), ts_ns=seq * 10, size=50)
     return made
 
 

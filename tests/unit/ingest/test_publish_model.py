@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from delta_store.config.stream_config import StreamConfig
+from delta_store.index.matching import iter_matching, last_by_subject, subjects_matching
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
 from delta_store.streams.stream_state import StreamState
@@ -66,9 +67,10 @@ def snapshot(state: StreamState, now_ns: int | None) -> dict[str, object]:
         "position": state.position,
         "totals": (index.msgs, index.bytes, index.first_seq, index.last_seq, index.first_ts),
         "deleted": (index.num_deleted, index.deleted()),
-        "subjects": index.subjects_matching(),
+        "subjects": subjects_matching(index),
         "messages": [
-            (seq, index.subject_of(seq), index.ts_of(seq), index.size_of(seq)) for seq in index.iter_matching(None, 0)
+            (seq, index.subject_of(seq), index.live.ts_of(seq), index.live.size_of(seq))
+            for seq in iter_matching(index, None, 0)
         ],
     }
     if now_ns is not None:
@@ -249,12 +251,12 @@ class Publishing(RuleBasedStateMachine):
             )  # fmt: skip
             assert index.last_ts == stream.last_ts
             assert index.first_ts == (stream.messages[0].ts_ns if stream.messages else 0)
-            assert [(seq, index.subject_of(seq), index.ts_of(seq), index.size_of(seq))
-                    for seq in index.iter_matching(None, 0)] == [one[:4] for one in stream.messages]  # fmt: skip
+            assert [(seq, index.subject_of(seq), index.live.ts_of(seq), index.live.size_of(seq))
+                    for seq in iter_matching(index, None, 0)] == [one[:4] for one in stream.messages]  # fmt: skip
             live = {one.seq for one in stream.messages}
             assert index.deleted() == [seq for seq in range(stream.first_seq, stream.last_seq + 1) if seq not in live]
             for pattern in ("s.a", "s.*", ">", "q", "t.x"):
-                assert index.last_by_subject(pattern) == stream.last_of(pattern)
+                assert last_by_subject(index, pattern) == stream.last_of(pattern)
 
     @precondition(lambda self: self.rows)
     @rule(split=st.floats(0, 1), overlap=st.integers(0, 6), cuts=st.integers(1, 7))

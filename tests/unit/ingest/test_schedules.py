@@ -1,6 +1,7 @@
 """Message schedules as a replay of their rows finds them."""
 
 from delta_store.config.stream_config import StreamConfig
+from delta_store.index.matching import last_by_subject
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
 from ingest.protocol.wire_protocol import WireMessage
@@ -34,4 +35,4 @@ def test_replay_finds_the_same_schedules() -> None:
         assert state.schedules is not None
         assert state.schedules.due(state.index, now_ns=NOW + 4 * SECOND, limit=9) == []
         assert state.schedules.due(state.index, now_ns=NOW + 6 * SECOND, limit=9) == [2, 3]
-        assert state.index.last_by_subject("s.d") == 0
+        assert last_by_subject(state.index, "s.d") == 0
