@@ -126,6 +126,6 @@ class ConsumerRegistry(EngineLinks):
         """Make what an info is about to say part of the group that gathers; raises 10047 where no group can."""
         _, consumer = self._known(state, name)
         self._after(consumer, consumer.stored(now_ns))
-        if consumer.dirty and not consumer.config.mem_storage:
+        if consumer.progress.dirty and not consumer.config.mem_storage:
             self._catalog.require_change()
         self._kept.show(consumer)

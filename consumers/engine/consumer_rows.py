@@ -21,16 +21,16 @@ class ConsumerRows:
 
     def note(self, consumer: ConsumerMachine) -> None:
         """See whether a consumer's state has changed, and whether somebody waits for it to be durable."""
-        if not consumer.dirty:
+        if not consumer.progress.dirty:
             self._dirty.pop(consumer, None)
         elif not consumer.config.mem_storage:
             self._dirty[consumer] = None
-            if consumer.must_persist:
+            if consumer.progress.must_persist:
                 self.waiting[consumer] = None
 
     def show(self, consumer: ConsumerMachine) -> None:
         """Somebody is about to be told of the state."""
-        if consumer.dirty and not consumer.config.mem_storage:
+        if consumer.progress.dirty and not consumer.config.mem_storage:
             self.waiting[consumer] = None
 
     @property

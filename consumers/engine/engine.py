@@ -176,6 +176,6 @@ class ConsumerEngine(ConsumerRegistry):
         waiting, self._kept.waiting = self._kept.waiting, {}
         for consumer in waiting:
             home_of = self._home.get(consumer)
-            if home_of is not None and consumer.dirty:
+            if home_of is not None and consumer.progress.dirty:
                 self._kept.state(home_of, consumer, now_ns=now_ns, rows=rows)
                 self._after(consumer, [])

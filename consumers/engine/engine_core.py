@@ -162,7 +162,7 @@ class EngineCore:
         home = self._home.get(consumer)
         if home is None:
             return
-        if consumer.num_waiting or consumer.push_bound:
+        if consumer.attended:
             home.attentive[consumer] = None
             self.ready[consumer] = None
         else:

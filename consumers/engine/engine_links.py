@@ -1,17 +1,6 @@
-"""What it means to consumers that the links to the hub, and this process, come and go. Pure.
-
-A client that stays connected to the hub sees nothing of a gateway that ends and starts again. So whoever waits is told,
-as nats-server tells it, and is called back by the next gateway: some clients ask anew when the leader has changed,
-others when their request has timed out, and none takes harm from being told both.
-"""
-
-from typing import Final
+"""What it means to consumers that the links to the hub, and this process, come and go. Pure."""
 
 from consumers.engine.engine_core import EngineCore
-from consumers.machine.effects import Status
-
-_NOTHING_LEFT: Final = (("Nats-Pending-Messages", "0"), ("Nats-Pending-Bytes", "0"))
-"""What was left was said when the request was sent off; a process that was killed can't know it."""
 
 
 class EngineLinks(EngineCore):
@@ -27,11 +16,10 @@ class EngineLinks(EngineCore):
     def call_back(self) -> None:
         """Have those ask anew who waited when the process before this one ended, or when it last recorded progress."""
         for consumer in self._home:
-            for reply in consumer.sent_off:
-                self.outbox.append((consumer, Status(reply, 409, "Leadership Change")))
-                self.outbox.append((consumer, Status(reply, 408, "Request Timeout", _NOTHING_LEFT)))
-            if consumer.sent_off:
-                consumer.sent_off, consumer.dirty = (), True
+            called = consumer.sent_off.call_back()
+            if called:
+                self.outbox += [(consumer, status) for status in called]
+                consumer.progress.dirty = True
                 self._kept.note(consumer)
 
     def send_off(self, now_ns: int) -> None:

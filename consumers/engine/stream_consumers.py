@@ -146,7 +146,7 @@ class StreamConsumers:
         return [Want(link.selection, link.next_seq(self.state)) for link in self._copies()]
 
     def _needed(self, seq: int, consumers: Sequence[ConsumerMachine], wants: Sequence[Want]) -> bool:
-        if any(one.needs(seq) for one in consumers):
+        if any(one.progress.needs(seq) for one in consumers):
             return True
         subject = self.state.index.subject_of(seq) if wants else None
         return subject is not None and any(one.needs(seq, subject) for one in wants)

@@ -2,23 +2,25 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from consumers.config.consumer_config import MachineConfig
 from consumers.machine import message_advisories as advisories
 from consumers.machine.ack_bodies import ACK, NAK, NEXT, PROGRESS, TERM, nak_delay, term_reason
+from consumers.machine.consumer_progress import ConsumerProgress
 from consumers.machine.effects import Ack, Done, Effect, Reply
-
-if TYPE_CHECKING:
-    from consumers.machine.consumer_core import ConsumerCore
+from consumers.machine.stream_view import StreamView
 
 
 class AckDesk:
     """Takes acks one after the other; plain ones are gathered and booked together."""
 
-    __slots__ = ("_acked", "_consumer", "_effects", "_now_ns", "_replied")
+    __slots__ = ("_acked", "_config", "_effects", "_now_ns", "_pending", "_progress", "_replied", "_stream")
 
-    def __init__(self, consumer: "ConsumerCore", now_ns: int) -> None:
-        self._consumer = consumer
+    def __init__(self, config: MachineConfig, stream: StreamView, progress: ConsumerProgress, *, now_ns: int) -> None:
+        self._config = config
+        self._stream = stream
+        self._progress = progress
+        self._pending = progress.pending
         self._now_ns = now_ns
         self._acked: list[int] = []
         self._effects: list[Effect] = []
@@ -26,11 +28,12 @@ class AckDesk:
 
     def take(self, acks: Sequence[Ack]) -> Iterator[Ack]:
         """Book acks in order; yields those that ask for the next message, right after they have been booked."""
-        policy = self._consumer.config.ack_policy
+        config, position = self._config, self._progress.position
+        policy = config.ack_policy
         if policy not in {"explicit", "all"}:
             return
-        next_seq = self._consumer.next_seq
-        plain = policy == "explicit" and not (self._consumer.config.sample_freq or self._consumer.config.flow_control)
+        next_seq = position.next_seq
+        plain = policy == "explicit" and not (config.sample_freq or config.flow_control)
         acked, effects = self._acked, self._effects
         for ack in acks:
             seq, _, _, body, reply, _ = ack
@@ -43,7 +46,7 @@ class AckDesk:
             elif body.startswith(NEXT):
                 self._ack(ack, sample=True)
                 yield ack
-                next_seq, effects = self._consumer.next_seq, self._effects
+                next_seq, effects = position.next_seq, self._effects
             else:
                 self._other(ack)
 
@@ -52,18 +55,17 @@ class AckDesk:
         self._book()
         effects, self._effects = self._effects, []
         if self._replied:
-            self._consumer.must_persist = self._consumer.dirty
+            self._progress.must_persist = self._progress.dirty
         return effects
 
     def through(self, cseq: int, seq: int) -> None:
         """Ack everything up to a message."""
-        consumer = self._consumer
-        reached = consumer.pending.reached
+        reached = self._pending.reached
         if cseq <= reached[0] or seq <= reached[1]:
             return
-        gone = consumer.pending.ack_through(cseq, seq)
-        consumer.dirty, consumer.last_acked_ns = True, self._now_ns
-        if consumer.retention != "limits":
+        gone = self._pending.ack_through(cseq, seq)
+        self._progress.acked(self._now_ns)
+        if self._stream.retention != "limits":
             self._effects.append(Done([*gone, seq] if not gone or gone[-1] != seq else gone))
 
     def _other(self, ack: Ack) -> None:
@@ -75,9 +77,9 @@ class AckDesk:
             self._nak(ack)
         elif body == PROGRESS:
             self._book()
-            if ack.stream_seq in self._consumer.pending.cseqs:
-                self._consumer.pending.touch(ack.stream_seq, self._now_ns)
-                self._note_delivery()
+            if ack.stream_seq in self._pending.cseqs:
+                self._pending.touch(ack.stream_seq, self._now_ns)
+                self._progress.delivered(self._now_ns)
         elif body.startswith(TERM):
             replies = self._ack(ack, sample=False)
         if replies and ack.reply:
@@ -88,13 +90,13 @@ class AckDesk:
 
     def _ack(self, ack: Ack, *, sample: bool) -> bool:
         """Ack one message; False when it has not been delivered yet, which gets no answer."""
-        consumer, seq = self._consumer, ack.stream_seq
-        if seq >= consumer.next_seq and not consumer.config.flow_control:
+        config, seq = self._config, ack.stream_seq
+        if seq >= self._progress.position.next_seq and not config.flow_control:
             return False
-        if consumer.config.ack_policy == "all":
+        if config.ack_policy == "all":
             self.through(ack.consumer_seq, seq)
             return True
-        if sample and consumer.config.sample_freq:
+        if sample and config.sample_freq:
             self._book()
             self._measure(ack)
         self._acked.append(seq)
@@ -102,7 +104,7 @@ class AckDesk:
 
     def _nak(self, ack: Ack) -> None:
         self._book()
-        consumer, seq, pending = self._consumer, ack.stream_seq, self._consumer.pending
+        seq, pending = ack.stream_seq, self._pending
         done = max(pending.floor[0], pending.reached[0])
         if not done < ack.consumer_seq <= pending.delivered[0] + 1 or seq not in pending.cseqs:
             return
@@ -110,39 +112,34 @@ class AckDesk:
         delay = nak_delay(ack.body)
         if delay is not None:
             pending.queue.drop(seq)
-            pending.touch(seq, self._now_ns - consumer.config.ack_wait + delay)
-            self._note_delivery()
+            pending.touch(seq, self._now_ns - self._config.ack_wait + delay)
+            self._progress.delivered(self._now_ns)
         elif seq not in pending.queue:
             pending.queue.add((seq,))
 
     def _measure(self, ack: Ack) -> None:
         """Tell how long a message waited for its ack, if it is one of the sample."""
-        consumer, seq = self._consumer, ack.stream_seq
-        sent_ns = consumer.pending.sent.get(seq)
-        if sent_ns is not None and _is_sampled(consumer.config.sample_freq, seq):
+        seq = ack.stream_seq
+        sent_ns = self._pending.sent.get(seq)
+        if sent_ns is not None and _is_sampled(self._config.sample_freq, seq):
             self._effects.append(advisories.ack_metric(self._delivery(ack), self._now_ns - sent_ns))
 
     def _delivery(self, ack: Ack) -> advisories.Delivery:
-        consumer = self._consumer
-        return advisories.Delivery(consumer.stream_name, consumer.name, ack.consumer_seq, ack.stream_seq, ack.delivered)
-
-    def _note_delivery(self) -> None:
-        self._consumer.dirty = True
-        self._consumer.last_delivered_ns = self._now_ns
+        stream, consumer = self._stream.name, self._config.name
+        return advisories.Delivery(stream, consumer, ack.consumer_seq, ack.stream_seq, ack.delivered)
 
     def _book(self) -> None:
         """Book the gathered acks."""
         acked = self._acked
         if not acked:
             return
-        consumer = self._consumer
-        if consumer.retention != "limits":
-            cseqs = consumer.pending.cseqs
-            done = [seq for seq in acked if seq in cseqs or consumer.wants(seq)]
+        if self._stream.retention != "limits":
+            cseqs, position = self._pending.cseqs, self._progress.position
+            done = [seq for seq in acked if seq in cseqs or position.wants(seq)]
             if done:
                 self._effects.append(Done(done))
-        consumer.pending.ack_many(acked)
-        consumer.dirty, consumer.last_acked_ns = True, self._now_ns
+        self._pending.ack_many(acked)
+        self._progress.acked(self._now_ns)
         acked.clear()
 
 

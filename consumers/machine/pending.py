@@ -83,6 +83,11 @@ class Pending:
                 self._floor = (cseq - 1, seq - 1)
         return self._floor
 
+    @property
+    def waits_until_ns(self) -> int:
+        """Until when the last ack may come that is missing, 0 for none."""
+        return max((at + self.wait_of(seq) for seq, at in self.sent.items()), default=-SLACK_NS) + SLACK_NS
+
     def wait_of(self, seq: int) -> int:
         """How long the delivery of a sequence waits for its ack, ns."""
         backoff = self._backoff

@@ -6,6 +6,7 @@ from typing import Final
 
 from consumers.config.consumer_config import MachineConfig
 from consumers.config.pull_requests import PullRefusal, PullSpec
+from consumers.machine.consumer_progress import ConsumerProgress
 from consumers.machine.delivery_run import DeliveryRun
 from consumers.machine.effects import Effect, Status
 from consumers.machine.priority_groups import Pin
@@ -20,12 +21,21 @@ _LOOK_NS: Final = 1_000_000_000
 class PullSide:
     """The waiting requests of one consumer and the pin of its priority group."""
 
-    def __init__(self, config: MachineConfig, pin: Pin, *, now_ns: int, interested: Callable[[bytes], bool]) -> None:
-        self.config = config
-        self.pin = pin
+    def __init__(
+        self,
+        config: MachineConfig,
+        progress: ConsumerProgress,
+        pin: Pin,
+        *,
+        now_ns: int,
+        interested: Callable[[bytes], bool],
+    ) -> None:
+        self._config = config
+        self._progress = progress
+        self._pin = pin
         self.waiting = Waiting(by_priority=config.priority_policy == "prioritized")
         self.used_ns = now_ns
-        """When somebody last used the consumer."""
+        """When somebody last used the consumer: asked, or got something."""
         self.due_ns = 0
         """When :meth:`look` is due, 0 for never."""
         self.no_waits = 0
@@ -33,22 +43,32 @@ class PullSide:
         self._interested = interested
         self._looked_ns = 0
 
-    def add(self, reply: bytes, spec: PullSpec, *, left: int, beat: tuple[int, int], now_ns: int) -> list[Effect]:
-        """Queue a request; ``left`` messages could be delivered now. Raises :class:`PullRefusal`."""
+    @property
+    def taken(self) -> bool:
+        """Whether somebody would take a message."""
+        return bool(self.waiting)
+
+    def configure(self, config: MachineConfig) -> None:
+        """Take another configuration."""
+        self._config = config
+
+    def add(self, reply: bytes, spec: PullSpec, now_ns: int) -> list[Effect]:
+        """Queue a request, or answer it. Raises :class:`PullRefusal`."""
         effects: list[Effect] = []
-        room = self.config.max_waiting or _DEFAULT_WAITING
-        if self.pin.id and spec.id:
-            if spec.id != self.pin.id:
+        room = self._config.max_waiting or _DEFAULT_WAITING
+        if self._pin.id and spec.id:
+            if spec.id != self._pin.id:
                 raise PullRefusal(423, "Nats-Pin-Id mismatch")
-            self.pin.prolong(now_ns)
+            self._pin.prolong(now_ns)
         if len(self.waiting) >= room and now_ns - self._looked_ns > _LOOK_NS:
-            effects += self.look(now_ns, beat=beat, at_end=False)
+            effects += self.look(now_ns, at_end=False)
         if spec.no_wait:
+            left = self._progress.position.num_pending + len(self._progress.pending.queue)
             if not left and not spec.expires:
                 self.used_ns = now_ns
                 return [*effects, Status(reply, 404, "No Messages")]
             if left:
-                effects += self.look(now_ns, beat=beat, at_end=False)
+                effects += self.look(now_ns, at_end=False)
                 if left < sum(request.left for request in self.waiting):
                     self.used_ns = now_ns
                     return [*effects, Status(reply, 408, "Requests Pending")]
@@ -61,20 +81,24 @@ class PullSide:
         self._expect(request)
         return effects
 
-    def room(self, limit: int, now_ns: int, *, left: int, ack_pending: int) -> int:
+    def room(self, limit: int, now_ns: int) -> int:
         """How many messages the requests would take now, up to ``limit``."""
-        policy, room = self.config.priority_policy, 0
-        if policy == "pinned_client" and self.pin.id and not any(one.id for one in self.waiting):
+        policy, pending, room, left = self._config.priority_policy, self._progress.pending, 0, 0
+        if policy == "overflow":
+            left = self._progress.position.num_pending + bool(pending.queue.waiting)
+        if policy == "pinned_client" and self._pin.id and not any(one.id for one in self.waiting):
             return 0
         for request in self.waiting:
             if room >= limit:
                 break
-            blocked = policy == "overflow" and not request.overflows(num_pending=left, num_ack_pending=ack_pending)
+            blocked = policy == "overflow" and not request.overflows(
+                num_pending=left, num_ack_pending=len(pending.cseqs)
+            )
             if not blocked and not request.expired(now_ns) and self._interested(request.reply):
                 room += max(1, request.left)
         return min(room, limit)
 
-    def serve(self, run: DeliveryRun, now_ns: int, *, ack_pending: int) -> tuple[int, list[Effect]]:
+    def serve(self, run: DeliveryRun, now_ns: int) -> tuple[int, list[Effect]]:
         """Share out messages; returns how many of them were taken, and the effects."""
         effects = self._prune(now_ns)
         parts: dict[bytes, list[int]] = {}
@@ -96,7 +120,7 @@ class PullSide:
                 parts.setdefault(requests[0].reply, []).extend(range(place, place + fitting))
                 self.waiting.serve_head(fitting).beat_later(now_ns)
                 place += fitting
-            chosen = self._next(run, place, now_ns, ack_pending=ack_pending, outs=(ends, effects))
+            chosen = self._next(run, place, now_ns, outs=(ends, effects))
             if ends:
                 effects += chain(self._parts(run, parts), ends)
                 parts, ends = {}, []
@@ -114,8 +138,8 @@ class PullSide:
             self.used_ns = now_ns
         return place, effects
 
-    def look(self, now_ns: int, *, beat: tuple[int, int], at_end: bool) -> list[Effect]:
-        """Send off what expired or has no listener any more, and heartbeats with the last sequences in ``beat``.
+    def look(self, now_ns: int, *, at_end: bool) -> list[Effect]:
+        """Send off what expired or has no listener any more, and heartbeats with the last sequences.
 
         ``at_end``: there is nothing to deliver, so that those that may not wait are told.
         """
@@ -131,7 +155,7 @@ class PullSide:
             elif self._interested(request.reply):
                 kept.append(request)
                 if 0 < request.beat_ns <= now_ns:
-                    effects.append(Status(request.reply, 100, "Idle Heartbeat", last_sequences(*beat)))
+                    effects.append(Status(request.reply, 100, "Idle Heartbeat", last_sequences(*self._progress.last)))
                     request.beat_ns = now_ns + request.heartbeat
         self.waiting.keep(kept)
         self.no_waits = sum(request.no_wait for request in kept)
@@ -147,24 +171,22 @@ class PullSide:
         self._looked_ns = now_ns
         return self._prune(now_ns)
 
-    def close(self) -> list[Effect]:
-        """Send all requests off: the consumer is deleted."""
+    def close(self, *, for_now: bool) -> list[Effect]:
+        """Send all requests off: the consumer is deleted, or (``for_now``) the process ends."""
         self.due_ns = 0
-        return [Status(request.reply, 409, "Consumer Deleted") for request in self.waiting.clear()]
-
-    def send_off(self) -> list[Effect]:
-        """Send all requests off: the process ends."""
-        self.due_ns = 0
-        return [Status(one.reply, 409, "Server Shutdown", one.remainder()) for one in self.waiting.clear()]
+        ended = self.waiting.clear()
+        if for_now:
+            return [Status(one.reply, 409, "Server Shutdown", one.remainder()) for one in ended]
+        return [Status(one.reply, 409, "Consumer Deleted") for one in ended]
 
     def _plain_rounds(self, requests: list[WaitingRequest], messages: int) -> int:
         """How many times each request may take one message in turn without a look at the messages."""
         head = requests[0]
         if any(request.limited for request in requests):
             return 0
-        policy = self.config.priority_policy
+        policy = self._config.priority_policy
         if policy != "none":
-            free = policy == "prioritized" or (policy == "pinned_client" and self.pin.id and head.id == self.pin.id)
+            free = policy == "prioritized" or (policy == "pinned_client" and self._pin.id and head.id == self._pin.id)
             free = free or (policy == "overflow" and head.min_pending <= 0 and head.min_ack_pending <= 0)
             if len(requests) > 1 or not free:
                 return 0
@@ -172,7 +194,7 @@ class PullSide:
 
     def _fitting(self, request: WaitingRequest, run: DeliveryRun, place: int) -> int:
         """How many messages the only request takes for sure before its last one; their bytes are counted."""
-        if self.config.priority_policy != "none" or not request.limited:
+        if self._config.priority_policy != "none" or not request.limited:
             return 0
         fitting, left = 0, request.bytes_left
         for size in run.sizes[place : min(len(run) - 1, place + request.left - 1)]:
@@ -184,14 +206,14 @@ class PullSide:
         return fitting
 
     def _next(
-        self, run: DeliveryRun, place: int, now_ns: int, *, ack_pending: int, outs: tuple[list[Effect], list[Effect]]
+        self, run: DeliveryRun, place: int, now_ns: int, *, outs: tuple[list[Effect], list[Effect]]
     ) -> WaitingRequest | None:
         """The request that gets a message, which is counted for it; None when no request may have it.
 
         ``outs`` take what is said behind the messages so far, and in front of them.
         """
         out, ahead = outs
-        waiting, pin, policy = self.waiting, self.pin, self.config.priority_policy
+        waiting, pin, policy = self.waiting, self._pin, self._config.priority_policy
         unpinned = policy == "pinned_client" and not pin.id
         cycled = 0
         while waiting:
@@ -206,7 +228,8 @@ class PullSide:
             elif policy == "overflow":
                 fresh = max(0, place - run.again)
                 left = run.pendings[place] + 1
-                blocked = not request.overflows(num_pending=left, num_ack_pending=ack_pending + fresh)
+                held = len(self._progress.pending.cseqs) + fresh
+                blocked = not request.overflows(num_pending=left, num_ack_pending=held)
             if blocked:
                 waiting.cycle()
                 cycled += 1
@@ -233,7 +256,7 @@ class PullSide:
         return True
 
     def _parts(self, run: DeliveryRun, parts: dict[bytes, list[int]]) -> list[Effect]:
-        pin_id = self.pin.id if self.config.priority_policy == "pinned_client" else None
+        pin_id = self._pin.id if self._config.priority_policy == "pinned_client" else None
         return [run.part(reply, sorted(places), pin_id=pin_id) for reply, places in parts.items()]
 
     def _prune(self, now_ns: int) -> list[Effect]:

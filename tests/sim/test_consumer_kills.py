@@ -131,7 +131,7 @@ def test_a_kill_at_any_point_leaves_what_was_told(seed: int) -> None:
             assert consumer is not None
             if not book.answered and not book.recorded:
                 continue
-            assert consumer.next_seq > max(book.recorded, default=0)
+            assert consumer.progress.position.next_seq > max(book.recorded, default=0)
             again.now = history.shard.now + 60 * SECOND
             again.engine.wake(again.now)
             came = {seq for got, seq in again.pull(1000, name, expires=SECOND) if got == name}

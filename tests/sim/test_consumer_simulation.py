@@ -161,16 +161,16 @@ class ConsumerSimulation(RuleBasedStateMachine):
             return
         seq = data.draw(st.sampled_from(sorted(one.first)))
         cseq, count = one.first[seq]
-        pending = seq in one.world.consumer.pending.cseqs
-        known = seq < one.world.consumer.next_seq
+        pending = seq in one.world.consumer.progress.pending.cseqs
+        known = seq < one.world.consumer.progress.position.next_seq
         one.note(one.world.consumer.acks([Ack(seq, cseq, count, body, b"ok")], one.world.now))
         if body in (b"", b"+ACK", b"+TERM") and known:
             assert one.answers.pop() == b"ok"
             one.acked.add(seq)
-            assert one.world.consumer.must_persist or not one.world.consumer.dirty
+            assert one.world.consumer.progress.must_persist or not one.world.consumer.progress.dirty
         elif body == b"-NAK" and pending:
             one.refused.add(seq)
-        elif body == b"+WPI" and pending and seq not in one.world.consumer.pending.queue:
+        elif body == b"+WPI" and pending and seq not in one.world.consumer.progress.pending.queue:
             one.sent_ns[seq] = one.world.now
 
     @rule(seconds=st.sampled_from([0.1, 1, 5, 11]))
@@ -217,8 +217,8 @@ class ConsumerSimulation(RuleBasedStateMachine):
             one.most_pending = max(one.config["max_ack_pending"], consumer.num_ack_pending)
             assert consumer.ack_floor[1] >= one.floor
             one.floor = consumer.ack_floor[1]
-            live = stream.index.live.sequences(consumer.next_seq, stream.index.last_seq).tolist()
-            assert consumer.num_pending == sum(consumer.wants(seq) for seq in live)
+            live = stream.index.live.sequences(consumer.progress.position.next_seq, stream.index.last_seq).tolist()
+            assert consumer.num_pending == sum(consumer.progress.position.wants(seq) for seq in live)
 
     def teardown(self) -> None:
         """In the end, with patience, every message that is left reaches each consumer that wants it."""
@@ -232,7 +232,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
                 one.note(world.consumer.pull(PullRequest(b"r", f'{{"batch":50{group}}}'.encode()), world.now))
                 for effect in world.run():
                     one.note([effect])
-                for seq in list(world.consumer.pending.cseqs):
+                for seq in list(world.consumer.progress.pending.cseqs):
                     one.note(world.consumer.acks([Ack(seq, world.consumer.delivered[0], 1, b"")], world.now))
                     one.acked.add(seq)
                 world.now += 11 * SECOND
@@ -240,7 +240,7 @@ class ConsumerSimulation(RuleBasedStateMachine):
                 if not world.consumer.num_pending and not world.consumer.num_ack_pending:
                     break
             wanted = self.stream.index.live.sequences(1, self.stream.durable_seq).tolist()
-            lost = {seq for seq in wanted if world.consumer.wants(seq)} - one.acked
+            lost = {seq for seq in wanted if world.consumer.progress.position.wants(seq)} - one.acked
             assert not lost, f"never delivered: {sorted(lost)}"
 
     def _all(self, event: Callable[[World], list[Effect]]) -> None:

@@ -140,8 +140,8 @@ class Machine:
             "num_redelivered": one.num_redelivered,
             "num_waiting": one.num_waiting,
             "num_pending": one.num_pending,
-            "delivered_at": one.last_delivered_ns > 0,
-            "acked_at": one.last_acked_ns > 0,
+            "delivered_at": one.progress.last_delivered_ns > 0,
+            "acked_at": one.progress.last_acked_ns > 0,
         }
 
 

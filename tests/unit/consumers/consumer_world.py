@@ -113,7 +113,7 @@ class World:
 
     def ack(self, seq: int, body: bytes = b"", *, cseq: int = 0, count: int = 1, reply: bytes = b"") -> list[Effect]:
         """Ack one message, and deliver."""
-        cseq = cseq or self.consumer.pending.cseqs.get(seq, 1)
+        cseq = cseq or self.consumer.progress.pending.cseqs.get(seq, 1)
         return self.consumer.acks([Ack(seq, cseq, count, body, reply)], self.now) + self.run()
 
 

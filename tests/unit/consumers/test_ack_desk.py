@@ -95,8 +95,8 @@ def test_a_purge_ends_what_it_takes(to: int, floor: tuple[int, int], pending: in
     world.stream.index.advance_first(to)
     assert world.consumer.stored(world.now, purged_to=to) == []
     assert (world.consumer.ack_floor, world.consumer.num_ack_pending) == (floor, pending)
-    assert (world.consumer.next_seq, world.consumer.delivered) == (next_seq, (4, max(4, to - 1)))
-    assert (world.consumer.dirty, world.consumer.last_acked_ns) == (True, world.now)
+    assert (world.consumer.progress.position.next_seq, world.consumer.delivered) == (next_seq, (4, max(4, to - 1)))
+    assert (world.consumer.progress.dirty, world.consumer.progress.last_acked_ns) == (True, world.now)
     assert seqs(world.pull(b"1")) == [next_seq]
 
 
@@ -105,8 +105,8 @@ def test_a_purge_moves_no_floor_back() -> None:
     world = _world(6, filter_subject="b")
     world.ack(2)
     world.ack(4)
-    acked_ns = world.consumer.last_acked_ns
+    acked_ns = world.consumer.progress.last_acked_ns
     world.stream.index.advance_first(3)
     world.now += 1
     world.consumer.stored(world.now, purged_to=3)
-    assert (world.consumer.ack_floor, world.consumer.last_acked_ns) == ((2, 5), acked_ns)
+    assert (world.consumer.ack_floor, world.consumer.progress.last_acked_ns) == ((2, 5), acked_ns)

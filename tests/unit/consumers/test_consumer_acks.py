@@ -39,11 +39,11 @@ def test_an_answer_waits_for_the_state() -> None:
     world = _delivered(2)
     world.consumer.state()
     assert world.ack(1, reply=b"ok") == [Reply(b"ok")]
-    assert world.consumer.dirty
-    assert world.consumer.must_persist
+    assert world.consumer.progress.dirty
+    assert world.consumer.progress.must_persist
     world.consumer.state()
-    assert not world.consumer.dirty
-    assert not world.consumer.must_persist
+    assert not world.consumer.progress.dirty
+    assert not world.consumer.progress.must_persist
 
 
 def test_a_repeated_double_ack_waits_for_the_first() -> None:
@@ -52,7 +52,7 @@ def test_a_repeated_double_ack_waits_for_the_first() -> None:
     world.consumer.state()
     world.ack(1)
     world.ack(1, reply=b"ok")
-    assert world.consumer.must_persist
+    assert world.consumer.progress.must_persist
 
 
 def test_what_was_not_delivered_cannot_be_acked() -> None:
@@ -121,9 +121,9 @@ def test_max_deliver_ends_with_an_advisory() -> None:
     assert got(effects) == [("r", 1, 2, 2)]
     assert advisories(effects) == [("max_deliver", {"stream": "S", "consumer": "C", "stream_seq": 1, "deliveries": 2})]
     assert world.consumer.num_ack_pending == 0
-    assert world.consumer.needs(1)
+    assert world.consumer.progress.needs(1)
     world.ack(1)
-    assert not world.consumer.needs(1)
+    assert not world.consumer.progress.needs(1)
 
 
 def test_max_ack_pending_holds_new_messages_back() -> None:
@@ -143,7 +143,7 @@ def test_done_names_what_retention_may_drop() -> None:
     world.pull(b"3")
     assert world.ack(2) == [Done([2])]
     assert world.ack(1, b"+TERM")[-1:] == [Done([1])]
-    assert [world.consumer.needs(seq) for seq in (1, 2, 3)] == [False, False, True]
+    assert [world.consumer.progress.needs(seq) for seq in (1, 2, 3)] == [False, False, True]
 
 
 def test_ack_all_ends_what_lies_below() -> None:

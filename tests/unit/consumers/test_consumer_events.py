@@ -128,4 +128,4 @@ def test_what_was_not_delivered_is_needed() -> None:
     world = World(stream, **EXPLICIT, filter_subject="a")
     world.pull(b"2")
     assert world.ack(3) == [Done([3])]
-    assert [world.consumer.needs(seq) for seq in (1, 2, 3, 4)] == [True, False, False, True]
+    assert [world.consumer.progress.needs(seq) for seq in (1, 2, 3, 4)] == [True, False, False, True]

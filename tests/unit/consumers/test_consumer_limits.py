@@ -48,7 +48,7 @@ def test_a_removed_message_takes_no_other_count_along() -> None:
     world.stream.remove(2)
     world.consumer.stored(world.now)
     assert (world.consumer.num_redelivered, world.consumer.num_ack_pending) == (1, 1)
-    assert world.consumer.dirty
+    assert world.consumer.progress.dirty
 
 
 def test_a_purge_does_not_move_a_consumer_back() -> None:
@@ -59,7 +59,7 @@ def test_a_purge_does_not_move_a_consumer_back() -> None:
     world = World(stream, deliver_policy="by_start_sequence", opt_start_seq=8)
     stream.index.advance_first(6)
     world.consumer.stored(world.now)
-    assert world.consumer.next_seq == 8
+    assert world.consumer.progress.position.next_seq == 8
     world.pull(b"9")
     assert seqs(world.store(*"ssss")) == [8, 9]
 
@@ -168,7 +168,7 @@ def test_a_message_that_is_given_up_changes_the_state() -> None:
     world = _delivered(1, max_deliver=1)
     world.consumer.state()
     world.pass_time(31)
-    assert world.consumer.dirty
+    assert world.consumer.progress.dirty
     assert ConsumerState.decode(world.consumer.state().encode()).pending == {}
 
 
@@ -188,7 +188,11 @@ def test_a_deleted_message_is_no_purge() -> None:
     world.stream.store("s")
     world.stream.index.advance_first(4)
     world.consumer.stored(world.now)
-    assert (world.consumer.delivered, world.consumer.ack_floor, world.consumer.next_seq) == ((0, 3), (0, 3), 4)
+    assert (world.consumer.delivered, world.consumer.ack_floor, world.consumer.progress.position.next_seq) == (
+        (0, 3),
+        (0, 3),
+        4,
+    )
 
 
 def test_nothing_is_given_up_in_a_pause() -> None:

@@ -84,8 +84,8 @@ def test_a_prolonged_wait_is_kept(body: bytes) -> None:
     world.consumer.state()
     world.now += SECOND
     world.ack(1, body)
-    assert world.consumer.dirty
-    assert world.consumer.last_delivered_ns == world.now
+    assert world.consumer.progress.dirty
+    assert world.consumer.progress.last_delivered_ns == world.now
 
 
 @pytest.mark.parametrize(

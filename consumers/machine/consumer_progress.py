@@ -1,0 +1,123 @@
+"""How far a consumer is in its stream: what it has delivered, what of that waits for acks, and what is left."""
+
+from collections.abc import Iterable
+
+from consumers.config.consumer_config import MachineConfig
+from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.pending import Pending
+from consumers.machine.read_position import ReadPosition, chosen_subjects, start_position
+from consumers.machine.stream_view import StreamView
+from delta_store.index.matching import last_per_subject
+from delta_store.values.subjects import SubjectFilter
+
+
+class ConsumerProgress:
+    """Everything of a consumer that its state keeps, but who asked for messages."""
+
+    __slots__ = (
+        "_explicit",
+        "_stream",
+        "dirty",
+        "last_acked_ns",
+        "last_delivered_ns",
+        "must_persist",
+        "pending",
+        "position",
+    )
+
+    def __init__(self, config: MachineConfig, stream: StreamView, state: ConsumerState | None, now_ns: int) -> None:
+        """Stands where the deliver policy says, or where ``state`` left off."""
+        self.pending = Pending(config)
+        self.position = ReadPosition(stream, chosen_subjects(config), 1)
+        self.dirty = state is None
+        """Whether it has changed since :meth:`state` was last taken."""
+        self.must_persist = False
+        """Whether an answer waits for the state to become durable."""
+        self.last_delivered_ns = state.last_delivered_ns if state is not None else 0
+        self.last_acked_ns = state.last_acked_ns if state is not None else 0
+        self._stream = stream
+        self._explicit = config.ack_policy == "explicit"
+        if state is None:
+            self._begin(config, now_ns)
+        else:
+            self._go_on(state, now_ns)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """The consumer and stream sequence that heartbeats name."""
+        return self.pending.delivered[0], self.position.next_seq - 1
+
+    def needs(self, seq: int) -> bool:
+        """Whether the consumer wants a live message and is not through with it."""
+        pending, position = self.pending, self.position
+        if not position.wants(seq):
+            return False
+        if seq in pending.counts:
+            return True
+        if seq <= pending.floor[1]:
+            return False
+        return not self._explicit or seq >= position.next_seq or seq in pending.cseqs
+
+    def acked(self, now_ns: int) -> None:
+        """Messages have been acked, or count as that."""
+        self.dirty, self.last_acked_ns = True, now_ns
+
+    def delivered(self, now_ns: int) -> None:
+        """Messages have been delivered, or count as that."""
+        self.dirty, self.last_delivered_ns = True, now_ns
+
+    def pass_over(self, first_seq: int, now_ns: int) -> None:
+        """A purge left this sequence first: what is before it, or gone, is done with and nobody is told."""
+        pending, alive = self.pending, self._stream.index.live.sid_of
+        gone = {seq: cseq for seq, cseq in pending.cseqs.items() if seq < first_seq or alive(seq) < 0}
+        pending.ack_many(list(gone))
+        self.last_acked_ns = now_ns if gone else self.last_acked_ns
+        floor = max(gone.values(), default=0), first_seq - 1
+        pending.advance(pending.delivered[0], first_seq - 1, acked=False, floor=floor)
+        if self.position.next_seq < first_seq:
+            self.position.move(first_seq)
+        self.dirty = True
+
+    def start_over(self, seq: int, now_ns: int) -> None:
+        """Forget all that was delivered and go on at a sequence."""
+        self.position.move(seq)
+        self._start(now_ns)
+        self.last_delivered_ns = self.last_acked_ns = 0
+        self.dirty = True
+
+    def state(self, sent_off: Iterable[bytes]) -> ConsumerState:
+        """All that must survive a restart; from here on :attr:`dirty` means newer changes."""
+        pending = self.pending
+        self.dirty = self.must_persist = False
+        return ConsumerState(
+            delivered=pending.delivered,
+            ack_floor=pending.floor,
+            skip_until=self.position.skip_until,
+            last_delivered_ns=self.last_delivered_ns,
+            last_acked_ns=self.last_acked_ns,
+            pending={seq: (cseq, pending.sent[seq]) for seq, cseq in pending.cseqs.items()},
+            redelivered=dict(pending.counts),
+            sent_off=tuple(sent_off),
+        )
+
+    def _begin(self, config: MachineConfig, now_ns: int) -> None:
+        start, firsts = start_position(config, self._stream)
+        self.position.move(start)
+        if firsts:
+            self.position.start_with(firsts, start - 1)
+        self._start(now_ns)
+
+    def _start(self, now_ns: int) -> None:
+        """Nothing is pending, and what lies before the position counts as delivered and acked."""
+        before = 0, self.position.next_seq - 1
+        self.pending.start(ConsumerState(before, before), now_ns)
+
+    def _go_on(self, state: ConsumerState, now_ns: int) -> None:
+        self.pending.start(state, now_ns)
+        self.position.move(state.delivered[1] + 1)
+        if state.skip_until > state.delivered[1]:
+            chosen = self.position.chosen or SubjectFilter.everything()
+            firsts = last_per_subject(self._stream.index, chosen, state.skip_until)
+            rest = [seq for seq in firsts if seq > state.delivered[1]]
+            self.position.move(state.skip_until + 1)
+            self.position.start_with(rest, state.skip_until)

@@ -1,0 +1,138 @@
+"""What a consumer delivers: one desk says what is next, hands out what has been fetched of it, and books that."""
+
+from collections.abc import Collection, Sequence
+from itertools import islice
+
+from consumers.config.consumer_config import MachineConfig
+from consumers.machine.consumer_progress import ConsumerProgress
+from consumers.machine.delivery_pace import DeliveryPace
+from consumers.machine.delivery_run import DeliveryRun, sequences
+from consumers.machine.effects import Done, Effect
+from consumers.machine.pause import Pause
+from consumers.machine.pull_side import PullSide
+from consumers.machine.push_side import PushSide
+from consumers.machine.stream_view import StreamView
+from delta_store.values.stream_message import StreamMessage
+
+
+class DeliveryDesk:
+    """Redeliveries first, then what the consumer has not seen, as many as its limits and its clients let through."""
+
+    __slots__ = (
+        "_acked", "_offered", "_pause", "_prefix", "_progress", "_removals", "_side", "_stream", "config", "pace",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        config: MachineConfig,
+        stream: StreamView,
+        progress: ConsumerProgress,
+        *,
+        side: PullSide | PushSide,
+        pause: Pause,
+    ) -> None:
+        self.config = config
+        self.pace = DeliveryPace(config, stream)
+        self._stream = stream
+        self._progress = progress
+        self._side = side
+        self._pause = pause
+        self._acked = config.ack_policy != "none"
+        self._prefix = len(stream.name.encode()) + len(config.name.encode()) + len("$JS.ACK...")
+        self._offered: list[int] = []
+        """The first deliveries that :meth:`upcoming` named."""
+        self._removals = 0
+        """The stream's, when it named them."""
+
+    @property
+    def full(self) -> bool:
+        """Whether as many acks are missing as may be."""
+        return self._acked and 0 < self.config.max_ack_pending <= len(self._progress.pending.cseqs)
+
+    def at_end(self, now_ns: int) -> bool:
+        """Whether nothing can be delivered now, and nothing is only held back to be delivered at its pace."""
+        again, fresh = self._next(1, now_ns)
+        return not again and not fresh and self.pace.due_ns <= now_ns
+
+    def set_pace(self, now_ns: int) -> None:
+        """Find out when the message that is next may leave, if messages are held back and somebody takes them."""
+        if self.pace.limits and self._side.taken:
+            again, fresh = self._next(1, now_ns)
+            self.pace.expect(again or fresh, self._progress.position, now_ns)
+
+    def upcoming(self, limit: int, now_ns: int) -> list[int]:
+        """The sequences that :meth:`hand_out` would like to have, in order; empty when it would deliver nothing."""
+        again, self._offered = self._next(limit, now_ns)
+        self._removals = self._stream.removals
+        return again + self._offered
+
+    def withdraw(self) -> None:
+        """What was named is no more what is next."""
+        self._offered = []
+
+    def hand_out(self, messages: Sequence[StreamMessage], now_ns: int, *, missing: Collection[int]) -> list[Effect]:
+        """Deliver messages that :meth:`upcoming` named, but for what no longer fits; those ``missing`` are gone."""
+        run = self._run(messages, missing)
+        if not len(run):
+            return []
+        run.first_cseq = self._progress.pending.delivered[0] + 1
+        taken, effects = self._side.serve(run, now_ns)
+        if taken:
+            effects += self._book(run, taken, now_ns)
+        return effects
+
+    def _next(self, limit: int, now_ns: int) -> tuple[list[int], list[int]]:
+        """What would be delivered next: redeliveries and first deliveries."""
+        if not self._side.taken or self._pause.until_ns > now_ns or self.pace.due_ns > now_ns:
+            return [], []
+        room = self._side.room(limit, now_ns)
+        if room <= 0:
+            return [], []
+        pending, most = self._progress.pending, self.config.max_ack_pending
+        again = list(islice(pending.queue.waiting, room))
+        room -= len(again)
+        if self._acked and most > 0:
+            room = min(room, most - len(pending.cseqs))
+        fresh = self._progress.position.upcoming(room) if room > 0 else []
+        return self.pace.cut(again, fresh)
+
+    def _run(self, messages: Sequence[StreamMessage], missing: Collection[int]) -> DeliveryRun:
+        """What of the messages may be delivered now."""
+        pending, position, most = self._progress.pending, self._progress.position, self.config.max_ack_pending
+        seqs, queue = sequences(messages), pending.queue.waiting
+        again = 0
+        while again < len(seqs) and seqs[again] in queue:
+            again += 1
+        fresh = list(seqs[again:])
+        known = not missing and self._stream.removals == self._removals
+        if not known or fresh != self._offered[: len(fresh)]:
+            alive = self._stream.index.live.sid_of
+            offered = {seq for seq in self._offered if seq >= position.next_seq and alive(seq) >= 0}
+            messages = [one for one in messages if one.seq in queue or one.seq in offered]
+            seqs = sequences(messages)
+            again = sum(seq in queue for seq in seqs)
+            fresh = list(seqs[again:])
+        room = len(fresh)
+        if self._acked and most > 0:
+            room = max(0, min(room, most - len(pending.cseqs)))
+        if room < len(fresh):
+            messages, seqs = messages[: again + room], seqs[: again + room]
+        counts = [pending.counts.get(seq, 0) + 2 for seq in seqs[:again]]
+        left, bare = position.num_pending, self.config.headers_only
+        return DeliveryRun(messages, seqs, counts=counts, left=left, prefix=self._prefix, headers_only=bare)
+
+    def _book(self, run: DeliveryRun, taken: int, now_ns: int) -> list[Effect]:
+        """Book the first messages of a run as delivered."""
+        pending = self._progress.pending
+        again = run.seqs[: min(taken, run.again)]
+        fresh = list(run.seqs[len(again) : taken])
+        pending.add_again(again, now_ns)
+        if fresh and self._acked:
+            pending.add_run(fresh, run.first_cseq + len(again), now_ns)
+        pending.advance(run.first_cseq + taken - 1, fresh[-1] if fresh else 0, acked=not self._acked)
+        self._progress.position.passed(fresh)
+        self._offered = self._offered[len(fresh) :]
+        if self.pace.limits:
+            self.pace.left(sum(run.sizes[:taken]), run.messages[taken - 1].ts_ns, now_ns)
+        self._progress.delivered(now_ns)
+        return [Done(fresh)] if fresh and not self._acked and self._stream.retention != "limits" else []
