@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DATA ?= silt-data
+# Tests mostly wait; more workers than two starve those that look at a busy gateway.
+WORKERS ?= 2
 PACKAGES := api conf consumers delta_store ingest tests
 INSTALLED := $(VENV)/.silt-installed
 JARS := $(VENV)/.silt-jars
@@ -40,8 +42,9 @@ demo: setup ## publish a year of flights and ask about the past in three ways
 up: setup ## run Silt on DATA (default silt-data) until Ctrl-C
 	$(BIN)/silt up --data $(DATA)
 
-test: setup ## every test but the slow ones
-	$(BIN)/python -m pytest -m "not slow and not power_loss"
+test: setup ## every test but the slow ones (WORKERS=0: in one process)
+	$(BIN)/python -m tests.tools
+	$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m "not slow and not power_loss"
 
 test-unit: setup ## the pure tests only, with asyncio's debug mode
 	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest tests/unit

@@ -8,7 +8,7 @@ import random
 import re
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkStatus, parse_endpoints
 from ingest.protocol.wire_protocol import WireMessage
 from tests.servers import Child
+
+_PORTS = 10_000, 32_000
 
 WAIT = 10.0
 
@@ -160,12 +162,12 @@ async def client(
 
 
 def free_port() -> int:
-    """A port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
+    """A port that nothing listens on now, out of those that no connection going out is given."""
+    while True:
+        port = random.randrange(*_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 async def opened(port: int, clock: Callable[[], float]) -> float:

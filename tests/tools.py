@@ -4,10 +4,14 @@ Run ``python -m tests.tools`` to fetch them ahead of a test run. A machine witho
 which tests turn into a skip with that reason; any other failure is an error.
 """
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.servers import ROOT
@@ -36,10 +40,11 @@ def nats_cli() -> Path:
     """Path of the ``nats`` CLI of exactly :data:`NATSCLI_VERSION`, built from the Go module proxy if need be."""
     wanted = NATSCLI_VERSION.removeprefix("v")
     built = TOOLS / "nats"
-    for candidate in (os.environ.get("TEST_NATS_CLI"), str(built), shutil.which("nats")):
-        if candidate and _version_of(Path(candidate)) == wanted:
-            return Path(candidate)
-    _build_nats_cli(built, wanted)
+    with _alone():
+        for candidate in (os.environ.get("TEST_NATS_CLI"), str(built), shutil.which("nats")):
+            if candidate and _version_of(Path(candidate)) == wanted:
+                return Path(candidate)
+        _build_nats_cli(built, wanted)
     assert _version_of(built) == wanted, "the built nats CLI reports another version"
     return built
 
@@ -50,11 +55,12 @@ def node_modules() -> Path:
     if npm is None or shutil.which("node") is None:
         raise Missing("node and npm are not installed")
     folder = TOOLS / "js"
-    if not all(_npm_version(folder, name) == version for name, version in NPM_PACKAGES.items()):
-        folder.mkdir(parents=True, exist_ok=True)
-        manifest = {"name": "silt-tests", "private": True, "type": "module", "dependencies": NPM_PACKAGES}
-        (folder / "package.json").write_text(json.dumps(manifest, indent=2))
-        _run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=folder)
+    with _alone():
+        if not all(_npm_version(folder, name) == version for name, version in NPM_PACKAGES.items()):
+            folder.mkdir(parents=True, exist_ok=True)
+            manifest = {"name": "silt-tests", "private": True, "type": "module", "dependencies": NPM_PACKAGES}
+            (folder / "package.json").write_text(json.dumps(manifest, indent=2))
+            _run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=folder)
     return folder
 
 
@@ -63,18 +69,26 @@ def go_program(source: Path) -> Path:
     go = shutil.which("go")
     if go is None:
         raise Missing("go is not installed")
-    TOOLS.mkdir(exist_ok=True)
     target = TOOLS / source.name
-    # Go's own cache knows what has to be built again.
-    _run([go, "build", "-mod=readonly", "-o", str(target), "."], cwd=source)
+    with _alone():
+        # Go's own cache knows what has to be built again.
+        _run([go, "build", "-mod=readonly", "-o", str(target), "."], cwd=source)
     return target
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time looks and builds."""
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def _build_nats_cli(target: Path, version: str) -> None:
     go = shutil.which("go")
     if go is None:
         raise Missing("go is not installed, and no nats CLI of the wanted version is on the path")
-    TOOLS.mkdir(exist_ok=True)
     reply = _run([go, "mod", "download", "-json", f"{NATSCLI_MODULE}@{NATSCLI_VERSION}"], cwd=TOOLS)
     source = TOOLS / "natscli-src"
     if not source.exists():
@@ -106,9 +120,8 @@ def _run(command: list[str], *, cwd: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(nats_cli())  # noqa: T201 - its output is the answer
-    print(go_program(GO_KILLS))  # noqa: T201 - its output is the answer
-    try:
-        print(node_modules())  # noqa: T201 - its output is the answer
-    except Missing as missing:
-        print(f"without nats.js: {missing}")  # noqa: T201 - its output is the answer
+    for fetch in (nats_cli, partial(go_program, GO_KILLS), node_modules):
+        try:
+            print(fetch())  # noqa: T201  # its output is the answer
+        except Missing as missing:
+            print(f"tests that need it are skipped: {missing}")  # noqa: T201  # its output is the answer
