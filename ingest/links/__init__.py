@@ -1,4 +1,1 @@
-"""The connections to a hub that are made again whenever they are lost.
-
-IO; may import `protocol`.
-"""
+"""The connections to a hub, made again whenever they are lost. IO; imports `ingest.protocol` and `conf`."""

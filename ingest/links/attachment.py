@@ -1,7 +1,7 @@
-"""Keeps a link attached: connects, logs in, subscribes, stays, and begins again for ever.
+"""The life of a link's connection: connect, log in, subscribe, stay attached, and begin again for ever.
 
-Invariant: ``attached`` is set only when a PONG has come whose PING stood behind CONNECT and every subscription made
-until then, and is cleared when the connection ends. No credential leaves in the clear where the settings demand TLS.
+Invariant: ``attached`` is set only after a PONG whose PING was sent behind CONNECT and every subscription made until
+then, and is cleared when the connection ends. No credential leaves in the clear where the settings demand TLS.
 """
 
 import asyncio
@@ -21,32 +21,30 @@ from ingest.protocol.wire_protocol import ProtocolError
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where and how to attach, whatever the kind of link."""
+    """The addresses and login of a link of either kind."""
 
     endpoints: tuple[Endpoint, ...]
     """Tried in turn."""
     credentials: CredentialSource = field(default_factory=CredentialSource)
-    """Who enters."""
     tls: TlsOptions = field(default_factory=TlsOptions)
-    """Whom to trust."""
     connect_timeout_seconds: float = 2.0
     """From the first SYN to the hub's PONG."""
     ping_interval_seconds: float = 5.0
-    """Silence after which the hub is asked; as long a silence again ends the connection."""
+    """Silence after which a PING is sent; as long a silence again ends the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """What one kind of link does in its own way."""
+    """The functions in which one kind of link differs."""
 
     session: Callable[[], LinkSession]
-    """A session for one connection."""
+    """Makes the session of one connection."""
     check: Callable[[HubInfo], None]
     """Raises :class:`ProtocolError` for a hub that is not for this kind of link."""
     connect: Callable[[HubInfo, Endpoint, Credentials], bytes]
-    """The CONNECT frame. Raises ``CredentialsError``."""
+    """Encodes the CONNECT frame. Raises ``CredentialsError``."""
     attached: Callable[[LinkSession], None]
-    """Called when this session has become the link, before anyone else is told."""
+    """Called when the session is attached, before ``attached`` is set and the status reported."""
 
 
 class Attachment:
@@ -65,7 +63,7 @@ class Attachment:
         self.status = LinkStatus(False, str(access.endpoints[0]))
         self.on_status = on_status
         self.hub: HubInfo | None = None
-        """What the hub last said about itself."""
+        """The newest connection's INFO."""
         self.session: LinkSession | None = None
         """The open connection, from the CONNECT on."""
         self._access = access
@@ -74,11 +72,11 @@ class Attachment:
         self._pacing = RetryPacing(jitter)
 
     def subscribe(self, subject: bytes, queue: bytes) -> None:
-        """Take messages of ``subject``, now and after each attachment. Raises ``ValueError`` for spaces."""
+        """Subscribe now and at each attachment. Raises ``ValueError`` for a subject or queue with spaces."""
         self._tell(self._subscriptions.add(subject, queue))
 
     def unsubscribe(self, subject: bytes, queue: bytes) -> None:
-        """End what :meth:`subscribe` began; nothing happens if it is not subscribed."""
+        """End a subscription, if there is one."""
         self._tell(self._subscriptions.remove(subject, queue))
 
     def _tell(self, frame: bytes) -> None:
@@ -86,7 +84,7 @@ class Attachment:
             self.session.out.put(frame)
 
     async def flush(self, timeout: float) -> None:
-        """Wait until the hub has processed all that was sent so far.
+        """Wait until the hub has processed everything sent so far.
 
         Raises :class:`LinkError` when no connection is open or it ends, ``TimeoutError`` after ``timeout`` seconds.
         """
@@ -96,7 +94,7 @@ class Attachment:
             await self.session.ping()
 
     async def run(self) -> None:
-        """Attach and stay attached until cancelled; only a fault in a callback ends it otherwise."""
+        """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
         addresses = len(self._access.endpoints)
         for endpoint in itertools.cycle(self._access.endpoints):
             error = await self._attend(endpoint)
@@ -109,7 +107,7 @@ class Attachment:
     # --- one connection ---
 
     async def _attend(self, endpoint: Endpoint) -> LinkError:
-        """Attach, stay until the connection ends, and give the reason; a callback's own error is raised."""
+        """Attach, stay until the connection ends, and return the reason; a callback's own exception is raised."""
         session = self._manner.session()
         try:
             error = await self._attach(session, endpoint)
@@ -126,7 +124,7 @@ class Attachment:
             session.fail(LinkError(Failure.LOST, "the link was closed"))
 
     async def _attach(self, session: LinkSession, endpoint: Endpoint) -> LinkError | None:
-        """The handshake within its time; None when the hub has taken us."""
+        """Do the handshake within its timeout; return its error, None when attached."""
         try:
             async with asyncio.timeout(self._access.connect_timeout_seconds):
                 await self._handshake(session, endpoint)
@@ -141,7 +139,7 @@ class Attachment:
         return None
 
     async def _handshake(self, session: LinkSession, endpoint: Endpoint) -> None:
-        """From TCP to the PONG behind CONNECT and all subscriptions.
+        """Connect, and wait for the PONG behind CONNECT and all subscriptions.
 
         Raises :class:`LinkError`, :class:`ProtocolError`, :class:`CredentialsError`, ``TimeoutError``.
         """
@@ -164,14 +162,14 @@ class Attachment:
             raise LinkError(kind, f"the hub did not take our CONNECT: {error}") from error
 
     async def _confirm(self, session: LinkSession) -> None:
-        """Until a PONG stands for all subscriptions, also those made while one was on its way."""
+        """Wait for a PONG behind all subscriptions, also those made while waiting."""
         begun = -1
         while begun != self._subscriptions.begun:
             begun = self._subscriptions.begun
             await session.ping()
 
     async def _stay(self, session: LinkSession) -> LinkError:
-        """Until the connection ends, ask a silent hub whether it is there."""
+        """Wait until the connection ends, and return the reason; a silent hub gets a PING."""
         while True:
             heard = session.heard
             done, _ = await asyncio.wait((session.closed,), timeout=self._access.ping_interval_seconds)
@@ -181,7 +179,7 @@ class Attachment:
                 return LinkError(Failure.SILENT, "the hub did not answer a PING")
 
     def _report(self, status: LinkStatus) -> None:
-        """Tell changes only: a closed port is tried some sixty times a second."""
+        """Report changes only: a closed port is tried some sixty times a second."""
         if _story(status) != _story(self.status):
             self.status = status
             if self.on_status is not None:

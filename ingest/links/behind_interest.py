@@ -1,11 +1,10 @@
-"""Requests of the client link behind the interest of the leaf link, as if both had come over one.
+"""Requests of the client link put behind the interest of the leaf link, as if both came over one link.
 
-A client listens to its inbox, publishes, and then asks. The hub tells of the listeners and gives the messages over the
-leaf link, and the request over the client link, so that the request may be here first: as if nobody waited for the
-answer, or not all who do, and as if nothing had been published. A request, and all behind it, is therefore held back
-until the hub has answered a PING on the leaf link: its PONG comes behind what the hub knew.
-Where the links lead to different servers of a cluster, which tell each other in their own time, it is held back until
-the listeners of pulls are known, within limits.
+A client subscribes to its inbox, publishes, and then sends a request. Interest and messages arrive over the leaf link,
+the request over the client link, so the request may arrive first, when its requester seems not to listen and nothing
+seems published. So a request, and all behind it, is held until a PONG on the leaf link: everything that the hub had
+before comes ahead of that. Where the links lead to different servers of a cluster, it is held until the listeners of
+pulls are known too, for at most ``INTEREST_WAIT_SECONDS``.
 """
 
 import asyncio
@@ -21,22 +20,22 @@ from ingest.protocol.wire_protocol import WireMessage
 _LOOK_SECONDS = 0.002
 _REQUEST = b"$JS.API."
 _PULL = b".CONSUMER.MSG.NEXT."
-"""What nobody gets an answer to who is not known to listen; other answers find their way at the hub."""
+"""Requests that are served only while their reply subject has interest; other replies are routed by the hub."""
 
 
 class BehindInterest:
-    """Hands the runs of the client link on, in their order, when it is known who listens."""
+    """The runs of messages of the client link, handed on in order when their listeners are known."""
 
     def __init__(self, leaf: LeafLink, on_messages: OnMessages) -> None:
         self.client: ClientLink | None = None
-        """Where the runs come from; told after both are made."""
+        """The link that the runs come from; set after both are made."""
         self._leaf = leaf
         self._on_messages = on_messages
         self._held: list[WireMessage] = []
         self._holding = asyncio.Event()
 
     def take(self, run: list[WireMessage]) -> None:
-        """Hand a run on, at once if nothing is held back, nothing is asked and all who wait are known to listen."""
+        """Hand a run on: at once if nothing is held, it has no request and all its reply subjects have interest."""
         asked = any(message.subject.startswith(_REQUEST) for message in run)
         if not asked and not self._holding.is_set() and self._all_listen(run):
             self._on_messages(run)
@@ -47,7 +46,7 @@ class BehindInterest:
             self._hand_on()
 
     async def run(self) -> None:
-        """Hand on what was held back, until cancelled."""
+        """Hand on the held messages, until cancelled."""
         while True:
             await self._holding.wait()
             number = len(self._held)
@@ -60,7 +59,7 @@ class BehindInterest:
                 self._holding.clear()
 
     async def _wait_for_listeners(self, number: int) -> None:
-        """Raises ``TimeoutError``."""
+        """Wait for interest in the pulls' reply subjects. Raises ``TimeoutError``."""
         async with asyncio.timeout(INTEREST_WAIT_SECONDS):
             pulls = [one for one in self._held[:number] if _PULL in one.subject]
             while not self._all_listen(pulls):  # noqa: ASYNC110  # what is awaited is the hub's doing

@@ -1,6 +1,6 @@
-"""The client link, for the subjects that a hub does not let a leaf have (``$JS.API.>``, ``$KV.>``).
+"""The client link, for the subjects that a hub withholds from a leaf (``$JS.API.>``, ``$KV.>``).
 
-It only takes messages in; replies leave on the leaf link, so that their order is one.
+It only receives; replies leave on the leaf link, in one order.
 """
 
 from importlib.metadata import version
@@ -34,28 +34,25 @@ class ClientLink:
         subscriptions = Subscriptions(encode_subscribe, lambda _subject, _queue, sid: encode_unsubscribe(sid))
         self.attachment = Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status)
         self.attached = self.attachment.attached
-        """Set while the hub has processed all subscriptions that were made before."""
+        """Set while connected and all subscriptions made before are known to the hub."""
 
     @property
     def status(self) -> LinkStatus:
-        """How the link fares."""
+        """The last status reported."""
         return self.attachment.status
 
     @property
     def server_id(self) -> str:
-        """Of the hub that the link is attached to, empty while it is not."""
+        """Id of the hub's server that the link is attached to; empty while it is not."""
         hub = self.attachment.hub
         return hub.server_id if hub is not None and self.attached.is_set() else ""
 
     def subscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """Take messages of ``subject``, now and after each attachment; :meth:`flush` tells when the hub knows.
-
-        Raises ``ValueError`` for a subject or queue with spaces.
-        """
+        """Subscribe now and at each attachment, see :meth:`flush`. Raises ``ValueError`` for spaces."""
         self.attachment.subscribe(subject, queue)
 
     def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """End what :meth:`subscribe` began; what the hub sends until it knows still comes."""
+        """End a subscription, if there is one; messages on their way still arrive."""
         self.attachment.unsubscribe(subject, queue)
 
     async def flush(self, timeout: float) -> None:
@@ -66,7 +63,7 @@ class ClientLink:
         await self.attachment.flush(timeout)
 
     async def run(self) -> None:
-        """Attach and stay attached until cancelled; only a fault in a callback ends it otherwise."""
+        """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
         await self.attachment.run()
 
     def _session(self) -> LinkSession:

@@ -1,6 +1,6 @@
-"""The leaf link: stream subjects and acks come in, replies and deliveries go out, in one order.
+"""The leaf link: stream messages and acks come in, replies and deliveries go out, in one order.
 
-What is sent while no connection is open is refused, never kept: the sender decides.
+Frames sent while no connection is open are refused, never queued.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ class LeafLink:
         self.interest = InterestTable(on_change=on_interest)
         """The hub's subscriptions as of the last attachment; meaningful while ``attached``."""
         self.on_oversize: Callable[[Oversize], None] = lambda _: None
-        """Called with each message that was too large for the hub."""
+        """Called with each message too large for the hub."""
         self._fresh = InterestTable()
-        """What the connection that is being made has told of so far."""
+        """The subscriptions announced so far on the connection that is being made."""
         self._access, self._identity = access, identity
         self._on_messages = on_messages
         manner = Manner(self._session, check=check_leaf_listener, connect=self._connect, attached=self._attached)
@@ -47,35 +47,32 @@ class LeafLink:
         )
         self.attachment = Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status)
         self.attached = self.attachment.attached
-        """Set while the hub has processed all subscriptions that were made before."""
+        """Set while connected and all subscriptions made before are known to the hub."""
 
     # --- the callers' side ---
 
     def subscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """Take messages of ``subject``, now and after each attachment; :meth:`flush` tells when the hub knows.
-
-        Raises ``ValueError`` for a subject or queue with spaces.
-        """
+        """Subscribe now and at each attachment, see :meth:`flush`. Raises ``ValueError`` for spaces."""
         self.attachment.subscribe(subject, queue)
 
     def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """End what :meth:`subscribe` began; nothing happens if it is not subscribed."""
+        """End a subscription, if there is one; messages on their way still arrive."""
         self.attachment.unsubscribe(subject, queue)
 
     @property
     def status(self) -> LinkStatus:
-        """How the link fares."""
+        """The last status reported."""
         return self.attachment.status
 
     @property
     def hub(self) -> HubInfo | None:
-        """What the hub last said about itself."""
+        """The newest connection's INFO."""
         return self.attachment.hub
 
     def send(self, frames: bytes) -> bool:
-        """Send encoded frames after all earlier ones, without waiting.
+        """Queue encoded frames behind all earlier ones.
 
-        False means that nothing was sent: no connection is open, or ``LINK_OUTBOUND_BYTES_MAX`` already wait. A message
+        Returns False, with nothing sent, if no connection is open or ``LINK_OUTBOUND_BYTES_MAX`` are queued. A message
         of more than :attr:`payload_max` bytes never leaves, see :mod:`ingest.protocol.payload_limit`.
         """
         session = self.attachment.session
@@ -89,11 +86,11 @@ class LeafLink:
 
     @property
     def payload_max(self) -> int:
-        """Bytes of header and payload that the hub takes in one message."""
+        """Most bytes of header and payload in one message."""
         return (self.hub.max_payload if self.hub is not None else 0) or LINK_PAYLOAD_BYTES_MAX
 
     def send_runs(self, *runs: bytes) -> bool:
-        """Send messages as :meth:`send` does; each run is frames to one subject, whose queue groups it will name."""
+        """Send runs of frames, each run to one subject, as :meth:`send` does; the subject's queue groups are added."""
         return self.send(b"".join(map(self._named, runs) if self.interest.has_groups else runs))
 
     def _named(self, run: bytes) -> bytes:
@@ -102,18 +99,18 @@ class LeafLink:
 
     @property
     def writable(self) -> bool:
-        """Whether a connection is open and less than ``LINK_OUTBOUND_HIGH_BYTES`` wait for the hub."""
+        """Whether a connection is open with less than ``LINK_OUTBOUND_HIGH_BYTES`` queued."""
         session = self.attachment.session
         return session is not None and session.out.writable.is_set()
 
     @property
     def outbound_bytes(self) -> int:
-        """Bytes sent and not yet taken by the kernel."""
+        """Bytes queued and not yet handed to the kernel."""
         session = self.attachment.session
         return session.out.size if session is not None else 0
 
     async def drain(self, timeout: float) -> None:
-        """Wait until :attr:`writable` or detached. Raises ``TimeoutError``."""
+        """Wait until :attr:`writable` or detached. Raises ``TimeoutError`` after ``timeout`` seconds."""
         session = self.attachment.session
         if session is not None:
             async with asyncio.timeout(timeout):
@@ -127,7 +124,7 @@ class LeafLink:
         await self.attachment.flush(timeout)
 
     async def run(self) -> None:
-        """Attach and stay attached until cancelled; only a fault in a callback ends it otherwise."""
+        """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
         await self.attachment.run()
 
     # --- one connection ---

@@ -1,4 +1,4 @@
-"""What is logged of a link to the hub."""
+"""The log lines of a link to the hub."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from ingest.protocol.payload_limit import Oversize
 
 
 def report_link(link: str) -> Callable[[LinkStatus], None]:
-    """What says how a link fares."""
+    """Return a callback that logs the status of the link of this name."""
 
     def said(status: LinkStatus) -> None:
         if status.attached:
@@ -20,5 +20,5 @@ def report_link(link: str) -> Callable[[LinkStatus], None]:
 
 
 def report_oversize(one: Oversize) -> None:
-    """Say that a message was too large for the hub and is not sent."""
+    """Log a message that was too large for the hub and not sent."""
     log.warning("message too large for the hub", subject=one.subject.decode(errors="replace"), bytes=one.size)

@@ -1,4 +1,4 @@
-"""One connection of a link: bytes to events, frames to bytes, until it closes. It decides nothing about retries."""
+"""One connection of a link: bytes to events, frames to bytes, until it closes. Retries are the attachment's."""
 
 import asyncio
 from collections import deque
@@ -36,9 +36,9 @@ class LinkSession(asyncio.Protocol):
         self.info: asyncio.Future[HubInfo] = loop.create_future()
         """The hub's first INFO."""
         self.closed: asyncio.Future[LinkError] = loop.create_future()
-        """Why the connection ended; an exception if a callback failed, which is a fault of ours."""
+        """Done when the connection has ended, with its reason; with the exception of a callback that failed."""
         self.heard = 0
-        """Chunks received so far: tells a silent peer from a live one."""
+        """Number of chunks received; a silent peer's does not grow."""
         self.on_interest = on_interest
         self.encrypted = encrypted
         self.out = Outbound()
@@ -59,7 +59,7 @@ class LinkSession(asyncio.Protocol):
         self.out.to(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Handle all that ``data`` completes; end the connection on a malformed frame."""
+        """Handle the events that ``data`` completes; end the connection on a malformed frame."""
         self.heard += 1
         if self._awaits_tls:
             self.fail(LinkError(Failure.TLS, "the hub sent plain text where its TLS handshake was due"))
@@ -82,15 +82,15 @@ class LinkSession(asyncio.Protocol):
             self.fail(LinkError(Failure.PROTOCOL, str(fault)))
 
     def pause_writing(self) -> None:
-        """More than ``LINK_OUTBOUND_HIGH_BYTES`` wait for the hub to read."""
+        """Clear ``writable``: more than ``LINK_OUTBOUND_HIGH_BYTES`` wait for the hub to read."""
         self.out.writable.clear()
 
     def resume_writing(self) -> None:
-        """The hub reads again."""
+        """Set ``writable``: the hub reads again."""
         self.out.writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say why: the hub's last complaint explains a close better than the socket's error does."""
+        """Fail with the hub's last -ERR, which explains a close better than the socket's error."""
         if self._complaint:
             self.fail(LinkError(Failure.REFUSED, self._complaint))
         elif not self.info.done():
@@ -101,7 +101,7 @@ class LinkSession(asyncio.Protocol):
     # --- called by the link ---
 
     def upgraded(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is encrypted from here on."""
+        """Continue on ``transport``, which is encrypted."""
         self._awaits_tls = False
         self.encrypted = True
         self.connection_made(transport)
@@ -114,18 +114,18 @@ class LinkSession(asyncio.Protocol):
 
     @property
     def crashed(self) -> bool:
-        """Whether a callback raised; :attr:`closed` then holds its error."""
+        """Whether a callback raised; :attr:`closed` then holds its exception."""
         return self.closed.done() and self.closed.exception() is not None
 
     def raise_if_closed(self) -> None:
-        """Raise why the connection ended, a :class:`LinkError`, if it has."""
+        """Raise the :class:`LinkError` that ended the connection, if it has ended."""
         if self.crashed:
             raise LinkError(Failure.LOST, "ended by a fault")
         if self.closed.done():
             raise self.closed.result()
 
     def ping(self) -> asyncio.Future[None]:
-        """Done when the hub has processed all that was written before. Raises :class:`LinkError`."""
+        """Send a PING; the future is done when the hub has processed all frames before. Raises :class:`LinkError`."""
         if len(self._pongs) >= LINK_FLUSHES_MAX:
             raise LinkError(Failure.SILENT, f"{LINK_FLUSHES_MAX} flushes wait for the hub")
         pong: asyncio.Future[None] = self._loop.create_future()
@@ -135,7 +135,7 @@ class LinkSession(asyncio.Protocol):
         return pong
 
     def keep_alive(self) -> bool:
-        """Send a PING whose PONG nobody waits for; False if one is already on its way."""
+        """Send a PING whose PONG nobody awaits; return False if one is already on its way."""
         if self._pongs:
             return False
         if self.out.write(PING_FRAME):
@@ -143,10 +143,7 @@ class LinkSession(asyncio.Protocol):
         return True
 
     def fail(self, error: LinkError, *, fault: Exception | None = None) -> None:
-        """End the connection without waiting for the peer, and wake all who wait for what will not come.
-
-        ``fault`` is our own, if it was the reason.
-        """
+        """End the connection at once and fail all pending futures; ``fault`` is the exception of a failed callback."""
         if not self.closed.done():
             if fault is not None:
                 self.closed.set_exception(fault)

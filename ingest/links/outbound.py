@@ -1,6 +1,6 @@
-"""What a connection has to send: frames in, few large writes out.
+"""The send buffer of a connection: frames in, few large writes out.
 
-Invariant: everything leaves in the order of the calls, joined into one write per turn of the event loop or per
+Invariant: frames leave in the order of the calls, joined into one write per turn of the event loop or per
 ``LINK_OUTBOUND_HIGH_BYTES``.
 """
 
@@ -10,11 +10,11 @@ from conf.limits import LINK_OUTBOUND_BYTES_MAX, LINK_OUTBOUND_HIGH_BYTES
 
 
 class Outbound:
-    """The frames of one connection on their way to its transport."""
+    """The frames of one connection that wait for its transport."""
 
     def __init__(self) -> None:
         self.writable = asyncio.Event()
-        """Set while no more than ``LINK_OUTBOUND_HIGH_BYTES`` wait for the hub to read, and once it is closed."""
+        """Set while at most ``LINK_OUTBOUND_HIGH_BYTES`` wait for the hub to read, and once closed."""
         self.writable.set()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -23,24 +23,24 @@ class Outbound:
         self._waiting_bytes = 0
 
     def to(self, transport: asyncio.Transport) -> None:
-        """Send by this transport from here on."""
+        """Send over this transport from now on."""
         self._transport = transport
         transport.set_write_buffer_limits(high=LINK_OUTBOUND_HIGH_BYTES)
 
     @property
     def size(self) -> int:
-        """Bytes not yet taken by the kernel."""
+        """Bytes not yet handed to the kernel."""
         return self._waiting_bytes + (self._transport.get_write_buffer_size() if self._transport else 0)
 
     def write(self, frames: bytes) -> bool:
-        """Queue ``frames``; False, and nothing queued, if the connection is closed or its buffer full."""
+        """Queue ``frames``; return False, with nothing queued, if the connection is closed or the buffer full."""
         if self._closed or self.size + len(frames) > LINK_OUTBOUND_BYTES_MAX:
             return False
         self.put(frames)
         return True
 
     def put(self, frames: bytes) -> None:
-        """Queue frames that must not be missing, also where the buffer is full; lost if the connection is closed."""
+        """Queue frames that must be sent, even if the buffer is full; dropped if the connection is closed."""
         if self._closed:
             return
         if not self._waiting:
@@ -51,7 +51,7 @@ class Outbound:
             self._flush()
 
     def close(self) -> None:
-        """Send nothing more; nobody waits any longer."""
+        """Send nothing more, and release those who wait for ``writable``."""
         self._closed = True
         self.writable.set()
 

@@ -1,4 +1,1 @@
-"""The protocols of the links without their IO: frames, handshakes, interest, addresses, pacing.
-
-Pure.
-"""
+"""The protocols of the links, without IO: frames, handshakes, interest, addresses, pacing. Imports `conf` only."""

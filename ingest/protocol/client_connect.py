@@ -15,7 +15,7 @@ _WITH_LATER_INFOS: Final = 1
 
 
 def connect_frame(hub: HubInfo, endpoint: Endpoint, credentials: Credentials, *, name: str, version: str) -> bytes:
-    """The CONNECT line of a client with this name and version. Raises ``CredentialsError`` for an unusable seed."""
+    """Return the CONNECT frame of a client. Raises ``CredentialsError`` for an unusable seed."""
     fields = {
         "verbose": False,
         "pedantic": False,

@@ -1,4 +1,4 @@
-"""The client dialect: what a listener for clients sends, and the frames by which a client subscribes.
+"""The client dialect: the frames that a listener for clients sends, and those by which a client subscribes.
 
 Beside the common frames, each ended by CR LF (nats-server's deliverMsg, processSub and processUnsub)::
 
@@ -21,11 +21,11 @@ CLIENT: Final = Dialect(
     control=lambda _: None,
     err_is_final=True,
 )
-"""A server keeps a client whose subscription it did not take, or that must not publish: such a link serves nobody."""
+"""After ``-ERR`` the server may keep the connection, but without the refused subscription it is of no use."""
 
 
 def encode_subscribe(subject: bytes, queue: bytes, sid: int) -> bytes:
-    """The frame that asks for messages of ``subject``; ``ValueError`` for what would break it."""
+    """Return the SUB frame. Raises ``ValueError`` for a subject or queue with spaces."""
     check_token("subject", subject)
     if not queue:
         return b"SUB %b %d\r\n" % (subject, sid)
@@ -34,5 +34,5 @@ def encode_subscribe(subject: bytes, queue: bytes, sid: int) -> bytes:
 
 
 def encode_unsubscribe(sid: int) -> bytes:
-    """The frame that ends what :func:`encode_subscribe` began; what was on its way still comes."""
+    """Return the UNSUB frame; messages already on their way still arrive."""
     return b"UNSUB %d\r\n" % sid

@@ -1,7 +1,7 @@
-"""How a link proves who it is, and whom it trusts: user and password, token, nkey seed, ``.creds`` file, TLS.
+"""The credentials of a link (user and password, token, nkey seed, ``.creds`` file) and its TLS options.
 
-Files are read again for each connection, so a renewed credential or certificate works at the next one. Secrets never
-stand in a ``repr`` or in an error's text.
+Files are read again for each connection, so a renewed credential or certificate counts from the next one on. No
+``repr`` and no error's text holds a secret.
 """
 
 import re
@@ -20,7 +20,7 @@ class CredentialsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What goes into CONNECT; empty strings are absent."""
+    """The credentials for one CONNECT frame; an empty string is absent."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -30,7 +30,7 @@ class Credentials:
     jwt: str = field(default="", repr=False)
 
     def sign(self, nonce: str) -> tuple[str, bytes]:
-        """The public key and the signature of the server's nonce. Raises :class:`CredentialsError`."""
+        """Return the public key and the signature of the server's nonce. Raises :class:`CredentialsError`."""
         import nkeys  # type: ignore[import-untyped]
 
         try:
@@ -42,7 +42,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class CredentialSource:
-    """Where credentials come from; at most one way may be given."""
+    """The settings from which credentials are loaded; at most one kind may be given."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -56,7 +56,7 @@ class CredentialSource:
             raise CredentialsError("give one of user and password, token, nkey seed file, credentials file")
 
     def load(self) -> Credentials:
-        """The credentials as they are now. Raises :class:`CredentialsError`."""
+        """Read the credentials. Raises :class:`CredentialsError`."""
         if self.nkey_seed_file is not None:
             return Credentials(seed=_read(self.nkey_seed_file).strip())
         if self.credentials_file is not None:
@@ -70,10 +70,10 @@ class CredentialSource:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """How to verify the server and what to show it."""
+    """The authorities by which the server is verified, and the client's certificate."""
 
     ca_file: Path | None = None
-    """Authorities to trust instead of the system's."""
+    """Certificate authorities in place of the system's."""
     certificate_file: Path | None = None
     key_file: Path | None = None
     server_name: str = ""
@@ -85,11 +85,11 @@ class TlsOptions:
 
     @property
     def configured(self) -> bool:
-        """Whether anything was chosen: without, TLS is used only if the server asks for it."""
+        """Whether any option is set; if none is, TLS is used only if the server asks for it."""
         return self != TlsOptions()
 
     def context(self) -> ssl.SSLContext:
-        """A verifying client context, made anew when a file has changed. Raises :class:`CredentialsError`."""
+        """Return a verifying client context, rebuilt when a file has changed. Raises :class:`CredentialsError`."""
         files = (self.ca_file, self.certificate_file, self.key_file)
         try:
             return _context(*files, tuple(path.stat().st_mtime_ns for path in files if path is not None))
@@ -102,7 +102,7 @@ class TlsOptions:
 def _context(
     ca_file: Path | None, certificate_file: Path | None, key_file: Path | None, changed_ns: tuple[int, ...]
 ) -> ssl.SSLContext:
-    """Kept: reading the system's authorities takes longer than attaching may. ``changed_ns`` is for the cache."""
+    """Build a context; cached, as reading the system's authorities is slow. ``changed_ns`` is part of the key."""
     del changed_ns
     context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,4 +1,4 @@
-"""What the handshakes of both kinds of link share, without its IO: read the hub's INFO, write CONNECT, log in."""
+"""The handshake of both kinds of link, without IO: reads the hub's INFO, writes CONNECT, logs in."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -12,7 +12,7 @@ from ingest.protocol.wire_protocol import Info, ProtocolError
 
 @dataclass(frozen=True, slots=True)
 class HubInfo:
-    """What the hub says about itself."""
+    """The hub's INFO."""
 
     server_id: str
     server_name: str
@@ -21,13 +21,13 @@ class HubInfo:
     headers: bool
     tls_required: bool
     max_payload: int
-    """Bytes of header and payload that the hub takes in one message."""
+    """Most bytes of header and payload in one message."""
     for_clients: bool
-    """Whether this listener is one for clients."""
+    """Whether this is the listener for clients, not that for leafnodes."""
 
 
 def read_info(info: Info) -> HubInfo:
-    """The hub's description. Raises :class:`ProtocolError` if this is no hub that we can use."""
+    """Decode INFO. Raises :class:`ProtocolError` if it is malformed or the hub has no message headers."""
     try:
         fields = json.loads(info.json)
     except ValueError as error:
@@ -50,10 +50,7 @@ def read_info(info: Info) -> HubInfo:
 
 
 def authorization(hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> dict[str, str]:
-    """The fields of CONNECT that say who enters; credentials win over those of the URL.
-
-    Raises ``CredentialsError`` for an unusable seed.
-    """
+    """Return CONNECT's login fields; ``credentials`` win over the URL's. Raises ``CredentialsError`` for a bad seed."""
     if credentials.seed:
         public_key, signature = credentials.sign(hub.nonce)
         signed = {"sig": urlsafe_b64encode(signature).decode().rstrip("=")}
@@ -64,7 +61,7 @@ def authorization(hub: HubInfo, endpoint: Endpoint, credentials: Credentials) ->
 
 
 def connect_line(fields: dict[str, Any]) -> bytes:
-    """The CONNECT frame with those fields that are not empty."""
+    """Return the CONNECT frame with all fields that are not empty."""
     present = {name: value for name, value in fields.items() if value != ""}
     return b"CONNECT %b\r\n" % json.dumps(present, separators=(",", ":")).encode()
 

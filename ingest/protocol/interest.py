@@ -1,8 +1,8 @@
-"""Who listens at the hub: the subscriptions that it announced over the leaf link.
+"""The subscriptions that the hub announced over the leaf link.
 
-Invariant: :meth:`InterestTable.has_interest` never says no wrongly. Past ``LINK_INTEREST_MAX`` entries the table stops
-recording and counts every subject as wanted. The hub gives a leaf's message to those queue groups only that the message
-names, so that whoever sends must ask for them (nats-server's processMsgResults).
+Invariant: :meth:`InterestTable.has_interest` has no false negatives. Beyond ``LINK_INTEREST_MAX`` entries the table
+records nothing more and counts every subject as wanted. The hub delivers a leaf's message only to the queue groups
+that its frame names, so a sender looks them up here (nats-server's processMsgResults).
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from conf.limits import LINK_INTEREST_MAX
 from ingest.protocol.wire_protocol import Interest
 
 OnChange = Callable[[bytes, bytes, bool], None]
-"""Called with subject, queue (empty for none) and whether interest began (True) or ended."""
+"""Called with subject, queue group (empty for none) and whether interest began (True) or ended."""
 
 _WILDCARDS = (b"*", b">")
 _NO_QUEUES: Final[frozenset[bytes]] = frozenset()
@@ -21,26 +21,26 @@ _NO_QUEUES: Final[frozenset[bytes]] = frozenset()
 
 @dataclass(slots=True)
 class _Node:
-    """One token's place in the tree of wildcard subscriptions."""
+    """One token in the tree of wildcard subscriptions."""
 
     children: "dict[bytes, _Node]" = field(default_factory=dict)
     queues: set[bytes] = field(default_factory=set)
-    """Queue groups of the subscriptions that end here; the empty one stands for those without."""
+    """Queue groups of the subscriptions that end at this token; empty bytes for a plain subscription."""
 
 
 @dataclass(slots=True)
 class _Subscriptions:
-    """Subscriptions with their queue groups, found by a literal subject that they take."""
+    """Subscriptions with their queue groups, looked up by a literal subject that they match."""
 
     literals: dict[bytes, set[bytes]] = field(default_factory=dict)
-    """Queue groups by subject, likewise."""
+    """Queue groups by literal subject; empty bytes for a plain subscription."""
     wild: _Node = field(default_factory=_Node)
 
     def __bool__(self) -> bool:
         return bool(self.literals or self.wild.children)
 
     def add(self, subject: bytes, queue: bytes) -> None:
-        """Take in one that is new."""
+        """Add a new subscription."""
         tokens = subject.split(b".")
         if any(token in _WILDCARDS for token in tokens):
             node = self.wild
@@ -51,7 +51,7 @@ class _Subscriptions:
             self.literals.setdefault(subject, set()).add(queue)
 
     def remove(self, subject: bytes, queue: bytes) -> None:
-        """Forget one that was added."""
+        """Remove a subscription that was added."""
         if subject not in self.literals:
             _remove_wild(self.wild, subject.split(b"."), queue)
             return
@@ -61,7 +61,7 @@ class _Subscriptions:
             del self.literals[subject]
 
     def takers(self, subject: bytes) -> list[set[bytes]]:
-        """The queue groups of each subject or pattern that takes this one."""
+        """Return the queue groups of each literal or wildcard subscription that matches ``subject``."""
         found: list[set[bytes]] = []
         if subject in self.literals:
             found.append(self.literals[subject])
@@ -78,7 +78,7 @@ class InterestTable:
     on_change: OnChange | None = None
     entries_max: int = LINK_INTEREST_MAX
     overflowed: bool = False
-    """Whether more was announced than is remembered; every subject counts as wanted from then on."""
+    """Whether more was announced than fits; from then on every subject counts as wanted."""
     _weights: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
     _plain: _Subscriptions = field(default_factory=_Subscriptions)
     _groups: _Subscriptions = field(default_factory=_Subscriptions)
@@ -87,7 +87,7 @@ class InterestTable:
         return len(self._weights)
 
     def apply(self, change: Interest) -> None:
-        """Take in one announcement of the hub; a repeated one only changes the weight."""
+        """Apply one announcement of the hub; a repeated one only changes the weight."""
         key = (change.subject, change.queue)
         held = self._groups if change.queue else self._plain
         known = key in self._weights
@@ -106,7 +106,7 @@ class InterestTable:
             self._tell(key, added=True)
 
     def replace(self, fresh: "InterestTable") -> None:
-        """Become ``fresh``, the table of a new connection, and report only what differs."""
+        """Take over ``fresh``, the table of a new connection, and report the differences."""
         before, after = self._weights, fresh._weights  # noqa: SLF001  # of the same class
         self._weights, self._plain, self._groups = after, fresh._plain, fresh._groups  # noqa: SLF001  # likewise
         self.overflowed = fresh.overflowed
@@ -116,30 +116,30 @@ class InterestTable:
             self._tell(key, added=True)
 
     def tell(self, on_change: OnChange) -> None:
-        """Report to ``on_change`` what is known, as if it all began now, and all changes from now on."""
+        """Report every known subscription to ``on_change`` as begun, and all changes from now on."""
         self.on_change = on_change
         for key in self._weights:
             self._tell(key, added=True)
 
     def weight(self, subject: bytes, queue: bytes = b"") -> int:
-        """Members behind exactly this subscription; 0 when there is none."""
+        """Return the number of members of exactly this subscription; 0 if there is none."""
         return self._weights.get((subject, queue), 0)
 
     def has_interest(self, subject: bytes) -> bool:
-        """Whether a message published to this literal subject has a receiver at the hub."""
+        """Whether a message to this literal subject has a receiver at the hub."""
         return self.overflowed or bool(self._plain.takers(subject) or self._groups.takers(subject))
 
     def listens(self, subject: bytes, queue: bytes = b"") -> bool:
-        """Whether there may be exactly this subscription."""
+        """Whether exactly this subscription may exist."""
         return self.overflowed or self.weight(subject, queue) > 0
 
     @property
     def has_groups(self) -> bool:
-        """Whether any queue group listens to anything."""
+        """Whether any queue group is subscribed."""
         return bool(self._groups)
 
     def queues(self, subject: bytes) -> frozenset[bytes]:
-        """The queue groups at the hub that want one copy each of a message to this literal subject."""
+        """Return the hub's queue groups that each get one copy of a message to this literal subject."""
         found = self._groups.takers(subject)
         return frozenset().union(*found) if found else _NO_QUEUES
 
@@ -149,7 +149,7 @@ class InterestTable:
 
 
 def _remove_wild(root: _Node, tokens: list[bytes], queue: bytes) -> None:
-    """Take a subscription out of the tree, and the nodes that nothing needs any more."""
+    """Remove a subscription from the tree, and the nodes left empty."""
     path = [root]
     for token in tokens:
         path.append(path[-1].children[token])
@@ -161,7 +161,7 @@ def _remove_wild(root: _Node, tokens: list[bytes], queue: bytes) -> None:
 
 
 def _takers(root: _Node, tokens: list[bytes]) -> list[set[bytes]]:
-    """The queue groups of each pattern that takes all tokens; a loop, because a subject may have 2,000 of them."""
+    """Return the queue groups of each pattern that matches; no recursion, as a subject may have 2,000 tokens."""
     found: list[set[bytes]] = []
     level = [root]
     for token in tokens:

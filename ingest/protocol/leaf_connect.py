@@ -1,9 +1,9 @@
 """The leaf link's side of the handshake, without its IO.
 
 Facts of nats-server (server/leafnode.go, processLeafNodeConnect and addLeafNodeConnection): a ``lang`` field closes the
-connection as a wrong port; without ``headers`` no header arrives; no ``compress_mode`` turns compression off; a hub
-evicts an older connection with the same name, cluster and ``remote_account``, which is how a half-open connection of
-ours ends when we are back; the ``cluster`` must not be the hub's and interest is not shared inside one cluster name.
+connection as a wrong port; without ``headers`` no header arrives; without ``compress_mode`` nothing is compressed; a
+hub evicts an older connection with the same name, cluster and ``remote_account``, which ends our half-open connection
+when we reconnect; ``cluster`` must differ from the hub's, as interest is not shared inside one cluster name.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from ingest.protocol.link import Endpoint
 from ingest.protocol.wire_protocol import ProtocolError
 
 PROTOCOL_VERSION: Final = "2.15.0"
-"""The nats-server whose leafnode protocol we speak; a hub compares it with its ``leafnodes.min_version``."""
+"""The nats-server version whose leafnode protocol we speak; a hub holds it against ``leafnodes.min_version``."""
 _REMOTE_ACCOUNT: Final = "silt"
 
 
 @dataclass(frozen=True, slots=True)
 class LeafIdentity:
-    """Who we are to the hub; unique for each process that may run at the same time."""
+    """The leafnode's identity at the hub; unique among processes that run at the same time."""
 
     name: str
     server_id: str
@@ -33,13 +33,13 @@ class LeafIdentity:
 
 
 def check_leaf_listener(hub: HubInfo) -> None:
-    """Raise :class:`ProtocolError` for a listener that is not for leafs."""
+    """Raise :class:`ProtocolError` for a listener that is not for leafnodes."""
     if hub.for_clients:
         raise ProtocolError("this port is for clients; the leaf link needs the port of the leafnodes block")
 
 
 def connect_frame(hub: HubInfo, endpoint: Endpoint, identity: LeafIdentity, credentials: Credentials) -> bytes:
-    """The CONNECT line. Raises ``CredentialsError`` for an unusable seed."""
+    """Return the CONNECT frame of a leafnode. Raises ``CredentialsError`` for an unusable seed."""
     fields = {
         "version": PROTOCOL_VERSION,
         "server_id": identity.server_id,

@@ -1,4 +1,4 @@
-"""The leafnode dialect: what a hub's leafnode listener sends, and the frames that go back.
+"""The leafnode dialect: the frames that a hub's leafnode listener sends, and those that go back.
 
 Beside the common frames, each ended by CR LF (nats-server's processLeafMsgArgs, processLeafHeaderMsgArgs and
 writeLeafSub)::
@@ -42,13 +42,13 @@ LEAF: Final = Dialect(
     control=_interest,
     err_is_final=False,
 )
-"""A hub closes a leaf's connection itself after those errors that matter."""
+"""A hub closes a leaf's connection itself after each error that matters."""
 
 
 def encode_message(
     subject: bytes, payload: bytes, *, header: bytes = b"", reply: bytes = b"", queues: tuple[bytes, ...] = ()
 ) -> bytes:
-    """The frame that delivers one message at the hub, to plain subscribers and to one member of each of ``queues``.
+    """Return the frame that delivers a message to the hub's plain subscribers and one member of each of ``queues``.
 
     With a ``reply`` of ``$JS.ACK.…@<subject>`` the hub gives its clients that subject (server/client.go:
     processMsgResults). Raises ``ValueError`` for a subject or reply that would break the frame.
@@ -75,12 +75,12 @@ def _target(subject: bytes, reply: bytes, queues: tuple[bytes, ...]) -> bytes:
 
 
 def subject_of(frame: bytes) -> bytes:
-    """Where an encoded message goes."""
+    """Return the subject of an encoded message."""
     return frame[5 : frame.index(b" ", 5)]
 
 
 def with_queues(frames: bytes, queues: Iterable[bytes]) -> bytes:
-    """The same messages, which named no queue groups, for one member of each of these groups too."""
+    """Return ``frames``, which name no queue groups, addressed to one member of each of ``queues`` too."""
     names = b" ".join(queues)
     parts: list[bytes] = []
     pos = 0
@@ -96,7 +96,7 @@ def with_queues(frames: bytes, queues: Iterable[bytes]) -> bytes:
 
 
 def encode_subscribe(subject: bytes, queue: bytes = b"") -> bytes:
-    """The frame that tells the hub that we listen; ``ValueError`` for what would break it."""
+    """Return the LS+ frame. Raises ``ValueError`` for a subject or queue with spaces."""
     check_token("subject", subject)
     if not queue:
         return b"LS+ %b\r\n" % subject
@@ -105,7 +105,7 @@ def encode_subscribe(subject: bytes, queue: bytes = b"") -> bytes:
 
 
 def encode_unsubscribe(subject: bytes, queue: bytes = b"") -> bytes:
-    """The frame that ends what :func:`encode_subscribe` began."""
+    """Return the LS- frame. Raises ``ValueError`` for a subject or queue with spaces."""
     check_token("subject", subject)
     if not queue:
         return b"LS- %b\r\n" % subject

@@ -1,11 +1,11 @@
-"""What both links to NATS share: where to connect, what can go wrong, and how soon to try again.
+"""The addresses, failures and retry pacing of both links to NATS.
 
-Errors, by what the link does about them::
+Errors, by the link's reaction::
 
     LinkError
-      kind UNREACHABLE   nothing listens there: try again after LINK_RETRY_SECONDS, to find a new listener at once
-      kind LOST          an attached link broke without a word: likewise
-      all other kinds    the peer answered and it did not fit: back off up to LINK_BACKOFF_SECONDS_MAX
+      kind UNREACHABLE   nothing listens there: retry after LINK_RETRY_SECONDS, so as to find a new listener at once
+      kind LOST          an attached link broke without an error of the peer: likewise
+      all other kinds    the peer answered, but the link can't attach: back off up to LINK_BACKOFF_SECONDS_MAX
 """
 
 import os
@@ -22,14 +22,14 @@ _SCHEMES_TLS = ("tls", "tls-leaf")
 
 
 class Failure(StrEnum):
-    """Why a link is not attached."""
+    """The reason why a link is not attached."""
 
     UNREACHABLE = "unreachable"
     LOST = "lost"
     SILENT = "silent"
-    """The peer took the connection and then said nothing in time."""
+    """The peer accepted the connection and then sent nothing in time."""
     REFUSED = "refused"
-    """The peer said so: authorization, permissions, a name in use."""
+    """The peer sent an error: authorization, permissions, a name in use."""
     TLS = "tls"
     PROTOCOL = "protocol"
     ADDRESS = "address"
@@ -39,7 +39,7 @@ class Failure(StrEnum):
 
 
 class LinkError(Exception):
-    """One attempt or one connection ended."""
+    """The end of one attempt or one connection."""
 
     def __init__(self, kind: Failure, text: str) -> None:
         super().__init__(text)
@@ -53,7 +53,7 @@ class LinkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """What a link reports whenever it attaches, fails to, or is lost."""
+    """A link's report when it attaches, fails to attach, or is lost."""
 
     attached: bool
     address: str
@@ -65,27 +65,27 @@ OnStatus = Callable[[LinkStatus], None]
 
 
 class Jitter(Protocol):
-    """A ``random.Random``."""
+    """The part of ``random.Random`` that pacing uses."""
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
         ...
 
 
 @dataclass(slots=True)
 class RetryPacing:
-    """Decides the pause before the next attempt."""
+    """The pause before the next attempt."""
 
     jitter: Jitter
     failures: int = 0
-    """Answers in a row that did not fit."""
+    """Attempts in a row that the peer answered without a link attached."""
 
     def attached(self) -> None:
-        """An attempt succeeded."""
+        """Reset after a successful attempt."""
         self.failures = 0
 
     def pause(self, error: LinkError) -> float:
-        """Seconds to wait after ``error``: short while nothing listens, doubling with jitter otherwise."""
+        """Return the seconds to wait after ``error``: short while nothing listens, else doubling, with jitter."""
         if error.at_once:
             self.failures = 0
             return LINK_RETRY_SECONDS
@@ -96,7 +96,7 @@ class RetryPacing:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address of a NATS server, with what its URL said about entering it."""
+    """The address of one NATS server, with the login of its URL."""
 
     host: str
     port: int
@@ -112,9 +112,9 @@ class Endpoint:
 
 
 def parse_endpoints(urls: str, *, default_port: int) -> tuple[Endpoint, ...]:
-    """The endpoints of one URL, or of several separated by commas. Raises ``ValueError``.
+    """Parse one URL, or several separated by commas. Raises ``ValueError``.
 
-    ``nats://`` and ``nats-leaf://`` take TLS if the server asks for it, ``tls://`` insists on it; a user without a
+    ``nats://`` and ``nats-leaf://`` use TLS if the server asks for it, ``tls://`` insists on it; a user without a
     password is a token, as in NATS's own clients.
     """
     endpoints = tuple(_endpoint(url.strip(), default_port) for url in urls.split(",") if url.strip())
@@ -124,7 +124,7 @@ def parse_endpoints(urls: str, *, default_port: int) -> tuple[Endpoint, ...]:
 
 
 def without_secrets(urls: str) -> str:
-    """The addresses as they may be shown: who enters is left out."""
+    """Return the URLs without their logins, fit for a log."""
     shown = []
     for url in urls.split(","):
         scheme, separator, rest = url.strip().rpartition("://")
@@ -155,5 +155,5 @@ def _endpoint(url: str, default_port: int) -> Endpoint:
 
 
 def socket_error(error: OSError) -> str:
-    """What the system says of it, the same under every event loop."""
+    """Return the system's text for the error, the same under every event loop."""
     return os.strerror(error.errno) if error.errno else str(error)

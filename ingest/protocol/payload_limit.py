@@ -1,20 +1,20 @@
-"""What a hub takes in one message: a frame with more than its ``max_payload`` would end the link. Pure.
+"""The last gate for a hub's ``max_payload``: a frame with more bytes would end the link. Pure.
 
-Whoever makes replies keeps within it, by pages or with an error of its own. Here is the last gate: what is too large
-all the same never reaches the socket. A requester that waits at an inbox is told, anything else is only reported.
+Those who make replies keep within it, by pages or an error of their own. A message too large all the same is left out
+here and reported; a requester who waits at an inbox gets a 413 in its place.
 """
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 TOO_LARGE: Final = b"NATS/1.0 413 Message Too Large\r\n\r\n"
-"""Header block of the answer in place of one that the hub would not take."""
+"""Header block of the reply in place of one that is too large."""
 _VERBS: Final = (b"LMSG ", b"HMSG ")
 _INBOX: Final = b"_INBOX."
 
 
 class Frame(NamedTuple):
-    """Where one frame stands in a block of them."""
+    """The position of one frame in a block of frames."""
 
     start: int
     stop: int
@@ -30,7 +30,7 @@ class Oversize(NamedTuple):
 
 
 def frames_of(block: bytes) -> Iterator[Frame]:
-    """The frames of an encoded block, which must be whole."""
+    """Yield the frames of an encoded block, which must be complete."""
     start = 0
     while start < len(block):
         line_stop = block.index(b"\r\n", start)
@@ -43,14 +43,14 @@ def frames_of(block: bytes) -> Iterator[Frame]:
 
 
 def first_oversize(block: bytes, most: int) -> Frame | None:
-    """The first frame that holds more than ``most`` bytes."""
+    """Return the first frame of more than ``most`` bytes."""
     if len(block) <= most:
         return None
     return next((frame for frame in frames_of(block) if frame.size > most), None)
 
 
 def within(block: bytes, most: int) -> tuple[bytes, list[Oversize]]:
-    """The block without frames of more than ``most`` bytes, and what these were."""
+    """Return the block without frames of more than ``most`` bytes, and the messages left out."""
     if first_oversize(block, most) is None:
         return block, []
     kept: list[bytes] = []

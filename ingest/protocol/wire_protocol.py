@@ -1,7 +1,7 @@
-"""The NATS wire protocol as a hub speaks it: bytes in, events out; what each kind of link adds is a :class:`Dialect`.
+"""The NATS wire protocol as a hub speaks it: bytes in, events out. Each kind of link adds its :class:`Dialect`.
 
-Invariant: what comes out does not depend on how the stream was cut into chunks, and what is held between two chunks
-is at most one frame (a control line of ``LINK_CONTROL_LINE_BYTES_MAX``, a payload of ``LINK_PAYLOAD_BYTES_MAX``).
+Invariant: the events do not depend on how the bytes were cut into chunks, and at most one frame is held between two
+chunks (a control line of ``LINK_CONTROL_LINE_BYTES_MAX``, a payload of ``LINK_PAYLOAD_BYTES_MAX``).
 
 Frames that all dialects have, each ended by CR LF::
 
@@ -19,18 +19,18 @@ PING_FRAME: Final = b"PING\r\n"
 PONG_FRAME: Final = b"PONG\r\n"
 SUBJECT: Final = rb"([^ \t\r\n]++)"
 SIZE: Final = rb"([0-9]{1,9}+)"
-"""Parts of a dialect's patterns; each is one group."""
+"""Parts of a dialect's patterns; each has one capturing group."""
 
 _CR, _LF = b"\r\n"
 _match_error = re.compile(rb"-ERR ?'?([^\r\n]*?)'?\r\n").fullmatch
 _match_info = re.compile(rb"INFO ([^\r\n]+)\r\n").fullmatch
 _new = tuple.__new__
 _PINNED_BYTES_MIN: Final = 16 * 1024
-"""A rest of a chunk that is larger is held with the whole chunk instead of being copied."""
+"""A longer rest of a chunk is held as a view of the whole chunk, a shorter one copied."""
 
 
 class WireMessage(NamedTuple):
-    """One message as it came over a link; absent parts are empty."""
+    """One message as received over a link; absent parts are empty."""
 
     subject: bytes
     reply: bytes
@@ -41,41 +41,41 @@ class WireMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """The hub describes itself: first of all, and again after an accepted CONNECT."""
+    """The hub's INFO: its first frame, sent again after an accepted CONNECT."""
 
     json: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """The hub asks for a PONG."""
+    """The hub's request for a PONG."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """The hub has processed everything that was sent before our PING."""
+    """The hub's answer to our PING: it has processed everything sent before that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Err:
-    """The hub complains; it closes the connection after most of these."""
+    """The hub's ``-ERR``; it closes the connection after most of these."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """Someone at the hub listens to ``subject`` (``added``), or no longer does."""
+    """A subscription that begins (``added``) or ends at the hub."""
 
     subject: bytes
     queue: bytes
     """Queue group, empty for a plain subscription."""
     weight: int
-    """Members of the queue group; 1 for a plain subscription, 0 when it ends."""
+    """Members of the queue group, 1 for a plain subscription; 0 when it ends."""
 
     @property
     def added(self) -> bool:
-        """Whether interest exists now."""
+        """Whether the subscription begins."""
         return self.weight > 0
 
 
@@ -84,12 +84,12 @@ Event: TypeAlias = list[WireMessage] | Info | Ping | Pong | Err | Interest
 
 
 class ProtocolError(ValueError):
-    """The peer sent what no hub sends; the connection can't be used further."""
+    """A frame that no hub sends; the connection can't be used further."""
 
     def __init__(self, reason: str, events: list[Event] | None = None) -> None:
         super().__init__(reason)
         self.events = events or []
-        """What the same chunk held before the fault."""
+        """The events of the same chunk before the fault."""
 
 
 MatchMessage: TypeAlias = Callable[[bytes, int], "re.Match[bytes] | None"]
@@ -97,37 +97,37 @@ MatchMessage: TypeAlias = Callable[[bytes, int], "re.Match[bytes] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a listener for one kind of link sends beside the frames that all send."""
+    """The frames that a listener for one kind of link sends beside the common ones."""
 
     name: str
-    """For errors: whose frames these are."""
+    """Named in errors."""
     plain: MatchMessage
-    """The line of a message without header; groups: subject, reply, size."""
+    """Matches the line of a message without header; groups: subject, reply, size."""
     header: MatchMessage
-    """With one; groups: subject, reply, size of the header, size of both."""
+    """Matches that of one with header; groups: subject, reply, size of the header, size of both."""
     rare: MatchMessage
-    """The forms that come seldom; groups: any, then as ``header``."""
+    """Matches the rare forms; groups: any, then as ``header``."""
     control: Callable[[bytes], Event | None]
-    """The event of a line that announces no payload and is none of the common ones; None if it is no frame."""
+    """Decodes a control line that is none of the common ones; None if it is no frame."""
     err_is_final: bool
-    """Whether a connection is of no use after any -ERR, though the hub may keep it open."""
+    """Whether to close the connection after any -ERR, as the hub may keep it open."""
 
 
 class _OpenFrame(NamedTuple):
-    """A message of which only the control line is known to be whole."""
+    """A message whose control line is complete and whose payload may not be."""
 
     line: bytes
     subject: bytes
     reply: bytes
     header_bytes: int
     payload_bytes: int
-    """Header block and payload."""
+    """Bytes of header block and payload."""
     size: int
-    """The whole frame."""
+    """Bytes of the whole frame."""
 
 
 class WireParser:
-    """Turns the chunks of one connection into events; after an error it only repeats that error."""
+    """The parser of one connection's chunks; after an error it only repeats that error."""
 
     __slots__ = ("_dialect", "_failure", "_held", "_held_bytes", "_line_max", "_open", "_payload_max")
 
@@ -144,16 +144,16 @@ class WireParser:
         self._held: list[bytes | memoryview] = []
         self._held_bytes = 0
         self._open: _OpenFrame | None = None
-        """The frame at the start of what is held; None while its control line is not complete."""
+        """The frame at the start of the held bytes; None while its control line is incomplete."""
         self._failure = ""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the frame that is not complete yet."""
+        """Bytes of the incomplete frame."""
         return self._held_bytes
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that ``data`` completes. Raises :class:`ProtocolError`."""
+        """Return the events that ``data`` completes. Raises :class:`ProtocolError`."""
         if self._failure:
             raise ProtocolError(self._failure)
         pos, run = 0, []
@@ -182,7 +182,7 @@ class WireParser:
         return events
 
     def _completed_by(self, data: bytes) -> bool:
-        """Whether ``data``, the newest piece, may complete what is held."""
+        """Whether ``data``, the newest chunk, may complete the held frame. Raises :class:`ProtocolError`."""
         if self._open is not None:
             return self._held_bytes >= self._open.size
         if b"\n" not in data and self._held_bytes >= self._line_max:
@@ -191,7 +191,7 @@ class WireParser:
         return b"\n" in data
 
     def _finish(self, frame: "_OpenFrame", data: bytes, end: int) -> WireMessage:
-        """The message that was held in pieces and ends at ``end`` of the newest one. A large payload is copied once.
+        """Return the message held in pieces that ends at ``end`` of ``data``. A large payload is copied once.
 
         Raises :class:`ProtocolError`.
         """
@@ -213,7 +213,7 @@ class WireParser:
         return WireMessage(frame.subject, frame.reply, body[:split], body[split:] if split else body)
 
     def _parse(self, data: bytes, pos: int, events: list[Event], run: list[WireMessage]) -> int:
-        """Append the events of all complete frames from ``pos`` on, ``run`` first; give the position after them."""
+        """Append the events of all complete frames from ``pos`` on, ``run`` first; return the position after them."""
         size = len(data)
         while True:
             pos = self._messages(data, pos, events, run)
@@ -237,7 +237,7 @@ class WireParser:
     def _messages(  # noqa: C901  # a call more costs a tenth
         self, data: bytes, pos: int, events: list[Event], run: list[WireMessage]
     ) -> int:
-        """Append ``run`` with the complete messages at ``pos``; give the position after them. The hot path."""
+        """Append ``run`` with the complete messages at ``pos``; return the position after them. The hot path."""
         append = run.append
         match_plain, match_header, match_rare = self._dialect.plain, self._dialect.header, self._dialect.rare
         size, line_max, payload_max = len(data), self._line_max, self._payload_max
@@ -278,7 +278,7 @@ class WireParser:
 
 
 def _control(line: bytes) -> Event | None:
-    """The event of one control line that every dialect has; None if it is none."""
+    """Decode a control line that every dialect has; None if it is another."""
     match line[:4]:
         case b"PING" if line == PING_FRAME:
             return Ping()
