@@ -1,6 +1,6 @@
-"""The simplified JetStream client (ADR-37) over nats-py: context, stream, consumer.
+"""The simplified JetStream client (ADR-37) over nats-py: context, stream, consumer. Imports nothing else of Silt.
 
-It knows nothing of the rest of Silt and works with any server that speaks the JetStream API::
+It works with any server that speaks the JetStream API::
 
     js = JetStreamContext(await nats.connect())
     stream = await js.get_stream("ORDERS")

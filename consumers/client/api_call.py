@@ -1,4 +1,4 @@
-"""Requests of ``$JS.API`` over a nats-py connection: JSON out, JSON in, errors as this package's tree."""
+"""Requests of ``$JS.API`` over a nats-py connection, in JSON; errors as :mod:`consumers.client.errors`."""
 
 import asyncio
 import json
@@ -31,10 +31,10 @@ _LOST = (
 
 @contextmanager
 def nats_errors(what: str) -> Iterator[None]:
-    """Turn nats-py's errors into this package's; ``what`` names the attempt.
+    """Turn nats-py's errors into this package's; ``what`` names the request in their text.
 
-    A cancellation that came in the block and was lost there is raised at its end: ``asyncio.wait_for`` of Python 3.11
-    loses one that comes together with the answer, and nats-py waits with it.
+    A cancellation lost in the block is raised at its end: nats-py waits by ``asyncio.wait_for``, which in Python 3.11
+    loses one that arrives together with the answer.
     """
     task = asyncio.current_task()
     cancelling = task.cancelling() if task else 0
@@ -53,7 +53,7 @@ def nats_errors(what: str) -> Iterator[None]:
 
 
 class Api:
-    """The connection with the API's prefix and the time that an answer may take, in seconds."""
+    """A connection with the API's subject prefix and the timeout of a request, in seconds."""
 
     def __init__(self, client: Client, *, prefix: str = DEFAULT_PREFIX, timeout: float = DEFAULT_TIMEOUT) -> None:
         self.client = client
@@ -61,15 +61,15 @@ class Api:
         self.timeout = timeout
 
     def subject(self, verb: str) -> str:
-        """The subject that serves ``verb`` (``STREAM.INFO.ORDERS``)."""
+        """Return the subject of ``verb`` (``STREAM.INFO.ORDERS``)."""
         return f"{self.prefix}.{verb}"
 
     async def call(self, verb: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Ask and give the answer's fields; raises ApiError when the server refuses, RequestError without answer."""
+        """Send a request; return its reply. Raises ApiError when the server refuses, RequestError without a reply."""
         return await self.call_raw(verb, json.dumps(body).encode() if body else b"")
 
     async def call_raw(self, verb: str, payload: bytes) -> dict[str, Any]:
-        """The same with the body as it goes out."""
+        """Do as :meth:`call`, with an encoded body."""
         with nats_errors(verb):
             message = await self.client.request(self.subject(verb), payload, timeout=self.timeout)
         try:
@@ -84,7 +84,7 @@ class Api:
         return answer
 
     async def pages(self, verb: str, key: str, body: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
-        """All items of a list that is answered in pages, under ``key`` of each."""
+        """Yield all items of a paged list; each page has them under ``key``."""
         offset = 0
         while True:
             answer = await self.call(verb, {**(body or {}), "offset": offset})

@@ -1,7 +1,4 @@
-"""Consumer configurations with the fields of pull consumers that nats-py's leave out.
-
-Streams, states and all else are nats-py's own types.
-"""
+"""Consumer configurations with the fields of pull consumers that nats-py's lack; all other types are nats-py's."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +19,7 @@ class ConsumerConfig(api.ConsumerConfig):
 
     @classmethod
     def from_response(cls, resp: dict[str, Any]) -> "ConsumerConfig":
-        """Read a server's answer, in which times are nanoseconds."""
+        """Decode a server's reply, in which times are nanoseconds."""
         cls._convert_nanoseconds(resp, "max_expires")
         cls._convert_nanoseconds(resp, "priority_timeout")
         config = super().from_response(resp)
@@ -30,7 +27,7 @@ class ConsumerConfig(api.ConsumerConfig):
         return config
 
     def as_dict(self) -> dict[str, object]:
-        """Write it as the server reads it."""
+        """Encode for a server, with times in nanoseconds."""
         fields = super().as_dict()
         for name in ("max_expires", "priority_timeout"):
             if fields.get(name) is not None:
@@ -40,11 +37,11 @@ class ConsumerConfig(api.ConsumerConfig):
 
 @dataclass
 class ConsumerInfo(api.ConsumerInfo):
-    """What a server says about a consumer."""
+    """A consumer's configuration and state, as a server reports them."""
 
     @classmethod
     def from_response(cls, resp: dict[str, Any]) -> "ConsumerInfo":
-        """Read a server's answer."""
+        """Decode a server's reply."""
         config = dict(resp.get("config") or {})
         info = super().from_response({**resp, "config": {}})
         assert isinstance(info, ConsumerInfo)

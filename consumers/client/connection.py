@@ -1,7 +1,7 @@
-"""Whether the connection is up, and whether it was lost since the last look.
+"""The state of the connection, and whether it was lost since it was last read.
 
-nats-py tells this to callbacks that belong to whoever connected, so it is looked at here: its count of reconnects
-misses no loss, however short. A look costs two attributes.
+nats-py's callbacks for this belong to the caller who connected, so it is polled here: the count of reconnects misses
+no loss, however short, and a poll reads a few attributes.
 """
 
 from enum import Enum, auto
@@ -9,29 +9,29 @@ from enum import Enum, auto
 from nats.aio.client import Client
 
 LOOK_SECONDS = 0.1
-"""Longest time between two looks."""
+"""Longest time between two polls."""
 
 
 class ConnectionState(Enum):
-    """How the connection is."""
+    """The state of a connection."""
 
     UP = auto()
     RENEWED = auto()
-    """It was lost since the last look, and is back: what the server knew by it is gone."""
+    """Lost since the last poll and made again: the server has forgotten the old one's subscriptions and pulls."""
     DOWN = auto()
     DRAINING = auto()
     CLOSED = auto()
 
 
 class ConnectionWatch:
-    """Looks at one connection for one observer."""
+    """One observer's view of a connection."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._reconnects = client.stats["reconnects"]
 
     def look(self) -> ConnectionState:
-        """How it is now; a renewal is told once."""
+        """Return the state now; a renewal is returned once."""
         if self._client.is_closed:
             return ConnectionState.CLOSED
         if self._client.is_draining:

@@ -18,34 +18,34 @@ DEFAULTS = ConsumeOptions()
 
 
 class Consumer:
-    """A consumer of a stream. Made by a stream or context; without ``info`` its existence was not asked for."""
+    """A pull consumer, made by a stream or context; without ``info`` it may not exist."""
 
     def __init__(self, calls: Api, stream: str, name: str, info: ConsumerInfo | None = None) -> None:
         self._calls = calls
         self.stream = checked(stream, "stream")
         self.name = checked(name, "consumer")
         self.cached_info = info
-        """What the server said last."""
+        """The server's last report."""
 
     @property
     def _next_subject(self) -> str:
         return self._calls.subject(f"CONSUMER.MSG.NEXT.{self.stream}.{self.name}")
 
     async def info(self) -> ConsumerInfo:
-        """Configuration and state now."""
+        """Ask for the configuration and state now."""
         self.cached_info = await consumer_calls.info(self._calls, self.stream, self.name)
         return self.cached_info
 
     async def delete(self) -> None:
-        """Delete it at the server."""
+        """Delete the consumer at the server."""
         await consumer_calls.delete(self._calls, self.stream, self.name)
 
     async def pause(self, until: datetime) -> api.ConsumerPause:
-        """Deliver nothing until then."""
+        """Deliver nothing until ``until``."""
         return await consumer_calls.pause(self._calls, self.stream, self.name, until)
 
     async def resume(self) -> api.ConsumerPause:
-        """Deliver again."""
+        """End the pause."""
         return await consumer_calls.pause(self._calls, self.stream, self.name, None)
 
     def fetch(
@@ -57,9 +57,9 @@ class Consumer:
         idle_heartbeat: float | None = None,
         no_wait: bool = False,
     ) -> Fetch:
-        """Up to so many messages or bytes, as they come, for at most ``expires`` seconds; ``no_wait``: what is there.
+        """Fetch up to so many messages or bytes within ``expires`` seconds; with ``no_wait``, those there are now.
 
-        At least one limit is needed. Heartbeats are asked for by default when it may take more than 30 s.
+        At least one limit is needed. The default asks for heartbeats when ``expires`` exceeds 30 s.
         """
         pull = fetch_pull(
             max_messages, max_bytes=max_bytes, expires=expires, idle_heartbeat=idle_heartbeat, no_wait=no_wait
@@ -67,7 +67,7 @@ class Consumer:
         return Fetch(self._calls, self._next_subject, pull)
 
     async def next(self, *, expires: float = DEFAULT_EXPIRES, idle_heartbeat: float | None = None) -> Message | None:
-        """One message, or None if none came within ``expires`` seconds."""
+        """Fetch one message; None if none arrives within ``expires`` seconds."""
         messages = await self.fetch(1, expires=expires, idle_heartbeat=idle_heartbeat).all()
         return messages[0] if messages else None
 
@@ -78,6 +78,6 @@ class Consumer:
         options: ConsumeOptions = DEFAULTS,
         on_warning: OnWarning = log_warning,
     ) -> Consumption:
-        """All messages from now on, through a buffer that is kept filled; see :class:`Consumption` for its use."""
+        """Consume all messages from now on, through a buffer that is kept filled; see :class:`Consumption`."""
         source = ConsumerSource(self._next_subject)
         return Consumption(self._calls, source, options.plan(), callback=callback, on_warning=on_warning)

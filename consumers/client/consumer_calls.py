@@ -1,4 +1,4 @@
-"""``$JS.API.CONSUMER.*`` as functions, for streams and the context alike."""
+"""The requests of ``$JS.API.CONSUMER.*``, for streams and the context alike."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -15,7 +15,7 @@ from consumers.client.stored_message import write_time
 
 
 class CreateAction(StrEnum):
-    """What the server shall do about a consumer that exists, or does not."""
+    """The ``action`` of a create request: what may happen to a consumer of that name."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -23,7 +23,7 @@ class CreateAction(StrEnum):
 
 
 async def create(calls: Api, stream: str, config: api.ConsumerConfig, action: CreateAction) -> ConsumerInfo:
-    """Create or update; a consumer without a name is given one."""
+    """Create or update a consumer; one without a name gets one."""
     checked(stream, "stream")
     fields = config.as_dict()
     name = config.name or config.durable_name or NUID().next().decode()
@@ -38,29 +38,29 @@ async def create(calls: Api, stream: str, config: api.ConsumerConfig, action: Cr
 
 
 async def info(calls: Api, stream: str, name: str) -> ConsumerInfo:
-    """Configuration and state now."""
+    """Ask for a consumer's configuration and state."""
     return ConsumerInfo.from_response(await calls.call(f"CONSUMER.INFO.{_names(stream, name)}"))
 
 
 async def delete(calls: Api, stream: str, name: str) -> None:
-    """Delete it; what waits for its messages is told."""
+    """Delete a consumer; its waiting pulls end with a status."""
     await calls.call(f"CONSUMER.DELETE.{_names(stream, name)}")
 
 
 async def pause(calls: Api, stream: str, name: str, until: datetime | None) -> api.ConsumerPause:
-    """Deliver nothing until then; None resumes."""
+    """Pause a consumer until ``until``; None resumes it."""
     body = {"pause_until": write_time(until)} if until else None
     return api.ConsumerPause.from_response(await calls.call(f"CONSUMER.PAUSE.{_names(stream, name)}", body))
 
 
 async def infos(calls: Api, stream: str) -> AsyncIterator[ConsumerInfo]:
-    """All consumers of a stream."""
+    """Yield all consumers of a stream."""
     async for item in calls.pages(f"CONSUMER.LIST.{checked(stream, 'stream')}", "consumers"):
         yield ConsumerInfo.from_response(item)
 
 
 async def names(calls: Api, stream: str) -> AsyncIterator[str]:
-    """Names of all consumers of a stream."""
+    """Yield the names of all consumers of a stream."""
     async for name in calls.pages(f"CONSUMER.NAMES.{checked(stream, 'stream')}", "consumers"):
         yield name
 

@@ -1,8 +1,8 @@
 """Continuous consuming: the IO around :mod:`consumers.client.pull_state`, which decides everything.
 
-Messages are received by nats-py's task into a buffer, which pulls keep bounded. One task of this object's group sends
-the pulls and watches clock and connection; with a callback, a second one hands the messages to it. Both end with the
-``async with`` block.
+nats-py's task receives messages into a buffer, which pulls keep bounded. One task of this object's group sends the
+pulls and watches clock and connection; a second one calls the callback, if there is one. Both end with the ``async
+with`` block.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ _log = logging.getLogger(__name__)
 
 
 def log_warning(warning: JetStreamError) -> None:
-    """What happens to warnings that nobody asked for."""
+    """Log a warning: the default for ``on_warning``."""
     _log.warning("%s: %s", warning.kind, warning)
 
 
 class Consumption:
-    """``async with`` it, then iterate; or give it a callback, and :meth:`wait`.
+    """Continuous consuming: ``async with`` it, then iterate; or pass a callback, and :meth:`wait`.
 
-    Leaving the block stops. Terminal errors are raised by iteration, or out of the block when there is a callback, as
-    are the callback's own; everything else consuming recovers from, and tells ``on_warning``.
+    Leaving the block stops it. Terminal errors are raised by iteration or, with a callback, out of the block, as are
+    the callback's own; from all others it recovers, and passes them to ``on_warning``.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Consumption:
 
     @property
     def buffered(self) -> int:
-        """Messages received and not handed over yet."""
+        """Number of messages received and not handed over yet."""
         return len(self._buffer)
 
     @property
     def pending(self) -> int:
-        """What was asked for and not handed over yet: messages, or bytes if those limit."""
+        """Messages requested and not handed over yet; bytes if ``max_bytes`` limits."""
         return self._state.pending
 
     async def __aenter__(self) -> Self:
@@ -132,12 +132,12 @@ class Consumption:
             await self._arrived.wait(LOOK_SECONDS)
 
     async def stop(self) -> None:
-        """End now: what is in the buffer is dropped, and delivered again by the server in time."""
+        """End now; the server delivers the dropped messages of the buffer again after ``ack_wait``."""
         self._halt()
         await self._inbox.close()
 
     async def drain(self, *, timeout: float = 10.0) -> None:
-        """Ask for nothing more; iteration ends (the callback has had its last) after what has been received."""
+        """Send no more pulls; iteration, or the callback, ends after the messages already received."""
         if self._drained:
             return
         self._state.on(Event.DRAIN)
@@ -148,7 +148,7 @@ class Consumption:
             self._notify()
 
     async def wait(self) -> None:
-        """With a callback: until it has had the last message after :meth:`drain` or :meth:`stop`."""
+        """Wait until the callback has handled its last message after :meth:`drain` or :meth:`stop`."""
         if self._callback is None:
             raise UsageError("there is no callback to wait for")
         await self._handled.wait()
@@ -165,7 +165,7 @@ class Consumption:
         self._state.handed_over(size)
         self._source.handed(message)
         if self._state.is_pull_due:
-            self._wake.set()  # the program may be long at this one
+            self._wake.set()  # the program may take long over this message
         return message
 
     def _receive(self, number: int, raw: Msg) -> None:

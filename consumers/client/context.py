@@ -1,4 +1,4 @@
-"""The way in: streams, and consumers without going through their stream (ADR-37)."""
+"""The entry point: streams, and consumers by the names of stream and consumer (ADR-37)."""
 
 from collections.abc import AsyncIterator
 
@@ -15,10 +15,10 @@ from consumers.client.stream import Stream, create_consumer
 
 
 class JetStreamContext:
-    """JetStream over a connected nats-py client, which stays the caller's.
+    """JetStream over a connected nats-py client, which the caller closes.
 
-    ``domain`` asks the JetStream of that domain, ``prefix`` one that is imported under other subjects; ``timeout`` is
-    how long a request may take, in seconds.
+    ``domain`` selects the JetStream of that domain, ``prefix`` one imported under other subjects; ``timeout`` is that
+    of a request, in seconds.
     """
 
     def __init__(
@@ -36,51 +36,51 @@ class JetStreamContext:
         self._calls = Api(client, prefix=prefix, timeout=timeout)
 
     async def account_info(self) -> api.AccountInfo:
-        """Usage and limits of the account."""
+        """Ask for the account's usage and limits."""
         info: api.AccountInfo = api.AccountInfo.from_response(await self._calls.call("INFO"))
         return info
 
     async def add_stream(self, config: api.StreamConfig) -> Stream:
-        """A new stream, or the one of that name if it is configured so; raises AlreadyExists when it differs."""
+        """Create a stream, or return the one with this name and configuration; raises AlreadyExists if it differs."""
         return await self._put_stream("CREATE", config)
 
     async def update_stream(self, config: api.StreamConfig) -> Stream:
-        """Change a stream; raises StreamNotFound."""
+        """Update a stream's configuration; raises StreamNotFound."""
         return await self._put_stream("UPDATE", config)
 
     async def get_stream(self, name: str) -> Stream:
-        """A stream that exists; raises StreamNotFound."""
+        """Look up a stream; raises StreamNotFound."""
         answer = await self._calls.call(f"STREAM.INFO.{checked(name, 'stream')}")
         return Stream(self._calls, api.StreamInfo.from_response(answer))
 
     async def delete_stream(self, name: str) -> None:
-        """Delete a stream with all it holds; raises StreamNotFound."""
+        """Delete a stream with its messages and consumers; raises StreamNotFound."""
         await self._calls.call(f"STREAM.DELETE.{checked(name, 'stream')}")
 
     async def list_streams(self, *, subject: str | None = None) -> AsyncIterator[api.StreamInfo]:
-        """All streams, or those that have subjects under a filter, with their state."""
+        """Yield all streams with their state, or those with subjects that match a filter."""
         async for item in self._calls.pages("STREAM.LIST", "streams", _filter(subject)):
             yield api.StreamInfo.from_response(item)
 
     async def stream_names(self, *, subject: str | None = None) -> AsyncIterator[str]:
-        """Names of all streams, or of those that have subjects under a filter."""
+        """Yield the names of all streams, or of those with subjects that match a filter."""
         async for name in self._calls.pages("STREAM.NAMES", "streams", _filter(subject)):
             yield name
 
     async def get_consumer(self, stream: str, name: str) -> Consumer:
-        """A consumer that exists; raises StreamNotFound, ConsumerNotFound."""
+        """Look up a consumer; raises StreamNotFound, ConsumerNotFound."""
         return Consumer(self._calls, stream, name, await consumer_calls.info(self._calls, stream, name))
 
     async def create_consumer(self, stream: str, config: api.ConsumerConfig) -> Consumer:
-        """A new consumer; raises AlreadyExists when there is one of that name that differs."""
+        """Create a consumer; raises AlreadyExists if one of that name differs."""
         return await create_consumer(self._calls, stream, config, CreateAction.CREATE)
 
     async def update_consumer(self, stream: str, config: api.ConsumerConfig) -> Consumer:
-        """Change a consumer; raises ConsumerNotFound."""
+        """Update a consumer's configuration; raises ConsumerNotFound."""
         return await create_consumer(self._calls, stream, config, CreateAction.UPDATE)
 
     async def create_or_update_consumer(self, stream: str, config: api.ConsumerConfig) -> Consumer:
-        """Whichever of the two is needed."""
+        """Create a consumer, or update the one of that name."""
         return await create_consumer(self._calls, stream, config, CreateAction.EITHER)
 
     async def delete_consumer(self, stream: str, name: str) -> None:

@@ -1,6 +1,6 @@
-"""What a delivered message says about itself: its place in stream and consumer, and its size to the server. Pure.
+"""A delivered message's position in stream and consumer, and its size as the server counts it. Pure.
 
-Source: the two layouts of ``$JS.ACK.`` replies (nats-server, server/consumer.go), sizes: ADR-37.
+Sources: nats-server's server/consumer.go for the two layouts of ``$JS.ACK.`` replies, ADR-37 for sizes.
 """
 
 from collections.abc import Mapping
@@ -15,33 +15,33 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Metadata(NamedTuple):
-    """Where a message is in its stream and consumer."""
+    """A message's position in its stream and consumer."""
 
     stream: str
     consumer: str
     delivered: int
-    """How often it has been delivered, this time included."""
+    """Number of its deliveries, this one included."""
     stream_seq: int
     consumer_seq: int
     timestamp_ns: int
-    """When the stream stored it: nanoseconds since 1970, UTC."""
+    """Time of the stream's storing it: nanoseconds since 1970, UTC."""
     pending: int
-    """Matching messages behind it."""
+    """Number of matching messages behind it."""
     domain: str = ""
 
     @property
     def timestamp(self) -> datetime:
-        """When the stream stored it, cut to microseconds."""
+        """:attr:`timestamp_ns` cut to microseconds."""
         return moment(self.timestamp_ns)
 
 
 def moment(timestamp_ns: int) -> datetime:
-    """A time in UTC, cut to microseconds without passing through a float."""
+    """Return a time in UTC, cut to microseconds without passing through a float."""
     return _EPOCH + timedelta(microseconds=timestamp_ns // 1000)
 
 
 def read_metadata(reply: str) -> Metadata:
-    """Take an acknowledgement subject apart; raises :class:`UsageError` when it is none."""
+    """Parse an acknowledgement subject; raises :class:`UsageError` for any other."""
     tokens = reply.split(".")
     if reply.startswith(ACK_PREFIX) and (len(tokens) == _SHORT or len(tokens) >= _LONG):
         place, domain = (tokens[2:9], "") if len(tokens) == _SHORT else (tokens[4:11], tokens[2])
@@ -53,10 +53,10 @@ def read_metadata(reply: str) -> Metadata:
 
 
 def message_size(subject: str, reply: str, headers: Mapping[str, str] | None, data: bytes) -> int:
-    """Bytes that the server counts against ``max_bytes``: subject, reply, header block, payload.
+    """Return the bytes that the server counts against ``max_bytes``: subject, reply, header block, payload.
 
-    The header block is added up from what was parsed of it, so it may be a few bytes short of the server's count
-    (repeated names); the accounting puts that right at the end of each pull.
+    The header block is counted from its parsed fields, so it may fall short of the server's count (repeated names); the
+    end of each pull corrects that.
     """
     size = len(subject.encode()) + len(reply) + len(data)
     if headers:

@@ -1,8 +1,8 @@
-"""Requests of Direct Get, and the way through a batch to its end (ADR-31). Pure.
+"""Requests of Direct Get, and the pages of a batch (ADR-31). Pure.
 
-A batch comes without flow control, so a large one is asked for in pages of bytes: the end of a page (204 EOB) says how
-many messages are left and where it stopped. Pages of ``multi_last`` name the same upper sequence, and so are one view
-of the stream at one point.
+A batch has no flow control, so a large one is requested in pages of bytes: the end of a page (204 EOB) gives the
+number of messages left and the last sequence. All pages of a ``multi_last`` name the same upper sequence, and so are
+one view of the stream.
 """
 
 import json
@@ -16,13 +16,13 @@ from consumers.client.pull_status import read_status
 from consumers.client.stored_message import StoredMessage, from_direct, is_stored, write_time
 
 PAGE_BYTES = 8 * 1024 * 1024
-"""What a page may bring: it waits in memory until the program takes it."""
+"""Most bytes of a page, which waits in memory until the program has read it."""
 ALL = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class DirectQuery:
-    """One request; None and zero leave a field out."""
+    """One request; a field that is None is left out."""
 
     seq: int | None = None
     last_by_subj: str | None = None
@@ -37,7 +37,7 @@ class DirectQuery:
 
     @property
     def body(self) -> bytes:
-        """The request as the server takes it."""
+        """The request in JSON."""
         fields: dict[str, object] = {
             "seq": self.seq,
             "last_by_subj": self.last_by_subj,
@@ -54,7 +54,7 @@ class DirectQuery:
 
 
 def one_query(seq: int | None, last_for: str | None, next_for: str | None, start_time: datetime | None) -> DirectQuery:
-    """The query for a single message; raises :class:`UsageError` for combinations that the server refuses."""
+    """Return the query for one message; raises :class:`UsageError` for combinations that the server refuses."""
     if last_for is not None and (seq, next_for, start_time) != (None, None, None):
         raise UsageError("last_for stands alone")
     if seq is not None and start_time is not None:
@@ -67,7 +67,7 @@ def one_query(seq: int | None, last_for: str | None, next_for: str | None, start
 def batch_query(
     batch: int, *, seq: int | None, subject: str | None, start_time: datetime | None, max_bytes: int | None
 ) -> DirectQuery:
-    """The query for messages from a sequence or time on; from the first one when neither is said."""
+    """Return the query for messages from a sequence or time on, by default from the first; raises UsageError."""
     if batch < 1 or (max_bytes is not None and max_bytes < 1):
         raise UsageError("batch and max_bytes are at least 1")
     if seq is not None and start_time is not None:
@@ -85,7 +85,7 @@ def last_query(
     batch: int | None,
     max_subjects: int | None = None,
 ) -> DirectQuery:
-    """The query for the last message of each subject."""
+    """Return the query for the last message of each subject; raises UsageError."""
     if isinstance(subjects, str) or not subjects:
         raise UsageError("subjects is a list with at least one subject or filter")
     if up_to_seq is not None and up_to_time is not None:
@@ -110,18 +110,18 @@ def _zoned(time: datetime | None) -> datetime | None:
 
 
 class EndOfBatch(NamedTuple):
-    """What the server said at the end of a batch."""
+    """The server's report at the end of a batch."""
 
     num_pending: int
-    """Matching messages that are left."""
+    """Number of matching messages left."""
     last_seq: int
-    """The last message sent."""
+    """Sequence of the last message sent."""
     up_to_seq: int | None
-    """Of the last messages of subjects: the sequence that all pages are a view of."""
+    """For last messages by subject: the sequence at which all pages view the stream."""
 
 
 class DirectPages:
-    """A batch as its replies come; gives the request of the next page while there is one."""
+    """The replies of a batch, and the requests of its pages."""
 
     def __init__(self, query: DirectQuery) -> None:
         self._query = query
@@ -130,15 +130,15 @@ class DirectPages:
         self._in_page = 0
         self._last: EndOfBatch | None = None
         self.end: EndOfBatch | None = None
-        """The last page's, once all is over."""
+        """The end of the last page; None before."""
 
     @property
     def request(self) -> DirectQuery:
-        """The request of the page that comes next."""
+        """The request of the next page."""
         return replace(self._query, max_bytes=PAGE_BYTES) if self._paged else self._query
 
     def reply(self, headers: Mapping[str, str] | None, data: bytes) -> StoredMessage | EndOfBatch:
-        """A message, or the end of a page; raises a DirectGetError for any other status."""
+        """Decode a message or the end of a page; raises a DirectGetError for any other status."""
         if headers is not None and is_stored(headers):
             if "Nats-Num-Pending" not in headers:
                 raise BatchUnsupported
@@ -148,7 +148,7 @@ class DirectPages:
         if status.code == 204:
             return self._page_ended(headers or {})
         if status.code == 404 and self._last is not None:
-            self.end = self._last._replace(num_pending=0)  # what was left is gone by now
+            self.end = self._last._replace(num_pending=0)  # the messages left were removed since
             return self.end
         if status.code == 503:
             raise NoResponders("nobody serves Direct Get for this stream: it does not exist, or allow_direct is off")

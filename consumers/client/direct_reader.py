@@ -20,9 +20,9 @@ NOT_SERVED = "nobody serves Direct Get for this stream: it does not exist, or al
 
 
 async def read_one(calls: Api, stream: str, query: DirectQuery) -> StoredMessage:
-    """One message; raises NothingFound when none matches, NoResponders when the stream does not allow it.
+    """Read one message; raises NothingFound when none matches, NoResponders when the stream does not allow it.
 
-    A last message by its literal subject is asked for by subject, so that permissions can allow it by subject.
+    For the last message of a literal subject the request's subject ends with it, so that permissions can name it.
     """
     verb, body = f"DIRECT.GET.{stream}", query.body
     if query.last_by_subj is not None and not {"*", ">"} & set(query.last_by_subj.split(".")):
@@ -39,7 +39,7 @@ async def read_one(calls: Api, stream: str, query: DirectQuery) -> StoredMessage
 
 
 class DirectBatch:
-    """An async iterator over the messages of a batch. ``async with`` around it ends it when the loop is left early."""
+    """An async iterator over the messages of a batch; ``async with`` ends it when the loop is left early."""
 
     def __init__(self, calls: Api, stream: str, query: DirectQuery) -> None:
         self._calls = calls
@@ -52,11 +52,11 @@ class DirectBatch:
 
     @property
     def end(self) -> EndOfBatch | None:
-        """What the server said at the end; None before it."""
+        """The server's report at the end; None before."""
         return self._pages.end
 
     async def all(self) -> list[StoredMessage]:
-        """All the messages."""
+        """Read all messages."""
         return [message async for message in self]
 
     async def __aenter__(self) -> Self:

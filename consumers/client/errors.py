@@ -1,27 +1,27 @@
-"""Every error of the client, in one tree by what a caller can do about it. Pure.
+"""Every error of the client, in one tree by the caller's remedy. Pure.
 
     JetStreamError
     ├── UsageError              the call itself is wrong: nothing was sent                  → change the program
-    ├── RequestError            no answer came                                              → try again
-    │   ├── RequestTimeout      within the time allowed
+    ├── RequestError            no reply arrived                                            → try again
+    │   ├── RequestTimeout      in time
     │   ├── NoResponders        nobody serves that subject: no JetStream, no such consumer
     │   └── ConnectionLost      the connection is closed, or was lost while waiting
     ├── ApiError                the server refused a request of its API
     │   ├── StreamNotFound, ConsumerNotFound, MessageNotFound
     │   ├── AlreadyExists       a stream or consumer of that name is configured differently
-    │   ├── InvalidRequest      any other refusal: the server gives 400 and 500 to much the same things
+    │   ├── InvalidRequest      any other refusal: the server uses 400 and 500 alike
     │   └── ServerFailure       503: try again
-    ├── PullError               a status that ended a pull, or the lack of one
+    ├── PullError               a status that ended a pull, or its absence
     │   ├── BadPull, ConsumerDeleted, ConsumerIsPush            terminal: consuming ends
     │   ├── PullLimitExceeded, LeadershipChanged, HeartbeatMissed, PullUnanswered, UnknownPullStatus
     │   └── MessageTooLarge     the next message does not fit into ``max_bytes``
-    ├── SequenceGap             an ordered consumer missed a message, and starts anew behind the last one it had
-    └── DirectGetError          Direct Get answered with a status
+    ├── SequenceGap             an ordered consumer missed a message, and begins anew behind the last one received
+    └── DirectGetError          a status in answer to Direct Get
         ├── NothingFound, BadDirectGet, TooManySubjects, ApiLevelTooLow, DirectGetFailed
         └── BatchUnsupported    the server is older than 2.11
 
-``kind`` is stable and may be stored; the text is for people and may change. Consuming hands over errors that do not
-end it as values, to its warning callback.
+``kind`` is stable and may be stored; the text may change. Consuming passes errors that do not end it to its warning
+callback.
 """
 
 from enum import StrEnum
@@ -29,7 +29,7 @@ from typing import ClassVar
 
 
 class ErrorKind(StrEnum):
-    """What happened, for programs. Members are only ever added."""
+    """The error's kind, for programs. Members are only ever added."""
 
     ALREADY_ACKNOWLEDGED = "already_acknowledged"
     ALREADY_EXISTS = "already_exists"
@@ -62,11 +62,11 @@ class ErrorKind(StrEnum):
 
 
 class JetStreamError(Exception):
-    """Root of the tree."""
+    """The root of all errors of the client."""
 
     kind: ClassVar[ErrorKind]
     retryable: ClassVar[bool] = False
-    """Whether the same call may succeed later without any change to it."""
+    """Whether the same call, unchanged, may succeed later."""
 
 
 class UsageError(JetStreamError, ValueError):
@@ -76,20 +76,20 @@ class UsageError(JetStreamError, ValueError):
 
 
 class AlreadyAcknowledged(UsageError):
-    """The message has had its final acknowledgement from this object."""
+    """This object has already sent its message's final acknowledgement."""
 
     kind = ErrorKind.ALREADY_ACKNOWLEDGED
 
 
 class RequestError(JetStreamError):
-    """No answer came; whether the request had its effect is unknown."""
+    """No reply arrived; whether the request had its effect is unknown."""
 
     kind = ErrorKind.CONNECTION_LOST
     retryable = True
 
 
 class RequestTimeout(RequestError):
-    """No answer within the time allowed."""
+    """No reply arrived in time."""
 
     kind = ErrorKind.REQUEST_TIMEOUT
 
@@ -101,19 +101,19 @@ class NoResponders(RequestError):
 
 
 class ConnectionLost(RequestError):
-    """The connection is closed, or went away while an answer was awaited."""
+    """The connection is closed, or was lost while a reply was awaited."""
 
     kind = ErrorKind.CONNECTION_LOST
 
 
 class UnreadableAnswer(JetStreamError):
-    """Something answered that does not speak this protocol."""
+    """The reply is not one of this protocol."""
 
     kind = ErrorKind.UNREADABLE_ANSWER
 
 
 class ApiError(JetStreamError):
-    """The server's ``error`` object: HTTP-like ``code``, JetStream's own ``err_code``, and the text."""
+    """The ``error`` object of a reply: HTTP-like ``code``, JetStream's own ``err_code``, and the text."""
 
     kind = ErrorKind.INVALID_REQUEST
 
@@ -149,13 +149,13 @@ class AlreadyExists(ApiError):
 
 
 class InvalidRequest(ApiError):
-    """The server understood and refused."""
+    """The server refused the request."""
 
     kind = ErrorKind.INVALID_REQUEST
 
 
 class ServerFailure(ApiError):
-    """The server cannot do it now."""
+    """The server can't serve the request now."""
 
     kind = ErrorKind.SERVER_FAILURE
     retryable = True
@@ -174,7 +174,7 @@ _BY_ERR_CODE: dict[int, type[ApiError]] = {
 
 
 def api_error(code: int, err_code: int, description: str) -> ApiError:
-    """The class for a server's error: by ``err_code`` where that is known, else 503 is a matter of time."""
+    """Return the error for a server's ``error`` object: by ``err_code`` where known, else by ``code``."""
     chosen = _BY_ERR_CODE.get(err_code) or (ServerFailure if code == 503 else InvalidRequest)
     return chosen(code, err_code, description)
 
@@ -183,17 +183,17 @@ class _StatusError(JetStreamError):
     def __init__(self, code: int, description: str) -> None:
         super().__init__(f"{code} {description}" if code else description)
         self.code = code
-        """The status's number; 0 when the client itself noticed."""
+        """The status's number; 0 when the client itself found the problem."""
         self.description = description
 
 
 class PullError(_StatusError):
-    """A pull ended, and not because it was served."""
+    """A pull ended without being served."""
 
     kind = ErrorKind.UNKNOWN_PULL_STATUS
     retryable = True
     terminal: ClassVar[bool] = False
-    """Whether consuming cannot go on."""
+    """Whether it ends consuming."""
 
 
 class BadPull(PullError):
@@ -213,7 +213,7 @@ class ConsumerDeleted(PullError):
 
 
 class ConsumerIsPush(PullError):
-    """The consumer delivers by itself: it cannot be asked for messages."""
+    """The consumer is a push consumer, which serves no pulls."""
 
     kind = ErrorKind.CONSUMER_IS_PUSH
     retryable = False
@@ -227,32 +227,32 @@ class PullLimitExceeded(PullError):
 
 
 class LeadershipChanged(PullError):
-    """Another server leads the consumer now, and does not know the pull."""
+    """Another server leads the consumer now and does not have the pull."""
 
     kind = ErrorKind.LEADERSHIP_CHANGED
 
 
 class MessageTooLarge(PullError):
-    """The next message alone is larger than ``max_bytes``: nothing more arrives until that grows."""
+    """The next message alone is larger than ``max_bytes``: nothing arrives until that is raised."""
 
     kind = ErrorKind.MESSAGE_TOO_LARGE
     retryable = False
 
 
 class HeartbeatMissed(PullError):
-    """Twice the heartbeat's interval passed with an open pull and without a sign of it."""
+    """Nothing arrived for twice the heartbeat's interval while a pull was open."""
 
     kind = ErrorKind.HEARTBEAT_MISSED
 
 
 class PullUnanswered(PullError):
-    """A pull outlived its expiry without an end: the server lost it, or cannot be reached."""
+    """A pull had no end by its expiry: the server lost it, or can't be reached."""
 
     kind = ErrorKind.PULL_UNANSWERED
 
 
 class UnknownPullStatus(PullError):
-    """A status that this client does not know."""
+    """A status unknown to this client."""
 
     kind = ErrorKind.UNKNOWN_PULL_STATUS
 
@@ -264,7 +264,7 @@ class PullNotServed(PullError):
 
 
 class SequenceGap(JetStreamError):
-    """An ordered consumer was not given a message that its server sent."""
+    """An ordered consumer did not receive a message that its server sent."""
 
     kind = ErrorKind.SEQUENCE_GAP
     retryable = True
@@ -294,19 +294,19 @@ class BadDirectGet(DirectGetError):
 
 
 class TooManySubjects(DirectGetError):
-    """More than 1024 subjects match: ask by narrower filters, or use a consumer."""
+    """More than 1024 subjects match: use narrower filters, or a consumer."""
 
     kind = ErrorKind.TOO_MANY_SUBJECTS
 
 
 class ApiLevelTooLow(DirectGetError):
-    """The server is too old for what the request requires."""
+    """The server's API level is below the one that the request requires."""
 
     kind = ErrorKind.API_LEVEL_TOO_LOW
 
 
 class DirectGetFailed(DirectGetError):
-    """The server could not read."""
+    """The server could not read the message."""
 
     kind = ErrorKind.DIRECT_GET_FAILED
     retryable = True
@@ -330,5 +330,5 @@ _DIRECT: dict[int, type[DirectGetError]] = {
 
 
 def direct_get_error(code: int, description: str) -> DirectGetError:
-    """The class for a status of Direct Get."""
+    """Return the error for a status of Direct Get."""
     return _DIRECT.get(code, DirectGetFailed)(code, description)

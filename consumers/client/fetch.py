@@ -1,4 +1,4 @@
-"""A fetch: one pull, its messages as they come, its end."""
+"""A fetch: the IO of one pull, around :mod:`consumers.client.fetch_state`."""
 
 import asyncio
 from collections import deque
@@ -20,10 +20,10 @@ from consumers.client.pull_status import read_status
 
 
 class Fetch:
-    """An async iterator over what one pull brings; the pull is sent when iteration begins.
+    """An async iterator over the messages of one pull, which is sent when iteration begins.
 
-    ``async with`` around it ends the pull at once when the loop is left early. An error of the pull is raised after
-    the messages that came before it.
+    ``async with`` ends the pull at once when the loop is left early. An error of the pull is raised after the messages
+    that arrived before it.
     """
 
     def __init__(self, api: Api, next_subject: str, pull: Pull) -> None:
@@ -37,11 +37,11 @@ class Fetch:
 
     @property
     def end(self) -> FetchEnd | None:
-        """Why it is over; None while it is not."""
+        """The reason why the fetch is over; None before."""
         return self._state.end if self._state else None
 
     async def all(self) -> list[Message]:
-        """All the messages, once it is over."""
+        """Fetch all messages up to the end."""
         return [message async for message in self]
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""When a fetch is over, and how: one pull, followed to its end. Pure.
+"""The end of a fetch: when it is over, and why. Pure.
 
-A fetch ends with the pull: served, nothing there, expired, or bytes used up. Anything else is an error, told after the
-messages that came. The client's own time-out is always later than the pull's expiry.
+A fetch ends with its pull: served, no messages, expired, or bytes used up. Any other end is an error, raised after the
+messages that arrived. The client's own timeout is later than the pull's expiry.
 """
 
 from enum import StrEnum
@@ -12,14 +12,14 @@ from consumers.client.pull_status import PullStatus
 
 
 class FetchEnd(StrEnum):
-    """Why a fetch is over."""
+    """The reason why a fetch is over."""
 
     SERVED = "served"
-    """All the messages asked for came."""
+    """As many messages as requested have arrived."""
     NO_MESSAGES = "no messages"
-    """Nothing more was there now (``no_wait``)."""
+    """There were no more at the time (``no_wait``)."""
     EXPIRED = "expired"
-    """The time allowed passed."""
+    """``expires`` has passed."""
     BYTES = "bytes"
     """``max_bytes`` is used up."""
     TOO_LARGE = "too large"
@@ -28,7 +28,7 @@ class FetchEnd(StrEnum):
 
 
 class FetchState:
-    """One pull from sending to its end. Times are seconds of any clock that never steps back."""
+    """The state of one pull, from sending to its end. Times are seconds of a monotonic clock."""
 
     def __init__(self, pull: Pull, now: float) -> None:
         self.pull = pull
@@ -40,14 +40,14 @@ class FetchState:
         self._heard(now)
 
     def received(self, now: float) -> None:
-        """A message came."""
+        """Count a message."""
         self._heard(now)
         self.received_total += 1
         if self.received_total >= self.pull.batch:
             self._finish(FetchEnd.SERVED)
 
     def status(self, status: PullStatus, now: float) -> None:
-        """A status came: a sign of life, or the end."""
+        """Apply a status: a heartbeat, or the end."""
         self._heard(now)
         if status.is_heartbeat:
             return
@@ -62,20 +62,20 @@ class FetchState:
             self._finish(FetchEnd.NO_MESSAGES if self.pull.no_wait or status.code == 404 else FetchEnd.EXPIRED)
 
     def tick(self, now: float) -> None:
-        """Look at the clock."""
+        """Fail if the heartbeat or the deadline has passed."""
         if self.pull.idle_heartbeat and now >= self._heartbeat_due:
             self.fail(HeartbeatMissed(0, f"nothing heard for twice {self.pull.idle_heartbeat:g} s"))
         elif now >= self._deadline:
             self.fail(PullUnanswered(0, f"no end of a pull that expires after {self.pull.expires:g} s"))
 
     def fail(self, error: JetStreamError) -> None:
-        """End with an error, unless it has ended already."""
+        """End with an error, unless the fetch has ended."""
         if self.end is None:
             self.error = error
             self._finish(FetchEnd.FAILED)
 
     def next_look(self, now: float) -> float:
-        """Seconds until :meth:`tick` may have something to do."""
+        """Return the seconds until :meth:`tick` may have something to do."""
         due = min(self._deadline, self._heartbeat_due) if self.pull.idle_heartbeat else self._deadline
         return max(0.0, due - now)
 

@@ -1,4 +1,4 @@
-"""One subscription for all the answers of something, and a signal that a task can wait for with a time-out."""
+"""One subscription for the replies to a series of requests, and a signal to await with a timeout."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,17 +15,17 @@ CLOSE_SECONDS = 2.0
 
 
 class Signal:
-    """Set by whoever has news, awaited by one task; news in between are not lost."""
+    """An event that one task awaits; set while nobody waits, it ends the next wait at once."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """There is something to look at."""
+        """End the present or the next wait."""
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is, or the time has passed."""
+        """Wait until set, for at most ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -33,9 +33,9 @@ class Signal:
 
 
 class Inbox:
-    """A subscription on ``<unique>.*``. ``receive`` gets each message at its arrival, with the number asked under.
+    """A subscription on ``<unique>.*``. ``receive`` is called with each message and the number of its request.
 
-    The number is 0 for messages of a stream: they come under their own subject. ``receive`` must not wait.
+    The number is 0 for a stream's messages, which arrive under their own subject. ``receive`` must not block.
     """
 
     def __init__(self, client: Client, receive: Callable[[int, Msg], None]) -> None:
@@ -46,7 +46,7 @@ class Inbox:
         self._draining: asyncio.Task[None] | None = None
 
     def reply(self, number: int) -> str:
-        """The subject for the answers to request ``number``."""
+        """Return the reply subject of request ``number``."""
         return f"{self._prefix}{number}"
 
     async def open(self) -> None:
@@ -60,11 +60,10 @@ class Inbox:
         self._receive(int(number) if number.isascii() and number.isdigit() else 0, message)
 
     async def drain(self, timeout: float) -> None:
-        """Unsubscribe, and return once all that the server had sent before has been received.
+        """Unsubscribe, and return when every message that the server had sent before has been received.
 
-        Without a connection nothing more can come: then it unsubscribes, and that is all.
-        Cancelled, it leaves the draining to a task that :meth:`close` waits for: nats-py's connection does not
-        survive a PONG whose waiter was cancelled.
+        Without a connection nothing more can arrive, so it only unsubscribes. Cancelled, it leaves the draining to a
+        task that :meth:`close` waits for: nats-py's connection does not survive a PONG whose waiter was cancelled.
         """
         if not self._client.is_connected:
             await self.close()
@@ -77,7 +76,7 @@ class Inbox:
                 self._draining = self._subscription = None
 
     async def close(self) -> None:
-        """Unsubscribe now; what is on its way is dropped. Says nothing if the connection is gone."""
+        """Unsubscribe now and drop messages on their way; silent if the connection is gone."""
         subscription, self._subscription = self._subscription, None
         draining, self._draining = self._draining, None
         if draining is not None:

@@ -15,7 +15,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Message:
-    """One delivery. Acknowledging is for once; :meth:`in_progress` may be said any number of times before."""
+    """One delivery. It is acknowledged once, with any number of :meth:`in_progress` before."""
 
     __slots__ = ("_acknowledged", "_client", "_metadata", "data", "headers", "reply", "subject")
 
@@ -33,42 +33,42 @@ class Message:
 
     @property
     def metadata(self) -> Metadata:
-        """Where it is in stream and consumer."""
+        """Its position in stream and consumer."""
         if self._metadata is None:
             self._metadata = read_metadata(self.reply)
         return self._metadata
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether a final acknowledgement was sent from here."""
+        """Whether this object has sent a final acknowledgement."""
         return self._acknowledged
 
     async def ack(self) -> None:
-        """Handled. Sent without waiting: it may get lost, and the message come again."""
+        """Acknowledge, without waiting: the ack may get lost, and the message be delivered again."""
         await self._acknowledge(b"+ACK")
 
     async def double_ack(self, *, timeout: float = 5.0) -> None:
-        """Handled, and wait until the server has recorded it: the message never comes again."""
+        """Acknowledge, and wait until the server has recorded it: the message is never delivered again."""
         self._check()
         with nats_errors("double ack"):
             await self._client.request(self.reply, b"+ACK", timeout=timeout)
         self._acknowledged = True
 
     async def nak(self, delay: float = 0.0) -> None:
-        """Not handled: deliver it again, after ``delay`` seconds."""
+        """Ask for another delivery, after ``delay`` seconds."""
         if delay < 0:
             raise UsageError("a delay is not negative")
         suffix = b" " + json.dumps({"delay": round(delay * 1e9)}).encode() if delay else b""
         await self._acknowledge(b"-NAK" + suffix)
 
     async def in_progress(self) -> None:
-        """Still at work: the consumer's ``ack_wait`` starts anew."""
+        """Restart the consumer's ``ack_wait`` for this message."""
         self._check()
         with nats_errors("in progress"):
             await self._client.publish(self.reply, b"+WPI")
 
     async def term(self, reason: str = "") -> None:
-        """Never deliver it again, though it was not handled; ``reason`` goes into the server's advisory."""
+        """Refuse any further delivery; ``reason`` goes into the server's advisory."""
         await self._acknowledge(b"+TERM " + reason.encode() if reason else b"+TERM")
 
     async def _acknowledge(self, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""An ordered consumer: every matching message once and in order, whatever happens to the consumer behind it."""
+"""An ordered consumer: every matching message once and in order, by ever new consumers at the server."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ DEFAULTS = ConsumeOptions()
 
 @dataclass(frozen=True, slots=True)
 class OrderedOptions:
-    """What to read, and from where on."""
+    """The messages to read, and where to begin."""
 
     filter_subjects: Sequence[str] = ()
     deliver_policy: api.DeliverPolicy = api.DeliverPolicy.ALL
@@ -42,12 +42,12 @@ class OrderedOptions:
     opt_start_time: datetime | None = None
     headers_only: bool = False
     inactive_threshold: float = INACTIVE_SECONDS
-    """Seconds after which the server may forget a consumer that nobody asks."""
+    """Seconds without a request after which the server may delete the consumer."""
     metadata: dict[str, str] | None = None
 
 
 class OrderedSource:
-    """The server's consumers that come and go under one ordered consumer."""
+    """The succession of the server's consumers under one ordered consumer."""
 
     def __init__(self, calls: Api, stream: str, options: OrderedOptions) -> None:
         self._calls = calls
@@ -65,7 +65,7 @@ class OrderedSource:
         return self._calls.subject(f"CONSUMER.MSG.NEXT.{self._stream}.{self.state.name}")
 
     async def prepare(self) -> None:
-        """Make the first consumer, behind what the program was given before."""
+        """Create the first consumer, behind the last message handed over."""
         if self._busy:
             raise UsageError("an ordered consumer serves one reader at a time")
         self._busy = True
@@ -77,32 +77,32 @@ class OrderedSource:
             raise
 
     def accept(self, message: Message) -> Verdict:
-        """Judge a message at its arrival."""
+        """Return the verdict on a message that has arrived."""
         return self.state.take(message.metadata)
 
     def heartbeat(self, last_consumer: int | None) -> JetStreamError | None:
-        """What a heartbeat tells to be missing."""
+        """Return the gap that a heartbeat reveals, if any."""
         return self.state.gap if self.state.heartbeat(last_consumer) else None
 
     def handed(self, message: Message) -> None:
-        """The program was given a message."""
+        """Record that a message was handed over to the program."""
         self.state.handed(message.metadata)
 
     def mends(self, error: JetStreamError) -> bool:
-        """Whether a new consumer is the answer."""
+        """Whether :meth:`recover` mends this error."""
         return isinstance(error, ConsumerDeleted | PullNotServed | HeartbeatMissed)
 
     def abandon(self) -> JetStreamError | None:
-        """Give up the consumer; gives the gap, if one was seen."""
+        """Give up the consumer; return the gap, if there was one."""
         self.state.abandoned()
         gap, self.state.gap = self.state.gap, None
         return gap
 
     async def recover(self) -> None:
-        """Make a new consumer behind the last message taken.
+        """Create a new consumer behind the last message accepted.
 
-        A cancellation leaves the request alive for ``close``: nats-server works on consumer requests side by side, so
-        a deletion sent before the creation's answer can come too early and find nothing.
+        A cancellation leaves the request running for :meth:`close`: nats-server handles consumer requests concurrently,
+        so a deletion sent before the creation's reply may be handled first.
         """
         await self._delete_made()
         name = f"{self._token}_{self.state.serial + 1}"
@@ -113,7 +113,7 @@ class OrderedSource:
         self.state.started(name)
 
     async def close(self) -> None:
-        """Delete the server's consumer, if it can be done at once; it ends by itself otherwise."""
+        """Delete the server's consumer if that can be done at once; otherwise it expires."""
         self.state.abandoned()
         await self._delete_made()
         self._busy = False
@@ -153,7 +153,7 @@ class OrderedSource:
 
 
 class OrderedConsumer:
-    """Reads a stream in order, for one reader at a time; a later reader goes on behind what was handed over."""
+    """A stream read in order, by one reader at a time; the next reader begins behind the last message handed over."""
 
     def __init__(self, calls: Api, stream: str, options: OrderedOptions) -> None:
         self._calls = calls
@@ -166,7 +166,7 @@ class OrderedConsumer:
         return self._source.state.handed_seq
 
     async def info(self) -> ConsumerInfo:
-        """The server's consumer now; raises ConsumerNotFound between two readers."""
+        """Ask for the server's present consumer; raises ConsumerNotFound between two readers."""
         name = self._source.state.name
         if not name:
             raise ConsumerNotFound(404, 10014, "nobody is reading")
@@ -179,11 +179,11 @@ class OrderedConsumer:
         options: ConsumeOptions = DEFAULTS,
         on_warning: OnWarning = log_warning,
     ) -> Consumption:
-        """All messages from here on; what it recovers from is told to ``on_warning``."""
+        """Consume all messages from here on; ``on_warning`` gets the errors that it recovers from."""
         return self._consumption(options.plan(), callback, on_warning)
 
     async def fetch(self, max_messages: int, *, expires: float = DEFAULT_EXPIRES) -> list[Message]:
-        """The next messages, for at most ``expires`` seconds."""
+        """Fetch the next messages, for at most ``expires`` seconds."""
         if max_messages < 1 or expires <= 0:
             raise UsageError("max_messages is at least 1 and expires more than 0")
         options = ConsumeOptions(max_messages=max_messages, expires=max(expires, MIN_EXPIRES), threshold_messages=0)
@@ -196,7 +196,7 @@ class OrderedConsumer:
         return messages
 
     async def next(self, *, expires: float = DEFAULT_EXPIRES) -> Message | None:
-        """The next message, or None if none came within ``expires`` seconds."""
+        """Fetch the next message; None if none arrives within ``expires`` seconds."""
         messages = await self.fetch(1, expires=expires)
         return messages[0] if messages else None
 

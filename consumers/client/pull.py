@@ -1,4 +1,4 @@
-"""What a pull asks for, and how the options of fetching and consuming become that (ADR-37's defaults and bounds). Pure.
+"""Pull requests, made from the options of fetching and consuming by ADR-37's defaults and bounds. Pure.
 
 Times are seconds here and nanoseconds on the wire.
 """
@@ -15,12 +15,12 @@ MIN_HEARTBEAT, MAX_HEARTBEAT = 0.5, 30.0
 UNCOUNTED = 1_000_000
 """The batch of a pull that bytes limit: 0 would mean a single message to the server."""
 GRACE = 1.0
-"""Seconds that a pull's own expiry is outlived by the client's time-out."""
+"""Seconds from a pull's expiry to the client's own timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """One request for messages; ``number`` names it on the inbox, so that a status can be told from another's."""
+    """One request for messages; ``number`` identifies it on the inbox, so that a status is matched to its pull."""
 
     number: int
     batch: int
@@ -31,7 +31,7 @@ class Pull:
 
     @property
     def body(self) -> bytes:
-        """The request as ``CONSUMER.MSG.NEXT`` takes it."""
+        """The request to ``CONSUMER.MSG.NEXT`` in JSON."""
         fields: dict[str, object] = {"batch": self.batch}
         if self.max_bytes:
             fields["max_bytes"] = self.max_bytes
@@ -50,30 +50,30 @@ def _ns(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """Consuming with everything decided; zero ``max_bytes`` means that messages are counted, not bytes."""
+    """The complete parameters of consuming; with zero ``max_bytes``, messages are counted, not bytes."""
 
     max_messages: int
     max_bytes: int
     expires: float
     idle_heartbeat: float
     threshold: int
-    """Messages, or bytes if those are counted, at or below which the next pull is sent."""
+    """Pending messages, or bytes if those are counted, at or below which the next pull is sent."""
     total: int = 0
-    """Messages after which no more are asked for; zero is without end."""
+    """Number of messages to request in all; zero is without end."""
 
     @property
     def capacity(self) -> int:
-        """Of the buffer, in what the threshold counts."""
+        """Capacity of the buffer, in the threshold's unit."""
         return self.max_bytes or self.max_messages
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """How to consume; None leaves it to the default.
+    """The options of consuming; None is the default.
 
-    ``max_messages`` (500) or else ``max_bytes`` is how much may wait in the buffer; the thresholds (half of that) are
-    how little is left when more is asked for. ``expires`` (30 s, at least 1 s) is how long one pull waits at the
-    server, ``idle_heartbeat`` (half of it, 0.5 to 30 s) how often the server then says that it is alive.
+    ``max_messages`` (500) or else ``max_bytes`` bounds the buffer; at the threshold (half of that) more is requested.
+    A pull waits ``expires`` seconds at the server (30, at least 1), which sends a heartbeat every ``idle_heartbeat``
+    seconds (half of that, 0.5 to 30).
     """
 
     max_messages: int | None = None
@@ -84,7 +84,7 @@ class ConsumeOptions:
     threshold_bytes: int | None = None
 
     def plan(self, *, total: int = 0) -> PullPlan:
-        """Decide what is open; raises :class:`UsageError` for what contradicts itself or ADR-37's bounds."""
+        """Fill in the defaults; raises :class:`UsageError` for contradictions and values outside ADR-37's bounds."""
         if self.max_messages is not None and self.max_bytes is not None:
             raise UsageError("max_messages and max_bytes exclude each other")
         by_bytes = self.max_bytes is not None
@@ -128,7 +128,7 @@ def fetch_pull(
     idle_heartbeat: float | None = None,
     no_wait: bool = False,
 ) -> Pull:
-    """The one pull of a fetch: at least one limit; heartbeats by default only when it waits for more than 30 s."""
+    """Return a fetch's pull; raises UsageError without a limit. By default, heartbeats only above 30 s ``expires``."""
     if max_messages is None and max_bytes is None:
         raise UsageError("fetching needs max_messages or max_bytes")
     if (max_messages is not None and max_messages < 1) or (max_bytes is not None and max_bytes < 1):

@@ -1,4 +1,4 @@
-"""What consuming needs to know about the consumer behind it: an ordinary one, or an ordered one that is replaced."""
+"""The consumer behind a consumption: an ordinary one, or the succession of an ordered one."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from consumers.client.ordered_state import Verdict
 
 
 class PullSource(Protocol):
-    """Where pulls go to, and what becomes of what they bring."""
+    """The target of pulls, and the judge of their messages."""
 
     @property
     def next_subject(self) -> str:
@@ -16,60 +16,60 @@ class PullSource(Protocol):
         ...
 
     async def prepare(self) -> None:
-        """Be ready for the first pull; raises a JetStreamError, and then nothing is to be closed."""
+        """Prepare for the first pull; raises a JetStreamError, and then needs no :meth:`close`."""
         ...
 
     def accept(self, message: Message, /) -> Verdict:
-        """Judge a message at its arrival."""
+        """Return the verdict on a message that has arrived."""
         ...
 
     def heartbeat(self, last_consumer: int | None, /) -> JetStreamError | None:
-        """What a heartbeat tells to be missing."""
+        """Return the gap that a heartbeat reveals, if any."""
         ...
 
     def handed(self, message: Message, /) -> None:
-        """The program was given a message."""
+        """Record that a message was handed over to the program."""
         ...
 
     def mends(self, error: JetStreamError, /) -> bool:
-        """Whether :meth:`recover` is the answer to that error."""
+        """Whether :meth:`recover` mends this error."""
         ...
 
     def abandon(self) -> JetStreamError | None:
-        """Give up the consumer; gives the gap, if one was seen."""
+        """Give up the consumer; return the gap, if there was one."""
         ...
 
     async def recover(self) -> None:
-        """Make a new consumer; raises a JetStreamError, a retryable one when it should be tried again."""
+        """Create a new consumer; raises a JetStreamError, a retryable one if another attempt may succeed."""
         ...
 
     async def close(self) -> None:
-        """No more pulls will come."""
+        """Release the consumer: no more pulls follow."""
         ...
 
 
 class ConsumerSource:
-    """An ordinary consumer: it keeps its own state, and every message of it is taken."""
+    """An ordinary consumer: the server keeps its state, and every message is accepted."""
 
     def __init__(self, next_subject: str) -> None:
         self.next_subject = next_subject
 
     async def prepare(self) -> None:
-        """Nothing to do: the consumer exists, or the first pull tells."""
+        """Do nothing: a missing consumer shows at the first pull."""
 
     def accept(self, _message: Message, /) -> Verdict:
-        """Take it."""
+        """Accept every message."""
         return Verdict.TAKE
 
     def heartbeat(self, _last_consumer: int | None, /) -> JetStreamError | None:
-        """Nothing: what got lost is delivered again."""
+        """Return None: the server delivers a lost message again."""
         return None
 
     def handed(self, _message: Message, /) -> None:
-        """Nothing: acknowledgements tell."""
+        """Do nothing: acknowledgements record it."""
 
     def mends(self, _error: JetStreamError, /) -> bool:
-        """Never."""
+        """Return False: no error is mended by a new consumer."""
         return False
 
     def abandon(self) -> JetStreamError | None:
@@ -81,4 +81,4 @@ class ConsumerSource:
         raise AssertionError("an ordinary consumer is not replaced")
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""

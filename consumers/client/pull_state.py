@@ -1,17 +1,17 @@
-"""When consuming asks for more, and what it makes of statuses, silence and lost connections. Pure.
+"""The accounting of consuming: when to pull, and the effect of statuses, silence and lost connections. Pure.
 
-Theory of operation. Credit is what was asked of the server and has not come yet; the buffer is what has come and has
-not been handed over. Their sum is what ADR-37 calls pending. A pull for the room that is left goes out whenever
-pending is at or below the threshold, so pending never exceeds the capacity.
+Theory of operation. Credit is what was requested of the server and has not arrived; the buffer is what has arrived and
+was not handed over. Their sum is ADR-37's pending. Whenever pending is at or below the threshold, a pull for the rest
+of the capacity goes out, so pending never exceeds the capacity.
 
-Credit goes down with each message, and with the end of a pull by what the status says the pull still had. Each pull
-has a number on the inbox, so that a status without such figures (a refusal) takes back exactly its own pull, and one
-of a forgotten pull takes back nothing. Whenever no pull is open there is no credit: what was miscounted (headers that
-are not seen as the server sees them, messages dropped on the way) ends there, and cannot stop consuming for good.
+Credit falls with each message and, at the end of a pull, by the rest that its status reports. Each pull has a number
+on the inbox, so a status without a rest (a refusal) takes back exactly its own pull, and one of a forgotten pull takes
+back nothing. While no pull is open, credit is zero: so a miscount (headers counted otherwise than by the server,
+messages dropped on the way) ends there and can't stop consuming for good.
 
-The heartbeat's deadline stands while a pull is open. When it passes, all pulls count as lost and a new one goes out;
-the same holds after a reconnect. A pull that ends at once without having brought a message is followed by a pause
-that doubles, so that no refusal, whatever it is, makes a storm of requests.
+The heartbeat's deadline holds while a pull is open. When it passes, all pulls count as lost and a new one goes out,
+likewise after a reconnect. A pull that ends at once without a message is followed by a pause that doubles, so no
+refusal causes a storm of requests.
 
     phase       event          next
     OPEN        disconnected   OFFLINE       pulls are lost, the heartbeat's timer stands still
@@ -32,11 +32,11 @@ from consumers.client.pull_status import PullStatus
 
 PAUSE_MIN, PAUSE_MAX = 0.1, 5.0
 AT_ONCE = 0.5
-"""A pull that ends sooner than this without a message was refused, whatever the status says."""
+"""Seconds: a pull that ends sooner without a message counts as refused, whatever its status."""
 
 
 class Phase(Enum):
-    """What consuming is about."""
+    """The phases of consuming."""
 
     OPEN = auto()
     OFFLINE = auto()
@@ -46,7 +46,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """What changes the phase."""
+    """The events that change the phase."""
 
     DISCONNECTED = auto()
     RECONNECTED = auto()
@@ -79,7 +79,7 @@ class _Open:
 
 
 class PullState:
-    """Accounting of one consumption. Times are seconds of any clock that never steps back."""
+    """The accounting of one consumption. Times are seconds of a monotonic clock."""
 
     def __init__(self, plan: PullPlan) -> None:
         self.plan = plan
@@ -98,25 +98,25 @@ class PullState:
 
     @property
     def pending(self) -> int:
-        """Credit and buffer together, in messages, or in bytes if those limit."""
+        """Credit and buffer together, in messages; in bytes if ``max_bytes`` limits."""
         if self.plan.max_bytes:
             return self.credit_bytes + self.buffered_bytes
         return self.credit_messages + self.buffered_messages
 
     @property
     def open_pulls(self) -> int:
-        """Pulls that have not ended as far as is known."""
+        """Number of pulls not known to have ended."""
         return len(self._open)
 
     @property
     def is_pull_due(self) -> bool:
-        """Whether a pull is wanted, if no pause is being kept."""
+        """Whether to send a pull, apart from a pause."""
         if self.phase is not Phase.OPEN or (self._until_empty and self.pending > 0):
             return False
         return self.pending <= self.plan.threshold and self.pending < self.plan.capacity and self._wanted() > 0
 
     def pull(self, now: float) -> Pull | None:
-        """The pull to send now; it counts as sent."""
+        """Return the pull to send now, if any; it counts as sent."""
         if not self.is_pull_due or now < self._resume_at:
             return None
         plan, room = self.plan, self.plan.capacity - self.pending
@@ -135,7 +135,7 @@ class PullState:
         return total - self.received_total - self.credit_messages if total else self.plan.max_messages
 
     def received(self, size: int, now: float) -> None:
-        """A message came, and is in the buffer now."""
+        """Count a message of ``size`` bytes into the buffer."""
         self._heard(now)
         self.received_total += 1
         self.buffered_messages += 1
@@ -148,14 +148,14 @@ class PullState:
             self.credit_bytes = 0
 
     def handed_over(self, size: int) -> None:
-        """A message left the buffer for the program."""
+        """Count a message of ``size`` bytes out of the buffer."""
         self.buffered_messages -= 1
         self.buffered_bytes -= size
         assert self.buffered_messages >= 0
         assert self.buffered_bytes >= 0
 
     def status(self, number: int, status: PullStatus, now: float) -> PullError | None:
-        """Take a status of the pull ``number``; gives the error to tell, which may be terminal."""
+        """Apply a status of the pull ``number``; return the error to report, which may be terminal."""
         opened = self._open.get(number)
         if opened is None:
             return None
@@ -179,7 +179,7 @@ class PullState:
         return problem
 
     def _too_large(self, pull: Pull, status: PullStatus, now: float) -> PullError | None:
-        """The next message did not fit: it may fit into an empty buffer, or never."""
+        """Handle a message that did not fit: wait for an empty buffer, or report that it never will."""
         if pull.max_bytes < self.plan.max_bytes:
             self._until_empty = True
             return None
@@ -187,7 +187,7 @@ class PullState:
         return MessageTooLarge(status.code, f"{status.description}: the next message alone exceeds max_bytes")
 
     def tick(self, now: float) -> PullError | None:
-        """Look at the clock; gives the warning to tell."""
+        """Give up pulls whose heartbeat or deadline has passed; return the warning to report."""
         if self.phase is not Phase.OPEN or not self._open:
             return None
         if now >= self._heartbeat_due:
@@ -203,7 +203,7 @@ class PullState:
         return None
 
     def next_look(self, now: float) -> float | None:
-        """Seconds until :meth:`tick` or :meth:`pull` may have something to do; None when only an event can."""
+        """Return the seconds until :meth:`tick` or :meth:`pull` may act; None if only after an event."""
         return min((max(0.0, time - now) for time in self._times()), default=None)
 
     def _times(self) -> Iterator[float]:
@@ -214,14 +214,14 @@ class PullState:
             yield self._resume_at
 
     def on(self, event: Event) -> None:
-        """Change the phase; pulls of before are forgotten, and a new one goes out without a pause."""
+        """Change the phase and forget all open pulls; back in OPEN, a new one goes out without a pause."""
         self.phase = _NEXT.get((self.phase, event), self.phase)
         self._lose_pulls()
         if event in {Event.RECONNECTED, Event.RECOVERED}:
             self._pause, self._resume_at = PAUSE_MIN, 0.0
 
     def not_sent(self, number: int, now: float) -> None:
-        """A pull could not be written to the connection."""
+        """Take back a pull that could not be written to the connection."""
         opened = self._open.pop(number, None)
         if opened is not None:
             self.credit_messages = max(0, self.credit_messages - opened.pull.batch)
@@ -229,7 +229,7 @@ class PullState:
             self._keep_pause(now)
 
     def pause(self, now: float) -> float:
-        """Keep a pause before the next attempt at anything; gives its seconds."""
+        """Begin a pause before the next attempt; return its seconds."""
         return self._keep_pause(now)
 
     def _keep_pause(self, now: float) -> float:

@@ -1,7 +1,7 @@
-"""Status messages of pulls, and which of them end consuming, are told, or are silent (ADR-37). Pure.
+"""Status messages of pulls: those that end consuming, those reported, and the silent ones (ADR-37). Pure.
 
-A message of the stream has a reply that starts with ``$JS.ACK.``; whatever else arrives on a pull's inbox is a status.
-Headers alone would not tell: a stored message may carry a ``Status`` header of its own.
+A stream's message has a reply that starts with ``$JS.ACK.``; any other on a pull's inbox is a status. Headers would
+not do: a stored message may have a ``Status`` header of its own.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ _SILENT_404_408 = frozenset({404, 408})
 
 
 class PullStatus(NamedTuple):
-    """A status as it came; ``pending_*`` are what the ended pull still had to its credit, None when it is not said."""
+    """A status; ``pending_*`` is the rest of the ended pull's credit, None if not given."""
 
     code: int
     description: str = ""
     pending_messages: int | None = None
     pending_bytes: int | None = None
     last_consumer: int | None = None
-    """Heartbeats: sequence of the last message that the consumer delivered."""
+    """Of a heartbeat: consumer sequence of the last message delivered."""
 
     @property
     def is_heartbeat(self) -> bool:
-        """Whether it is a sign of life, not the end of a pull."""
+        """Whether it is a heartbeat, not the end of a pull."""
         return self.code == HEARTBEAT
 
     @property
@@ -44,7 +44,7 @@ class PullStatus(NamedTuple):
 
     @property
     def problem(self) -> PullError | None:
-        """The error to tell, None for the silent ones: no messages, time-out, bytes or batch used up."""
+        """The error to report, None for a silent status: no messages, timeout, bytes or batch used up."""
         if self.code in _SILENT_404_408 or self.code == HEARTBEAT or self.is_too_large:
             return None
         found = _PROBLEMS.get(self.code)
@@ -66,12 +66,12 @@ _CONFLICTS: tuple[tuple[str, type[PullError]], ...] = (
 
 
 def _words(description: str) -> str:
-    """The text without case and dashes: ADR-37 and the server spell some of them differently."""
+    """Return the text without case and dashes: ADR-37 and the server differ in these."""
     return description.lower().replace("-", " ")
 
 
 def read_status(headers: Mapping[str, str] | None) -> PullStatus:
-    """The status in a message's headers; code 0 when they hold none."""
+    """Return the status in a message's headers; code 0 if there is none."""
     if not headers:
         return PullStatus(0, "a message without status")
     return PullStatus(

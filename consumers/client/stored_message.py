@@ -1,4 +1,4 @@
-"""A message as its stream holds it, from Direct Get's headers or from the API's JSON. Pure."""
+"""A stream's message, decoded from a reply of Direct Get or of STREAM.MSG.GET. Pure."""
 
 import base64
 import re
@@ -16,7 +16,7 @@ _OWN = frozenset(
 
 
 class StoredMessage(NamedTuple):
-    """One message; ``headers`` are those it was published with."""
+    """One message of a stream, with the headers it was published with."""
 
     stream: str
     subject: str
@@ -27,12 +27,12 @@ class StoredMessage(NamedTuple):
 
     @property
     def timestamp(self) -> datetime:
-        """When the stream stored it, cut to microseconds."""
+        """:attr:`timestamp_ns` cut to microseconds."""
         return moment(self.timestamp_ns)
 
 
 def read_time(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time (or Go's own notation of one), to the last digit."""
+    """Parse an RFC 3339 time, or Go's own notation, into nanoseconds since 1970. Raises UnreadableAnswer."""
     found = _TIME.match(text)
     if found is None:
         raise UnreadableAnswer(f"not a time: {text!r}")
@@ -42,19 +42,19 @@ def read_time(text: str) -> int:
 
 
 def write_time(time: datetime) -> str:
-    """RFC 3339 of a time; one without a zone would be anybody's guess and is refused."""
+    """Format a time by RFC 3339. Raises UnreadableAnswer for one without a zone."""
     if time.tzinfo is None:
         raise UnreadableAnswer("a time without its zone")
     return time.isoformat()
 
 
 def is_stored(headers: Mapping[str, str] | None) -> bool:
-    """Whether a reply of Direct Get is a message; a status has none of these."""
+    """Whether a reply of Direct Get is a message, not a status."""
     return headers is not None and "Nats-Sequence" in headers and "Nats-Time-Stamp" in headers
 
 
 def from_direct(headers: Mapping[str, str], data: bytes) -> StoredMessage:
-    """The message in a reply of Direct Get."""
+    """Decode a reply of Direct Get. Raises UnreadableAnswer."""
     try:
         return StoredMessage(
             headers["Nats-Stream"],
@@ -69,7 +69,7 @@ def from_direct(headers: Mapping[str, str], data: bytes) -> StoredMessage:
 
 
 def from_json(stream: str, message: Mapping[str, Any]) -> StoredMessage:
-    """The message in an answer of STREAM.MSG.GET."""
+    """Decode the ``message`` in a reply of STREAM.MSG.GET. Raises UnreadableAnswer."""
     try:
         return StoredMessage(
             stream,
@@ -84,7 +84,7 @@ def from_json(stream: str, message: Mapping[str, Any]) -> StoredMessage:
 
 
 def read_headers(block: bytes) -> dict[str, str]:
-    """Names and values of a raw header block; of a repeated name the last value, as nats-py has it."""
+    """Parse a raw header block; of a repeated name the last value counts, as in nats-py."""
     headers = {}
     for line in block.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")

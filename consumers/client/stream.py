@@ -22,16 +22,16 @@ EVERYTHING = OrderedOptions()
 
 
 class Stream:
-    """A stream as the context found or made it."""
+    """A stream's handle, made by the context."""
 
     def __init__(self, calls: Api, info: api.StreamInfo) -> None:
         self._calls = calls
         self.name = checked(info.config.name or "", "stream")
         self.cached_info = info
-        """What the server said last."""
+        """The server's last report."""
 
     async def info(self, *, subjects_filter: str | None = None, deleted_details: bool = False) -> api.StreamInfo:
-        """Configuration and state now; with the subjects under a filter and their numbers of messages, if asked."""
+        """Ask for configuration and state; with ``subjects_filter``, also for messages by subject that matches."""
         body: dict[str, Any] = {"deleted_details": True} if deleted_details else {}
         if subjects_filter is not None:
             body["subjects_filter"] = subjects_filter
@@ -50,7 +50,7 @@ class Stream:
     async def purge(self, *, filter: str | None = None, seq: int | None = None, keep: int | None = None) -> int:  # noqa: A002  # the API's own word
         """Remove messages: all, or those that match, or those below ``seq``, or all but the last ``keep``.
 
-        Gives how many were removed.
+        Returns the number of messages removed.
         """
         if seq is not None and keep is not None:
             raise UsageError("seq and keep exclude each other")
@@ -60,7 +60,7 @@ class Stream:
         return int(answer.get("purged", 0))
 
     async def delete_msg(self, seq: int, *, erase: bool = True) -> None:
-        """Remove one message; ``erase`` overwrites its content as well."""
+        """Remove one message; ``erase`` also overwrites its content."""
         await self._calls.call(f"STREAM.MSG.DELETE.{self.name}", {"seq": seq} | ({} if erase else {"no_erase": True}))
 
     async def get_msg(
@@ -72,10 +72,10 @@ class Stream:
         start_time: datetime | None = None,
         direct: bool | None = None,
     ) -> StoredMessage:
-        """One message: number ``seq``, the last one of a subject, or the next one of it from ``seq`` or a time on.
+        """Read one message: the one at ``seq``, the last of a subject, or the next of it from ``seq`` or a time on.
 
-        ``direct`` asks any server that has it (Direct Get; raises NothingFound), otherwise the stream's leader
-        (raises MessageNotFound), which has seen every acknowledged message; by default whatever the stream allows.
+        ``direct`` asks any server with a copy (Direct Get; raises NothingFound), otherwise the stream's leader (raises
+        MessageNotFound), which has every acknowledged message; by default Direct Get if the stream allows it.
         """
         query = one_query(seq, last_for, next_for, start_time)
         if direct is None:
@@ -94,9 +94,9 @@ class Stream:
         start_time: datetime | None = None,
         max_bytes: int | None = None,
     ) -> DirectBatch:
-        """Up to ``batch`` messages from a sequence or time on (or the first one), all or those of a subject or filter.
+        """Read up to ``batch`` messages from a sequence or time on, or from the first; all, or those of a filter.
 
-        ``max_bytes`` ends it early; without, it is read in pages. Raises NothingFound if there is none at all.
+        ``max_bytes`` ends the batch early; without, it is read in pages. Raises NothingFound if no message matches.
         """
         query = batch_query(batch, seq=seq, subject=subject, start_time=start_time, max_bytes=max_bytes)
         return DirectBatch(self._calls, self.name, query)
@@ -110,48 +110,48 @@ class Stream:
         batch: int | None = None,
         max_subjects: int | None = None,
     ) -> DirectBatch:
-        """The last message of each subject, by sequence, as of now, a sequence (inclusive) or a time (exclusive).
+        """Read each subject's last message, by sequence, as of now, a sequence (inclusive) or a time (exclusive).
 
-        One view of the stream at one point, however many pages it takes. Raises TooManySubjects above 1024; of a
-        sequence or time Silt answers with up to ``max_subjects``.
+        All pages are one view of the stream. Raises TooManySubjects above 1024; Silt answers with up to
+        ``max_subjects`` where a sequence or time is given.
         """
         query = last_query(subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch, max_subjects=max_subjects)
         return DirectBatch(self._calls, self.name, query)
 
     async def get_consumer(self, name: str) -> Consumer:
-        """A consumer that exists; raises ConsumerNotFound."""
+        """Look up a consumer; raises ConsumerNotFound."""
         return Consumer(self._calls, self.name, name, await consumer_calls.info(self._calls, self.name, name))
 
     async def create_consumer(self, config: api.ConsumerConfig) -> Consumer:
-        """A new consumer; raises AlreadyExists when there is one of that name that differs."""
+        """Create a consumer; raises AlreadyExists if one of that name differs."""
         return await create_consumer(self._calls, self.name, config, CreateAction.CREATE)
 
     async def update_consumer(self, config: api.ConsumerConfig) -> Consumer:
-        """Change a consumer; raises ConsumerNotFound."""
+        """Update a consumer's configuration; raises ConsumerNotFound."""
         return await create_consumer(self._calls, self.name, config, CreateAction.UPDATE)
 
     async def create_or_update_consumer(self, config: api.ConsumerConfig) -> Consumer:
-        """Whichever of the two is needed."""
+        """Create a consumer, or update the one of that name."""
         return await create_consumer(self._calls, self.name, config, CreateAction.EITHER)
 
     async def delete_consumer(self, name: str) -> None:
-        """Delete one; raises ConsumerNotFound."""
+        """Delete a consumer; raises ConsumerNotFound."""
         await consumer_calls.delete(self._calls, self.name, name)
 
     def list_consumers(self) -> AsyncIterator[ConsumerInfo]:
-        """All consumers, with their state."""
+        """Yield all consumers with their state."""
         return consumer_calls.infos(self._calls, self.name)
 
     def consumer_names(self) -> AsyncIterator[str]:
-        """Names of all consumers."""
+        """Yield the names of all consumers."""
         return consumer_calls.names(self._calls, self.name)
 
     def ordered_consumer(self, options: OrderedOptions = EVERYTHING) -> OrderedConsumer:
-        """Every matching message once and in order; nothing is made at the server before it is read."""
+        """Return an ordered consumer; nothing is created at the server before it is read."""
         return OrderedConsumer(self._calls, self.name, options)
 
 
 async def create_consumer(calls: Api, stream: str, config: api.ConsumerConfig, action: CreateAction) -> Consumer:
-    """Create or update a consumer, and give its handle."""
+    """Create or update a consumer; return its handle."""
     info = await consumer_calls.create(calls, stream, config, action)
     return Consumer(calls, stream, info.name, info)
