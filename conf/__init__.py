@@ -1,1 +1,1 @@
-"""Settings with their defaults, hard limits, clocks and the configuration of the embedded nats-server."""
+"""Settings with their defaults, hard limits, clocks, the log, exit codes and error texts. Imports no other package."""

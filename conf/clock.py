@@ -1,4 +1,4 @@
-"""The only place that reads a clock, so that everything else can be driven by a virtual one."""
+"""The only module that reads a clock, so that everything else can be driven by a virtual one."""
 
 import time
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time orders messages; monotonic time measures waits. They are never mixed."""
+    """A source of time: wall time orders messages, monotonic time measures waits; the two are never mixed."""
 
     def now_ns(self) -> int:
-        """Wall time in nanoseconds since 1970-01-01 UTC."""
+        """Return wall time in ns since 1970-01-01 UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never steps back."""
+        """Return the seconds of a clock that never steps back."""
         ...
 
 
@@ -21,19 +21,19 @@ class SystemClock:
     """The machine's own clocks."""
 
     def now_ns(self) -> int:
-        """Wall time in nanoseconds since 1970-01-01 UTC."""
+        """Return wall time in ns since 1970-01-01 UTC."""
         return time.time_ns()
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never steps back."""
+        """Return the seconds of a clock that never steps back."""
         return time.monotonic()
 
 
 class SteadyClock:
-    """Wall time that never steps back: where the machine's clock is set back, this one goes on from where it was.
+    """A clock whose wall time never steps back: when the machine's clock is set back, it runs on from its last time.
 
-    So what waits for a time is never late by the step. A step ahead is followed at once; the true time is back when
-    it catches up, or in the next process. Not thread-safe.
+    A timer is therefore never late by the step. A step ahead is followed at once; the true time is back when it catches
+    up, or in the next process. Not thread-safe.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class SteadyClock:
         self._wall_ns, self._monotonic_ns = wall_ns(), monotonic_ns()
 
     def now_ns(self) -> int:
-        """Wall time in nanoseconds since 1970-01-01 UTC, not before any that was given out."""
+        """Return wall time in ns since 1970-01-01 UTC, never less than before."""
         wall_ns, monotonic_ns = self._read_wall(), self._read_monotonic()
         self._wall_ns = max(wall_ns, self._wall_ns + monotonic_ns - self._monotonic_ns)
         self._monotonic_ns = monotonic_ns
         return self._wall_ns
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never steps back."""
+        """Return the seconds of a clock that never steps back."""
         return self._read_monotonic() / 1e9

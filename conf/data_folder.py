@@ -1,4 +1,4 @@
-"""The data folder as a user names it: a folder on this machine, for every command."""
+"""The data folder (``--data``), parsed alike by every command: a folder on this machine."""
 
 import argparse
 import re
@@ -8,14 +8,14 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def data_folder(text: str) -> Path:
-    """The folder, absolute; raises ``ValueError`` for a URL, which would otherwise name a folder ``s3:`` here."""
+    """Return the absolute folder; raise ``ValueError`` for a URL, which would otherwise name a folder ``s3:`` here."""
     if _URL.match(text):
         raise ValueError(f"{text} is a URL; the tables are kept in a folder on a local disk, object stores are to come")
     return Path(text).resolve()
 
 
 def folder_argument(text: str) -> Path:
-    """:func:`data_folder` for argparse, which shows the text of this error alone."""
+    """Parse a ``--data`` argument for argparse, which prints an ``ArgumentTypeError``'s text."""
     try:
         return data_folder(text)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""What is printed of an error: never nothing."""
+"""The text that is printed for an error."""
 
 
 def error_text(error: BaseException) -> str:
-    """What the error says, with its name where that alone says little (a bare key), or where it says nothing."""
+    """Return an error's text, never empty: with the class name where the text alone is a bare key or empty."""
     text = str(error).strip()
     if not text:
         return type(error).__name__

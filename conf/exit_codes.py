@@ -1,4 +1,4 @@
-"""What the exit status of ``silt`` means; the numbers are part of the interface."""
+"""Exit statuses of ``silt``; the numbers are part of the interface."""
 
 from enum import IntEnum
 

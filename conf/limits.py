@@ -1,4 +1,4 @@
-"""Every hard limit, with where it comes from: a limit is fixed, whatever can be chosen is in ``conf.settings``."""
+"""Every hard limit, with its source. A limit is fixed; what can be configured is in ``conf.settings``."""
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -15,58 +15,58 @@ SUBJECT_DETAILS_PAGE = 100_000
 DELETED_DETAILS_MAX = 100_000
 
 API_SYNTAX_BYTES_MAX = 64 * KIB
-"""Ours: how far into a broken request its error is looked for exactly; past it the error is told in few words."""
+"""Ours: how far into a broken request its error is located exactly; past it the error text is general."""
 
 # --- Direct Get: nats-server's own (server/stream.go; ADR-31) ---
 MULTI_LAST_SUBJECTS_MAX = 1024
 MULTI_LAST_MORE_SUBJECTS_MAX = 100_000
-"""Ours: subjects that one answer may hold, where the request allows more than nats-server would."""
+"""Ours: subjects in one answer, where the request allows more than nats-server would."""
 DIRECT_GET_STEP_MESSAGES = 512
 DIRECT_GET_STEP_BYTES = MIB
-"""Messages (and about how many bytes of them) of a large answer that are read and sent at a time."""
+"""Messages, and about how many bytes of them, that are read and sent at a time in a large answer."""
 DIRECT_GET_BATCH_BYTES = 64 * MIB
 API_LEVEL = 5
-"""JetStream API level that requests may demand by ``Nats-Required-Api-Level``: that of nats-server 2.15."""
+"""Highest JetStream API level that ``Nats-Required-Api-Level`` may demand: that of nats-server 2.15."""
 
 # --- intake: nats-server's own ingest queue (server/stream.go): past it a publisher gets 429 ---
 INTAKE_MESSAGES_MAX = 100_000
 INTAKE_BYTES_MAX = 128 * MIB
 
 COMMIT_RETRY_SECONDS = 0.25
-"""Pause before a group that found the disk full is committed again; publishes are refused meanwhile."""
+"""Pause before a group that met a full disk is committed again; publishes are refused meanwhile."""
 
 SETTLED_POLL_SECONDS = 1.0
-"""How often the gateway looks what has been settled, to let the journal forget it."""
+"""How often the gateway reads the watermarks, to truncate the journal."""
 GATEWAY_DRAIN_SECONDS = 10.0
-"""Longest wait for the last groups and replies when the gateway is told to stop."""
+"""Longest wait for the last groups and replies when the gateway stops."""
 REBUILD_SECONDS_MAX = 3_600.0
-"""Longest time for a reader to build its catalog from the tables: however much is not settled, it must come up."""
+"""Longest time for a reader to build its catalog from the tables, however much is unsettled."""
 READ_QUEUE_MAX = 1024
-"""STREAM.MSG.GET requests that may wait for a file to be read."""
+"""STREAM.MSG.GET requests that may wait for a file read."""
 
 # --- Delta: ours ---
 SUBJECT_PARTITIONS_EXACT_MAX = 32
-"""Subjects that a stream may have before its folders become buckets: more would flood the table with folders."""
+"""Subjects of a stream before its partitions become buckets: more would flood the table with folders."""
 SUBJECT_BUCKETS = 16
-"""Buckets of a stream with many subjects; a layout hint, readers go by file statistics."""
+"""Buckets of a stream with many subjects; a layout hint only, readers go by file statistics."""
 
 # --- HTTP: ours ---
 HTTP_COMPRESS_BYTES_MIN = KIB
-"""Smaller answers are not worth compressing."""
+"""Smallest answer that is compressed."""
 JWT_LEEWAY_SECONDS = 30.0
-"""How far the clock of whoever signs tokens may be off."""
+"""Clock difference to the issuer of tokens that is tolerated."""
 HTTP_COMPRESS_LEVEL = 2
-"""Of gzip: JSON shrinks nearly as much as at 9, in a fraction of the time."""
+"""gzip level: JSON shrinks nearly as much as at 9, in a fraction of the time."""
 
 # --- processes: ours ---
 CHILD_START_SECONDS = 180.0
-"""Longest wait for a child process to say that it is ready (the first Spark start fetches its jars)."""
+"""Longest wait for a child process to be ready (the first Spark start fetches its jars)."""
 SETTLE_START_SECONDS = 1800.0
-"""The same for the settle job, which gives way to all else: ended too early on a busy machine, it would never start."""
+"""The same for the settle job, which is niced: ended too early on a busy machine, it would never start."""
 OPENING_QUIET_SECONDS = 1.0
-"""A gateway whose store opens within this says nothing of it: nobody who waited for it meets a store half open."""
+"""A store that opens within this time is opened without a word in the log."""
 OPENING_TOLD_SECONDS = 5.0
-"""How often the log tells how far the opening of a store is."""
+"""How often the opening of a store logs its progress."""
 CHILD_STOP_SECONDS = 30.0
 """Longest wait for a child process to drain and end before it is killed."""
 HUB_START_SECONDS = 20.0
@@ -76,27 +76,27 @@ LOG_FILE_BYTES_MAX = 16 * MIB
 
 # --- links to NATS ---
 LINK_CONTROL_LINE_BYTES_MAX = 64 * KIB
-"""Longest line of a hub: INFO with its URLs; clients' subjects and replies are bounded by 4 KiB (max_control_line)."""
+"""Longest protocol line of a hub: INFO with its URLs; clients' lines are bounded by max_control_line (4 KiB)."""
 LINK_PAYLOAD_BYTES_MAX = 64 * MIB
 """nats-server's own ceiling for max_payload (server/const.go)."""
 LINK_OUTBOUND_HIGH_BYTES = 16 * KIB
-"""Past it, beyond what the kernel has taken, a link says that it is not writable; uvloop writes so much at once."""
+"""Bytes beyond the kernel's buffer at which a link reports it is not writable; uvloop writes so much at once."""
 LINK_OUTBOUND_BYTES_MAX = 64 * MIB
-"""Past it a link refuses what it is given: the hub does not read."""
+"""Bytes at which a link refuses to send: the hub does not read."""
 LINK_FLUSHES_MAX = 1024
 """Flushes that may wait for their PONG at once."""
 LINK_INTEREST_MAX = 1_000_000
-"""Subscriptions of the hub that are remembered; past it all subjects count as wanted."""
+"""Subscriptions of the hub that are remembered; past it every subject counts as subscribed."""
 INTEREST_WAIT_SECONDS = 0.25
-"""Longest time that requests of the client link are held back for the listeners that the leaf link tells of."""
+"""Longest time that client-link requests wait for the leaf link to report who is subscribed."""
 HUB_ANSWER_SECONDS = 2.0
-"""Longest wait for a hub to say that it has taken what a starting gateway sent, before it is asked again."""
+"""Longest wait for a hub to confirm what a starting gateway sent, before it is asked again."""
 LINK_RETRY_SECONDS = 0.010
 """Pause between two attempts to reach a closed port."""
 LINK_BACKOFF_SECONDS_MAX = 2.0
 """Longest pause after a hub refused us (authorization, TLS, protocol)."""
 HUB_LOG_POLL_SECONDS = 0.005
-"""How often the embedded nats-server's log is read for its ports while it starts."""
+"""How often the starting nats-server's log is read for its ports."""
 
 # --- publish: nats-server's own (server/stream.go) ---
 HEADER_BYTES_MAX = 65_535
@@ -107,7 +107,7 @@ ATOMIC_BATCHES_OPEN_MAX = 50
 ATOMIC_BATCH_SECONDS = 10.0
 """Longest pause between two messages of a batch."""
 ATOMIC_BATCH_BYTES_MAX = 128 * MIB
-"""Ours: past it a stream opens no further batch, as if too many were open."""
+"""Ours: bytes of open batches past which a stream answers as if too many were open."""
 FAST_BATCH_ID_BYTES_MAX = 64
 FAST_BATCHES_OPEN_MAX = 1000
 """Fast batches of one stream that may be open at once."""
@@ -118,15 +118,15 @@ FAST_BATCH_SECONDS = 10.0
 FAST_BATCH_FLOW_MAX = 500
 """Messages of all fast batches of a stream between two acknowledgements."""
 REPUBLISH_DEPTH_MAX = 8
-"""Ours: how often a message may be republished from one stream into the next; streams may do so in a circle."""
+"""Ours: how often a message may be republished from stream to stream; republishing may go in a circle."""
 
 # --- delta_store: ours ---
 SEQUENCE_MAX = 2**63 - 1
-"""Sequences are 64-bit integers with a sign in Delta; what starts behind the last one waits for it."""
+"""Sequences are signed 64-bit integers in Delta; a start behind the last one is cut to it."""
 FIRST_SEQ_MAX = 2**62
-"""Sequence that a stream may begin with: half of them is left."""
+"""Highest ``first_seq`` that a stream may be created with: half of the sequences are left."""
 ROUTES_CACHED_MAX = 262_144
-"""Publish subjects whose stream is remembered; past it the memory starts anew."""
+"""Publish subjects whose stream is cached; at the limit the cache is emptied."""
 SUBJECT_STEPS_MAX = 2_000_000
 """Steps that comparing the subjects or filters of one configuration may take: about two seconds."""
 REMOVAL_RANGES_MAX = 50_000
@@ -134,37 +134,37 @@ REMOVAL_RANGES_MAX = 50_000
 
 # --- settling: ours ---
 SETTLE_MSG_IDS_MAX = 4_000_000
-"""Message ids that the settle job remembers as hashes (16 bytes each) to notice a repeat that the gateway missed."""
+"""Message ids that the settle job keeps as hashes (16 bytes each) to catch a duplicate that the gateway missed."""
 SETTLE_FILES_PER_BATCH = 1_000
 SETTLE_BATCH_BYTES = 64 * MIB
-"""Journal bytes that one settle batch takes in: it is held in memory while it is looked at and written."""
+"""Journal bytes of one settle batch, which is held in memory while it is written."""
 SETTLE_ROWS_PER_TASK = 100_000
-"""Rows that one task sorts and writes; fewer rows than that make no use of a second core."""
+"""Rows that one Spark task sorts and writes; fewer rows make no use of a second core."""
 UPKEEP_REST_FACTOR = 3.0
-"""How many times as long as it took maintenance rests: it takes a quarter of the settle job's time at the most."""
+"""Rest after maintenance, as a multiple of its duration: it takes at most a quarter of the settle job's time."""
 
 SETTLE_LAG_TOLD_SECONDS = 60.0
-"""How often the gateway's log says how far settling is behind, while that slows publishers down."""
+"""How often the gateway logs how far settling is behind, while that slows publishers down."""
 SETTLE_START_NICE = 4
-"""Niceness of the settle job until its query runs: a JVM that gives way to all while it starts takes minutes."""
+"""Niceness of the settle job until its query runs: fully niced, a JVM takes minutes to start."""
 SETTLE_HEARTBEAT_SECONDS = 5.0
-"""How often the settle job says that it is alive."""
+"""How often the settle job reports that it is alive."""
 
 # --- journal: ours ---
 JOURNAL_CHECKPOINT_COMMITS = 256
-"""Commits after which a checkpoint is due: readers that open the journal read at most about that many log entries."""
+"""Commits between two checkpoints: a reader that opens the journal reads at most about that many log entries."""
 JOURNAL_LOG_KEEP_SECONDS = 20.0
-"""Least age of the checkpoint below which log entries are deleted: a reader that lists the log may still read them."""
+"""Least age of the checkpoint below which log entries are deleted: readers may still read what they listed."""
 JOURNAL_REMOVE_GRACE_SECONDS = 60.0
-"""Time between a file leaving the journal and its deletion: a reader may be at it."""
+"""Time between a file leaving the journal and its deletion: a reader may have it open."""
 JOURNAL_REMOVES_PER_COMMIT_MAX = 128
-"""Files that one truncation commit removes: it holds up an acknowledgement for that long."""
+"""Files that one truncation commit removes: an acknowledgement waits for it that long."""
 JOURNAL_FETCH_CACHE_BYTES = 64 * MIB
-"""Journal files kept decoded for reads of payloads that memory no longer holds."""
+"""Decoded journal files that are cached for reads of payloads that memory no longer holds."""
 JOURNAL_RESERVE_BYTES = 16 * MIB
-"""Disk space set aside for what has been decided when the disk becomes full: two groups of the default size."""
+"""Disk space set aside for decided groups when the disk becomes full: two groups of the default size."""
 JOURNAL_RESERVE_SHARE = 16
-"""Of a small disk one part in so many is set aside."""
+"""On a small disk the reserve is one part in so many."""
 JOURNAL_CLAIM_TRIES = 8
 JOURNAL_PUT_TRIES = 3
 """Attempts to learn the outcome of a conditional put that failed without an answer."""
@@ -173,7 +173,7 @@ JOURNAL_PUT_TRIES = 3
 CONSUMER_RUN_MESSAGES = 1_000
 """Messages that one consumer is given at a time."""
 CONSUMER_RUN_BYTES = 4 * MIB
-"""What they may weigh."""
+"""Bytes of these messages."""
 CONSUMER_FRAME_MESSAGES = 64
 """Messages of a run that are framed and sent before the next: the hub works on them meanwhile."""
 CONSUMER_TURN_MESSAGES = 4_000
@@ -182,20 +182,20 @@ CONSUMER_READS_MAX = 4
 """Consumers whose messages are read from files at the same time."""
 CONSUMER_AHEAD_MESSAGES = 8_192
 CONSUMER_AHEAD_BYTES = 2 * MIB
-"""What is read at a time for a consumer that is far behind the tail; up to twice as much is kept of each."""
+"""Read at a time for a consumer far behind the tail; up to twice as much is cached for each."""
 CONSUMER_AHEAD_CONSUMERS = 64
-"""Consumers for which it is kept."""
+"""Consumers with such a cache."""
 CONSUMER_RETRY_SECONDS = 0.5
-"""Pause before a read that failed is tried again."""
+"""Pause before a failed read is tried again."""
 CONSUMER_ANSWERS_MAX = 100_000
 """Answers to double acks that wait for space on a full disk; past it a client has to ask again."""
 CONSUMER_STATE_SECONDS = 0.25
-"""Longest time between an ack that nobody waits for and the journal's record of it."""
+"""Longest time between an ack without a reply and the journal's record of it."""
 CONSUMER_RETURN_SECONDS = 90
-"""How long at least a consumer stays unused after a start, or after its clients could not be heard: they notice two
-missing heartbeats, of 30 seconds each at the most (nats.go and nats.js), and then need a moment."""
+"""Least time that an unused consumer is kept after a start, or after a lost link: clients notice after two missing
+heartbeats, of 30 seconds each at the most (nats.go and nats.js), and then need a moment."""
 CONSUMER_LONG_WAIT_SECONDS = 5
-"""A request for messages that waits so long is recorded: a client whose request ends sooner asks anew by itself."""
+"""Pulls that wait at least so long are journalled: a client whose pull ends sooner asks anew by itself."""
 
 # --- consumer configurations: nats-server's own (server/jetstream.go, jetstream_api.go, consumer.go) ---
 CONSUMER_NAME_CHARS_MAX = 255
@@ -207,14 +207,14 @@ CONSUMER_ACK_PENDING_DEFAULT = 1_000
 # --- mirrors and sources: ours ---
 COPY_STEP_MESSAGES = 2_000
 COPY_STEP_BYTES = 4 * MIB
-"""What a mirror or source copies at a time; the next step waits until that is durable."""
+"""Copied at a time by a mirror or source; the next step waits until that is durable."""
 COPY_TURN_MESSAGES = 8_000
 """Messages that are copied before the event loop gets its turn."""
 COPY_RETRY_SECONDS = 1.0
-"""Longest time until a mirror or source that could not go on looks again."""
+"""Longest time until a mirror or source that is stuck tries again."""
 
 # --- message schedules: ours ---
 SCHEDULES_TURN_MAX = 1_000
-"""Schedules of one stream that fire at one look."""
+"""Schedules of one stream that fire in one turn."""
 SCHEDULES_READ_MAX = 64
-"""Messages that are read from files for schedules at one look."""
+"""Messages that are read from files for schedules in one turn."""

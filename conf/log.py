@@ -1,7 +1,7 @@
-"""What a process says about itself: one JSON object a line, with the same fields in every process.
+"""The log of a process: one JSON object a line, with the same fields in every process.
 
-``at`` (UTC, to the millisecond), ``level`` (``info``, ``warning`` or ``error``), ``process``, ``event`` (the same few
-words each time), and then what belongs to the event. On a terminal it is a line of text instead.
+The fields are ``at`` (UTC, to the millisecond), ``level`` (``info``, ``warning`` or ``error``), ``process``, ``event``
+(a fixed phrase), then those of the event. On a terminal it is a line of text instead.
 """
 
 import logging
@@ -20,10 +20,10 @@ _LEVELS: Final = structlog.make_filtering_bound_logger(logging.INFO)
 
 
 class _Lines:
-    """Takes finished lines; one that can't be written is lost and stops nobody."""
+    """The sink of formatted lines; a line that can't be written is dropped without an error."""
 
     def __init__(self, write: Callable[[str], object] | None = None) -> None:
-        """``write`` takes lines with their ends; by default they go to standard error."""
+        """Pass each line with its line end to ``write``; the default is standard error."""
         self._write = write
 
     def msg(self, line: str) -> None:
@@ -50,14 +50,14 @@ def _processors(process: str, clock: Clock, *, terminal: bool) -> Sequence[Proce
 
 
 def new_log(process: str, write: Callable[[str], object], clock: Clock) -> FilteringBoundLogger:
-    """A log of its own for ``process``, whose lines ``write`` takes."""
+    """Return a log for ``process`` that passes its lines to ``write``."""
     processors = _processors(process, clock, terminal=False)
     made: FilteringBoundLogger = structlog.wrap_logger(_Lines(write), processors=processors, wrapper_class=_LEVELS)
     return made
 
 
 def configure_log(process: str, clock: Clock | None = None) -> None:
-    """Say whose lines :data:`log` writes: ``gateway``, ``settle`` or ``serve``; text where they go to a terminal."""
+    """Name the process that :data:`log` writes for: ``gateway``, ``settle`` or ``serve``; a terminal gets text."""
     structlog.configure(
         processors=_processors(process, clock or SystemClock(), terminal=sys.stderr.isatty()),
         wrapper_class=_LEVELS,
@@ -66,5 +66,5 @@ def configure_log(process: str, clock: Clock | None = None) -> None:
 
 
 log: Final[FilteringBoundLogger] = structlog.get_logger()
-"""That of this process."""
+"""The log of this process."""
 configure_log("")

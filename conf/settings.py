@@ -1,7 +1,7 @@
-"""What can be chosen: one typed, frozen model; every name ends in its unit and unknown names are refused.
+"""The settings: one typed, frozen model; every name ends in its unit and unknown names are refused.
 
-A value is looked for in the arguments, then in the environment (``SILT_HTTP__PORT=8080`` sets ``http.port``), then in
-the TOML file that ``SILT_CONFIG`` names, then here. What can not be chosen is in ``conf.limits``.
+A value comes from the arguments, else the environment (``SILT_HTTP__PORT=8080`` sets ``http.port``), else the TOML file
+that ``SILT_CONFIG`` names, else the default here. What can't be configured is in ``conf.limits``.
 """
 
 import os
@@ -18,7 +18,7 @@ DATA_VARIABLE = "SILT_DATA"
 NOT_SETTINGS = frozenset({CONFIG_VARIABLE, DATA_VARIABLE})
 """Variables of ours that name files and folders, not settings."""
 FAILPOINT_PREFIX = "SILT_FAILPOINT"
-"""Variables with this prefix make tests fail at a named place; they are not settings either."""
+"""Prefix of the variables by which tests make a process fail at a named place; no settings either."""
 
 
 class SettingsError(ValueError):
@@ -30,16 +30,16 @@ class UnknownSetting(SettingsError):
 
 
 class ConfigMissing(SettingsError):
-    """``SILT_CONFIG`` names no file that can be read as TOML."""
+    """The file that ``SILT_CONFIG`` names can't be read, or not as TOML."""
 
 
 SigningAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
-"""Those with a private key to sign and a public one to check: no server that checks can sign."""
+"""The asymmetric ones: a server that only checks tokens can't sign any."""
 _Item = TypeVar("_Item")
 
 
 def _split(value: object) -> object:
-    """A list as the environment gives it, its items separated by commas."""
+    """Split the environment's comma-separated text into a list; pass any other value on."""
     return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
 
@@ -51,7 +51,7 @@ class _Section(BaseModel):
 
 
 class Nats(_Section):
-    """How to reach and enter the NATS server, on both links."""
+    """Address and login of the NATS server, for both links."""
 
     url: str = "nats://127.0.0.1:4222"
     leaf_url: str = "nats-leaf://127.0.0.1:7422"
@@ -65,7 +65,7 @@ class Nats(_Section):
     nkey_seed_file: Path | None = None
     credentials_file: Path | None = None
     leaf_user: str | None = None
-    """What the leaf link shows where it differs from the client link; nothing set here means the same for both."""
+    """Login of the leaf link where it differs from the client link's; unset means the same for both."""
     leaf_password: SecretStr | None = None
     leaf_nkey_seed_file: Path | None = None
     leaf_credentials_file: Path | None = None
@@ -81,7 +81,7 @@ class Hub(_Section):
     port: int = Field(default=4222, ge=0, le=65535)
     """For clients, on loopback; 0 takes a free one."""
     require_credentials: bool = False
-    """Ask clients for a user and password; leafs are always asked."""
+    """Ask clients for a user and password; leaf nodes are always asked."""
 
 
 class Journal(_Section):
@@ -91,12 +91,12 @@ class Journal(_Section):
     """Least time between two commits: 0 on local disk, about 100 on an object store."""
     commit_rows: int = Field(default=2_000, gt=0)
     commit_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
-    """A group that has so many rows, or bytes, is committed though more keeps coming and the interval is not over."""
+    """A group of so many rows, or bytes, is committed although more keeps coming and the interval is not over."""
 
     unsettled_rows_max: int = Field(default=20_000_000, gt=0)
     unsettled_bytes_max: int = Field(default=8 * 1024**3, gt=0)
     unsettled_files_max: int = Field(default=200_000, gt=0)
-    """What may wait to be settled: from half of any of them on acknowledgements are held back, more and more, and at it
+    """Bounds of the unsettled journal: from half of any of them on acknowledgements are held back, more and more; at it
     publishes are refused (429). Opening a store takes 0.3 ms a file and 2 s a GiB of it."""
 
 
@@ -110,7 +110,7 @@ class Settle(_Section):
     """Commits to ``messages`` between two checkpoints of its log."""
     compact_interval_seconds: float = Field(default=300.0, gt=0)
     vacuum_interval_seconds: float = Field(default=3600.0, gt=0)
-    """From the end of one round to the next; longer where rounds are long: they take a quarter of the time at most."""
+    """From the end of one round to the next; longer where rounds are long: they take at most a quarter of the time."""
     nice: int = Field(default=10, ge=0, le=19)
     """Settling gives way to acknowledging when both want the processor; less so until it runs."""
 
@@ -132,9 +132,9 @@ class Http(_Section):
     rows_max: int = Field(default=100_000, gt=0)
     """Most messages that one request may ask for."""
     api_keys_file: Path | None = None
-    """Hashes of the keys that open the API, with what each opens (``silt key new``)."""
+    """Hashes of the keys that open the API, with the scopes of each (``silt key new``)."""
     jwt_keys_file: Path | None = None
-    """Public keys (JWKS, or one as PEM) of who signs tokens that open the API."""
+    """Public keys (JWKS, or one as PEM) of the issuer whose tokens open the API."""
     jwt_issuer: str | None = None
     jwt_audience: str | None = None
     jwt_algorithms: Names[SigningAlgorithm] = ("RS256", "ES256", "EdDSA")
@@ -145,13 +145,13 @@ class Http(_Section):
 
 
 class History(_Section):
-    """How far back a point-in-time read may go."""
+    """How far back a read of the past may go."""
 
     horizon_seconds: float = Field(default=7 * 24 * 3600.0, ge=0)
 
 
 class Settings(_Section):
-    """All settings of all processes; made once at the start of each by :func:`load_settings`."""
+    """All settings of all processes; each process makes them once, by :func:`load_settings`."""
 
     nats: Nats = Nats()
     hub: Hub = Hub()
@@ -163,7 +163,7 @@ class Settings(_Section):
 
 
 def load_settings(**sections: Mapping[str, Any]) -> Settings:
-    """The settings of this process; arguments win over the environment, and that over the file.
+    """Return the settings of this process: arguments win over the environment, and that over the file.
 
     An argument that is None was not given. Raises :class:`SettingsError`.
     """
@@ -184,7 +184,7 @@ def load_settings(**sections: Mapping[str, Any]) -> Settings:
 
 
 def _from_file(name: str | None) -> Mapping[str, Any]:
-    """The TOML file's content; no name is no file, but a name must lead to one."""
+    """Return the TOML file's content, empty without a name; raise :class:`ConfigMissing`."""
     if name is None:
         return {}
     try:
@@ -200,7 +200,7 @@ def _from_file(name: str | None) -> Mapping[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    """``SILT_HTTP__PORT=8080`` as ``{"http": {"port": "8080"}}``; raises :class:`UnknownSetting`."""
+    """Turn ``SILT_HTTP__PORT=8080`` into ``{"http": {"port": "8080"}}``; raise :class:`UnknownSetting`."""
     chosen: dict[str, dict[str, str]] = {}
     unknown: list[str] = []
     for variable, value in sorted(environment.items()):
@@ -217,7 +217,7 @@ def _from_environment(environment: Mapping[str, str]) -> Mapping[str, Mapping[st
 
 
 def _names(section: str) -> Collection[str]:
-    """The settings of a section; empty when there is no such section."""
+    """Return the names of a section's settings; empty when there is no such section."""
     field = Settings.model_fields.get(section)
     model = None if field is None else field.annotation
     return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else ()
