@@ -1,1 +1,1 @@
-"""The tables: journal, messages, index, limits, time travel, the settle job and SQL."""
+"""The Delta tables: journal and messages, their index, limits, reads of the past, settling, SQL. Imports ``conf``."""

@@ -1,4 +1,4 @@
-"""Text as nats-server's Go reads and writes it: JSON, times, durations, integers, and its words for what is wrong.
+"""Text as nats-server's Go reads and writes it: JSON, times, durations, integers, and the texts of their errors.
 
-Pure, and imports no other room.
+Pure; imports ``conf`` alone.
 """

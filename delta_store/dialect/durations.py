@@ -1,4 +1,4 @@
-"""Durations as Go writes them: ``1m30.5s``; in ns."""
+"""Durations as Go writes them (``1m30.5s``), in ns."""
 
 import re
 from typing import Final
@@ -15,7 +15,7 @@ _TEXT_MAX: Final = 4096
 
 
 def parse_duration(text: str) -> int | None:
-    """The duration in ns, None when it is none or 64 bits do not hold it."""
+    """Return the duration in ns; None when the text is none or 64 bits do not hold it."""
     found = _DURATION.fullmatch(text) if len(text) <= _TEXT_MAX else None
     if found is None:
         return None
@@ -29,7 +29,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(ns: int) -> str:
-    """A duration that is not negative, as Go prints it."""
+    """Format a duration that is not negative as Go prints it."""
     for unit, size in (("ns", 1_000), ("µs", 1_000_000), ("ms", 1_000_000_000)):
         if 0 < ns < size:
             return _decimal(ns, size // 1000) + unit

@@ -1,4 +1,4 @@
-"""Integers in decimal as Go's ``strconv.Atoi`` reads them: with a sign or without, within 64 bits."""
+"""Decimal integers as Go's ``strconv.Atoi`` reads them: signed or not, within 64 bits."""
 
 import re
 
@@ -10,14 +10,14 @@ _DIGITS_MAX = 19
 
 
 class NotAnInteger(ValueError):
-    """The text holds no integer, or one that 64 bits do not hold; says it in Go's words."""
+    """The text is no integer, or one that 64 bits do not hold; the error text is Go's."""
 
     def __init__(self, text: str, why: str) -> None:
         super().__init__(f"strconv.Atoi: parsing {quote(text)}: {why}")
 
 
 def atoi(text: str) -> int:
-    """The integer that a text holds. Raises :class:`NotAnInteger`."""
+    """Parse an integer. Raises :class:`NotAnInteger`."""
     found = _INTEGER.fullmatch(text)
     if found is None:
         raise NotAnInteger(text, "invalid syntax")

@@ -12,7 +12,7 @@ from conf.limits import API_SYNTAX_BYTES_MAX
 from delta_store.dialect.json_syntax import JsonError, quote, syntax_error
 
 _SPACE = " \t\r\n"
-"""What JSON allows between its tokens."""
+"""JSON's white space."""
 _NUMBER_GOES_ON = (".", "e", "E")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -37,9 +37,9 @@ _PARSER = json.JSONDecoder(
 
 
 def all_values(document: bytes) -> Iterator[Any]:
-    """Each of the values that stand one after another, as Go's decoder of requests takes them.
+    """Iterate over the values that stand one after another, as Go's ``Decoder`` reads requests.
 
-    Raises :class:`JsonError` with the place of the fault.
+    Raises :class:`JsonError` with the offset of the error.
     """
     text = document.decode(errors="surrogateescape")
     at = _after_space(text, 0)
@@ -53,7 +53,7 @@ def all_values(document: bytes) -> Iterator[Any]:
 
 
 def only_value(document: bytes) -> Any:
-    """The one value of a text with nothing behind it, as Go's ``Unmarshal`` takes it; errors name no place.
+    """Return the one value of a text, as Go's ``Unmarshal`` does; errors name no offset.
 
     Raises :class:`JsonError`.
     """
@@ -71,7 +71,7 @@ def only_value(document: bytes) -> Any:
 
 
 def kind(value: Any) -> str:
-    """What Go calls this kind of value."""
+    """Return Go's name for this kind of value."""
     if isinstance(value, Number):
         return "number"
     if isinstance(value, Members):
@@ -80,12 +80,12 @@ def kind(value: Any) -> str:
 
 
 def as_unicode(value: str) -> str:
-    """A string as Go holds it: what is no Unicode becomes the replacement character."""
+    """Return a string as Go holds it: bytes that are no UTF-8 become the replacement character."""
     return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
 
 
 def written(value: Any) -> str:
-    """The JSON text of a parsed value, compact. Raises :class:`JsonError` for one that is nested too deep."""
+    """Return the compact JSON text of a parsed value. Raises :class:`JsonError` for one that is nested too deep."""
     try:
         return _compact(value)
     except RecursionError:
@@ -93,7 +93,7 @@ def written(value: Any) -> str:
 
 
 def _parse_one(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins at ``at`` and where it ends."""
+    """Return the value that begins at ``at`` and the offset of its end."""
     value, end = _PARSER.raw_decode(text, at)
     if type(value) is Number and text[end : end + 1] in _NUMBER_GOES_ON:
         raise ValueError("a number with a broken fraction or exponent, which Python ends before it")
@@ -101,9 +101,9 @@ def _parse_one(text: str, at: int) -> tuple[Any, int]:
 
 
 def _explained(error: Exception, document: bytes, text: str, at: int) -> JsonError:
-    """What Go says where Python's parser failed on the value at ``at``.
+    """Return Go's error where Python's parser failed on the value at ``at``.
 
-    Finding Go's words takes a walk over the text, too slow for much text: a request must not hold up all others.
+    Go's words take a walk over the text, which is skipped for a long one: a request must not hold up all others.
     """
     start = len(text[:at].encode(errors="surrogateescape"))
     broken_at = error.pos if isinstance(error, json.JSONDecodeError) else len(text)

@@ -1,11 +1,11 @@
-"""Decoding of JSON into what a Go struct would hold, with the very error texts of nats-server's decoder.
+"""Decoding of JSON into the fields of a Go struct, with the error texts of nats-server's decoder.
 
-A text is decoded against a *shape*, the Python picture of the Go struct that nats-server decodes it into. What comes
-out is a dict that holds the fields that were set (Go's ``null`` and absence are one), whose values have the types that
-the shape promises; whoever reads it supplies Go's zero value for what is absent.
+A text is decoded against a *shape*, which describes the Go struct. The result is a dict of the fields that were set
+(Go's ``null`` and absence are one), whose values have the types that the shape promises; the caller supplies Go's zero
+value for an absent field.
 
-Decoding knows Go's ways: keys match in any case, later keys win, several values one after another fill the same
-struct, and the first error is the one reported, where a text that is no JSON at all comes before everything else.
+As in Go, keys match in any case, later keys win, several values one after another fill the same struct, and the first
+error is the one reported; a syntax error comes before all others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ Decoded = dict[str, Any]
 
 
 class Mismatch(JsonError):
-    """A value of the wrong kind; whoever holds the value adds its key or its number in front of the path."""
+    """A value of the wrong kind; each enclosing value adds its key or index in front of the path."""
 
     def __init__(self, found: str, go: str) -> None:
         super().__init__(found, go)
@@ -31,7 +31,7 @@ class Mismatch(JsonError):
         self.path: list[str] = []
 
     def within(self, part: str) -> "Mismatch":
-        """The same one step further out."""
+        """Put the enclosing value's key or index in front of the path."""
         self.path.insert(0, part)
         return self
 
@@ -44,10 +44,10 @@ class Mismatch(JsonError):
 
 
 class Shape(Protocol):
-    """What a value must look like."""
+    """The expected form of a value."""
 
     def decode(self, value: Any, before: Any) -> Any:
-        """The decoded value, or None for Go's nil or zero value; ``before`` is what an earlier member set.
+        """Return the decoded value, or None for Go's nil or zero value; ``before`` is an earlier member's value.
 
         Raises :class:`JsonError`.
         """
@@ -61,7 +61,7 @@ class Text:
     go: str = "string"
 
     def decode(self, value: Any, before: Any) -> Any:
-        """The string; null leaves what was there."""
+        """Return the string; null keeps ``before``."""
         return before if value is None else as_unicode(_expect(value, str, self.go))
 
 
@@ -72,7 +72,7 @@ class Flag:
     go: str = "bool"
 
     def decode(self, value: Any, before: Any) -> Any:
-        """The boolean; null leaves what was there."""
+        """Return the boolean; null keeps ``before``."""
         return before if value is None else _expect(value, bool, self.go)
 
 
@@ -85,7 +85,7 @@ class Whole:
     high: int
 
     def decode(self, value: Any, before: Any) -> Any:
-        """The integer; null leaves what was there."""
+        """Return the integer; null keeps ``before``."""
         if value is None:
             return before
         text = _expect(value, Number, self.go)
@@ -97,15 +97,15 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A word out of a few; ``words`` maps what may stand in the text to what it means."""
+    """One of a few words; ``words`` maps each word of the text to its meaning."""
 
     words: Mapping[str, str]
     any_case: bool = False
     refusal: str = ""
     """Fixed text for a wrong word; the default quotes the word as nats-server does."""
 
-    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002 - an own Go decoder: no context
-        """What the word means; null is no word."""
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002  # nats-server's own decoder of the type: no context
+        """Return the meaning of the word; null is no word."""
         if type(value) is str:
             word = value.lower() if self.any_case else value
             if word in self.words:
@@ -121,8 +121,8 @@ class Time:
 
     go: str = "time.Time"
 
-    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002 - null forgets what was there
-        """Nanoseconds since 1970; null is no time."""
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002  # null clears an earlier value
+        """Return ns since 1970; null is no time."""
         return None if value is None else parse_time(as_unicode(_expect(value, str, self.go)))
 
 
@@ -133,8 +133,8 @@ class ListOf:
     item: Shape
     go: str
 
-    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002 - a later array replaces
-        """The items; null is no array."""
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002  # a later array replaces an earlier one
+        """Return the items; null is no array."""
         if value is None:
             return None
         items = _expect(value, list, self.go)
@@ -150,7 +150,7 @@ class MapOf:
     go: str
 
     def decode(self, value: Any, before: Any) -> Any:
-        """The members, added to those that were there; null is no object."""
+        """Return the members, added to those of ``before``; null is no object."""
         if value is None:
             return None
         members = [(as_unicode(key), member) for key, member in _expect(value, Members, self.go)]
@@ -160,10 +160,10 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """A value that is accepted and not looked at."""
+    """A value that is accepted and ignored."""
 
-    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002 - see the class
-        """Nothing."""
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002  # the value is ignored
+        """Return None."""
         return None
 
 
@@ -176,7 +176,7 @@ class Struct:
     nullable: bool = False
     """Go holds it by pointer: null removes it."""
     is_open: bool = False
-    """Fields that it does not know are passed over, not refused."""
+    """Unknown fields are ignored, not refused."""
     folded: dict[str, str] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -184,7 +184,7 @@ class Struct:
         self.folded.update({_fold(name): name for name in self.fields})
 
     def decode(self, value: Any, before: Any) -> Any:
-        """The fields that are set, over those that were set before."""
+        """Return the fields that are set, over those of ``before``."""
         if value is None:
             return None if self.nullable else before
         decoded: Decoded = dict(before or {})
@@ -215,22 +215,22 @@ ANYTHING = Anything()
 
 
 def decode(document: bytes, shape: Struct) -> Decoded:
-    """The fields that a request sets; an empty document sets none. Raises :class:`JsonError`."""
+    """Return the fields that a request sets; an empty document sets none. Raises :class:`JsonError`."""
     return _decoded(all_values(document), shape)
 
 
 def unmarshal(document: bytes, shape: Struct) -> Decoded:
-    """The fields that a text sets which holds one value and nothing behind it. Raises :class:`JsonError`."""
+    """Return the fields that a text of exactly one value sets. Raises :class:`JsonError`."""
     return _decoded((only_value(document),), shape)
 
 
 def is_object_or_array(document: bytes) -> bool:
-    """Whether the text begins like an object or an array: endpoints with an optional body skip any other."""
+    """Whether the text begins like an object or an array: endpoints with an optional body ignore any other."""
     return document.lstrip(b" \t\r\n")[:1] in (b"{", b"[")
 
 
 def is_empty_request(document: bytes) -> bool:
-    """Whether there is no body, or just an object without members."""
+    """Whether the body is empty or an object without members."""
     if document in (b"", b"{}"):
         return True
     try:
@@ -252,7 +252,7 @@ def _decoded(values: Iterable[Any], shape: Struct) -> Decoded:
 
 
 def _inside(part: str, shape: Shape, value: Any, before: Any) -> Any:
-    """The decoded value of a member or an item."""
+    """Decode a member or an item; add its key or index to an error's path."""
     try:
         return shape.decode(value, before)
     except Mismatch as error:
@@ -260,7 +260,7 @@ def _inside(part: str, shape: Shape, value: Any, before: Any) -> Any:
 
 
 def _zero(item: Shape) -> Any:
-    """What Go has where null stands for an item."""
+    """Return Go's value of an item that is null."""
     return "" if isinstance(item, Text) else None
 
 
@@ -269,7 +269,7 @@ def _fold(name: str) -> str:
 
 
 def _expect(value: Any, wanted: type, go: str) -> Any:
-    """The value if it is of just this type."""
+    """Return the value if it is of exactly this type; else raise :class:`Mismatch`."""
     if type(value) is not wanted:
         raise Mismatch(kind(value), go)
     return value

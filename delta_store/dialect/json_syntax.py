@@ -1,7 +1,7 @@
-"""Where a JSON text is broken, and the words nats-server answers with.
+"""Errors in JSON texts, in the words of nats-server.
 
-Only texts that Python's own parser has already refused come here, so this may be slow; it walks the text once, keeps
-its own stack, and names the first offending byte as Go's ``encoding/json`` (as built into nats-server 2.15) does.
+Only texts that Python's parser has refused come here, so this may be slow; it walks the text once, with a stack of its
+own, and names the first offending byte as Go's ``encoding/json`` (as built into nats-server 2.15) does.
 """
 
 import re
@@ -18,7 +18,7 @@ _QUOTED = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t"
 
 
 class JsonError(ValueError):
-    """The request is not the JSON that its endpoint takes; the text is what follows ``invalid JSON: `` in the reply."""
+    """The request is not the JSON that its endpoint takes; the reply has the text behind ``invalid JSON: ``."""
 
 
 class _Truncated(Exception):
@@ -26,7 +26,7 @@ class _Truncated(Exception):
 
 
 def syntax_error(document: bytes, start: int) -> JsonError | None:
-    """The error of the one value that begins at or after ``start``, or None if there is none.
+    """Return the error of the one value that begins at or after ``start``; None if it is valid.
 
     ``start`` counts towards the reported offset: a request may hold several values one after another.
     """
@@ -40,7 +40,7 @@ def syntax_error(document: bytes, start: int) -> JsonError | None:
 
 
 def quote(text: str, mark: str = '"') -> str:
-    """Go's ``%q``: a double-quoted (or, with ``mark`` ``'``, single-quoted) literal with Go's escapes."""
+    """Quote as Go's ``%q``: a double-quoted (or, with ``mark`` ``'``, single-quoted) literal with Go's escapes."""
     return mark + "".join(_escape(char, mark) for char in text) + mark
 
 
@@ -60,7 +60,7 @@ def _escape(char: str, mark: str) -> str:
 
 
 def _invalid(document: bytes, at: int, where: str) -> JsonError:
-    """The error about the character at ``at``; the offset counts the bytes read up to and including it."""
+    """Return the error about the character at ``at``; its offset counts the bytes up to and including it."""
     for width in range(1, 5):
         try:
             char = document[at : at + width].decode()
@@ -71,7 +71,7 @@ def _invalid(document: bytes, at: int, where: str) -> JsonError:
 
 
 def _skip_space(document: bytes, at: int) -> int:
-    """Position of the next byte that is no white space; the text must go on."""
+    """Return the position of the next byte that is not white space; raise ``_Truncated`` at the end."""
     found = _SPACE.match(document, at)
     assert found is not None
     if found.end() >= len(document):
@@ -80,7 +80,7 @@ def _skip_space(document: bytes, at: int) -> int:
 
 
 def _walk(document: bytes, start: int) -> int:
-    """Pass over one value; gives the position behind it."""
+    """Skip one value; return the position behind it."""
     stack: list[int] = []
     at = start
     while True:
@@ -113,7 +113,7 @@ def _walk(document: bytes, start: int) -> int:
 
 
 def _object_key(document: bytes, at: int) -> int:
-    """Pass over a key and its colon."""
+    """Skip a key and its colon; return the position behind them."""
     if document[at] != ord('"'):
         raise _invalid(document, at, "looking for beginning of object key string")
     at = _skip_space(document, _string(document, at))
@@ -196,7 +196,7 @@ def _number(document: bytes, at: int) -> int:
 
 
 def _digits(document: bytes, at: int) -> int:
-    """Pass over one digit or more."""
+    """Skip one digit or more; return the position behind them."""
     found = _DIGITS.match(document, at)
     assert found is not None
     if found.end() > at:

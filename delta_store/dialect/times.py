@@ -1,7 +1,7 @@
-"""Times: RFC 3339 with nanoseconds, written and read as Go does.
+"""RFC 3339 times with nanoseconds, read and written as Go does.
 
-A time is nanoseconds since 1970 UTC. Python's ``datetime`` stops at microseconds, so the fraction is handled apart.
-What 64 bits do not hold (before 1678, after 2262) is the nearest time that they hold; nats-server wraps it around.
+A time is ns since 1970 UTC. Python's ``datetime`` stops at microseconds, so the fraction is handled apart. A time
+beyond 64 bits (before 1678, after 2262) becomes the nearest one within; nats-server wraps it around.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from delta_store.dialect.json_syntax import JsonError
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
-"""Go's zero time: what a stream without messages shows as its first and last time."""
+"""Go's zero time, which stands for the first and last time of a stream without messages."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NONE = timedelta()
@@ -45,7 +45,7 @@ _PARTS = (
 
 
 def format_time(ts_ns: int | None, where: tzinfo = UTC) -> str:
-    """RFC 3339 in a time zone with as many digits of the fraction as there are; None is :data:`ZERO_TIME`."""
+    """Format a time in a time zone, with as many digits of the fraction as needed; None is :data:`ZERO_TIME`."""
     if ts_ns is None:
         return ZERO_TIME
     seconds, rest = divmod(ts_ns, _SECOND)
@@ -56,12 +56,12 @@ def format_time(ts_ns: int | None, where: tzinfo = UTC) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Nanoseconds of an RFC 3339 time; raises :class:`JsonError` with Go's text for anything else."""
+    """Return the ns of an RFC 3339 time; raise :class:`JsonError` with Go's text for anything else."""
     return max(_EARLIEST, min(exact_time(text), _LATEST))
 
 
 def exact_time(text: str) -> int:
-    """As :func:`parse_time`, but may lie beyond 64 bits."""
+    """Parse as :func:`parse_time`, but without bounds."""
     values: list[int] = []
     rest = text
     for part in _PARTS:
@@ -89,7 +89,7 @@ def _zone_text(minutes_east: int) -> str:
 
 
 def _zone(text: str, rest: str) -> int:
-    """Seconds east of UTC that the end of the text says."""
+    """Return the seconds east of UTC of the zone at the end of the text."""
     if rest.startswith("Z"):
         offset, end = 0, 1
     else:
@@ -125,7 +125,7 @@ def _cannot_parse(text: str, rest: str, element: str) -> JsonError:
 
 
 def _quote(text: str) -> str:
-    """As Go quotes times: the bytes of what is not printable ASCII one by one."""
+    """Quote as Go's ``time`` package does: each byte that is not printable ASCII is escaped."""
     return '"' + "".join(map(_escape, text)) + '"'
 
 

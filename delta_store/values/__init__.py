@@ -1,4 +1,1 @@
-"""The words of the store: rows, columns, subjects, positions, watermarks, errors.
-
-Pure, and imports no other room.
-"""
+"""Value types of the store: rows, columns, subjects, positions, watermarks, errors. Pure; imports ``conf`` alone."""

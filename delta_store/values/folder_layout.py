@@ -1,6 +1,6 @@
-"""Which streams have a folder for each subject, and which share buckets: pure.
+"""The layout of ``messages``: which streams have a partition for each subject, and which share buckets. Pure.
 
-A stream starts with a folder for each subject and turns to buckets for good once it has had more subjects than
+A stream starts with a partition for each subject and turns to buckets for good once it has had more subjects than
 ``SUBJECT_PARTITIONS_EXACT_MAX``, so that a key-value bucket never floods the table with folders. A layout hint only:
 readers go by file statistics, so a change needs no rewrite.
 """
@@ -12,12 +12,12 @@ from zlib import crc32
 from conf.limits import SUBJECT_PARTITIONS_EXACT_MAX
 
 SUBJECT_HASHES = 1024
-"""Subjects are told apart by hash, so that what is counted stays small."""
+"""Number of hash values by which subjects are counted: bounds the memory for a stream."""
 _BUCKET = re.compile(r"b\d\d")
 
 
 def subject_hash(subject: str) -> int:
-    """The same small number that the ``subject_hash`` column rule gives."""
+    """Return the hash of a subject, the same that the ``subject_hash`` column rule computes."""
     return crc32(subject.encode()) % SUBJECT_HASHES
 
 
@@ -25,7 +25,7 @@ class FolderLayout:
     """The layout of all streams; lost with the process and rebuilt from the folders that exist."""
 
     def __init__(self, folders: Mapping[str, Iterable[str]]) -> None:
-        """``folders``: stream to the subject partitions that the table has of it."""
+        """Start from ``folders``: the subject partitions that the table has of each stream."""
         self._seen: dict[str, set[int]] = {}
         self._bucketed: set[str] = set()
         for stream, partitions in folders.items():
@@ -36,7 +36,7 @@ class FolderLayout:
                 self.admit(stream, {subject_hash(name) for name in names})
 
     def admit(self, stream: str, hashes: Iterable[int]) -> None:
-        """Take note of subjects that are about to be settled."""
+        """Count the subjects, by hash, of a batch that is about to be settled."""
         if stream in self._bucketed:
             return
         seen = self._seen.setdefault(stream, set())
@@ -46,5 +46,5 @@ class FolderLayout:
             self._bucketed.add(stream)
 
     def exact(self, streams: Iterable[str]) -> list[str]:
-        """Those of the streams that have a folder for each subject, sorted."""
+        """Return those of the streams that have a partition for each subject, sorted."""
         return sorted(set(streams) - self._bucketed)

@@ -1,4 +1,4 @@
-"""What can go wrong with the journal, by what its owner has to do.
+"""Errors of the journal, by what its owner has to do.
 
     JournalError
     ├── Fenced              stop: another gateway owns the journal now; nothing was written
@@ -73,7 +73,7 @@ class JournalPoisoned(JournalError):
 
 
 class NotOwner(JournalError):
-    """Something was to be written before the journal was claimed."""
+    """A write was tried before the journal was claimed."""
 
     kind = JournalErrorKind.NOT_OWNER
 
@@ -82,7 +82,7 @@ class NotOwner(JournalError):
 
 
 class ReadOvertaken(JournalError):
-    """What a reader wanted next has been settled and cleaned up."""
+    """The version that a reader wanted next has been settled and cleaned up."""
 
     kind = JournalErrorKind.READ_OVERTAKEN
 
@@ -92,7 +92,7 @@ class ReadOvertaken(JournalError):
 
 
 class StorageError(JournalError):
-    """Root of what a storage reports."""
+    """Root of the errors of a :class:`~delta_store.storage.storage.Storage`."""
 
     def __init__(self, name: str, reason: str, *, published: bool | None = False) -> None:
         super().__init__(f"{name}: {reason}")

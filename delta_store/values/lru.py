@@ -1,4 +1,4 @@
-"""What was used last, within a bound: the one cache of its kind. Pure."""
+"""The one LRU cache, bounded by number or size. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -13,10 +13,10 @@ def _one(_value: object) -> int:
 
 
 class Lru(Generic[K, V]):
-    """Values by key, of which those used longest ago leave first.
+    """A cache of values by key; the least recently used leave first.
 
-    The sizes of all values stay within ``most``: their number, or what ``size_of`` makes of each, which is asked once,
-    when the value comes. The ``least`` values used last stay whatever their sizes are.
+    The total size stays within ``most``; the size of a value is 1, or ``size_of`` of it, computed once when it is put.
+    The ``least`` values used last stay whatever their sizes are.
 
     Not thread-safe: an owner with threads holds its lock around each call. Only :meth:`peek` needs none.
     """
@@ -27,10 +27,10 @@ class Lru(Generic[K, V]):
         self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._most, self._size_of, self._least = most, size_of, least
         self.size = 0
-        """The sizes of all that is kept."""
+        """The total size of all values."""
 
     def get(self, key: K) -> V | None:
-        """The value, which counts as used; None when there is none."""
+        """Return the value and mark it as used; None when the key is absent."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -38,14 +38,14 @@ class Lru(Generic[K, V]):
         return found[0]
 
     def peek(self, key: K) -> V | None:
-        """The value, which does not count as used; None when there is none."""
+        """Return the value without marking it as used; None when the key is absent."""
         found = self._kept.get(key)
         return None if found is None else found[0]
 
     def put(self, key: K, value: V) -> list[V]:
-        """Keep a value, in place of the one that the key had; gives those that left for it.
+        """Put a value in place of the key's old one; return the values that were evicted for it.
 
-        A value that is larger than all that may be kept is not taken in, unless ``least`` makes room for it.
+        A value that is larger than ``most`` is not taken in, unless ``least`` makes room for it.
         """
         self.pop(key)
         size = self._size_of(value)
@@ -61,7 +61,7 @@ class Lru(Generic[K, V]):
         return left
 
     def pop(self, key: K) -> V | None:
-        """Forget a value; None when there was none."""
+        """Remove a value and return it; None when the key is absent."""
         found = self._kept.pop(key, None)
         if found is None:
             return None
@@ -69,12 +69,12 @@ class Lru(Generic[K, V]):
         return found[0]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._kept.clear()
         self.size = 0
 
     def items(self) -> Iterable[tuple[K, V]]:
-        """Keys and values, those used longest ago first."""
+        """Iterate over keys and values, least recently used first."""
         return ((key, value) for key, (value, _) in self._kept.items())
 
     def __contains__(self, key: K) -> bool:

@@ -1,4 +1,4 @@
-"""What can go wrong when the store is read, by what the reader can do about it.
+"""Errors of reading the store, by what the reader can do about it.
 
 ::
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class ReadErrorKind(StrEnum):
-    """Stable names of the errors, for logs and APIs; only ever added to."""
+    """Stable names of the errors, for logs and APIs; append only."""
 
     DAMAGED_DATA = "damaged_data"
     PAST_HORIZON = "past_horizon"
@@ -41,7 +41,7 @@ class DamagedData(ReadError):
 
 
 class PastHorizon(ReadError):
-    """The state asked for lies behind the history that is still kept; ``seq`` is None when a time was asked for."""
+    """The state asked for is older than the history horizon; ``seq`` is None when a time was asked for."""
 
     kind = ReadErrorKind.PAST_HORIZON
 

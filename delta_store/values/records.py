@@ -1,13 +1,13 @@
-"""What a row of the journal is: the one total order of all that happened to a stream.
+"""Rows of the journal, the one total order of all that happened to the streams.
 
-A row is a message or an event. Rows of one stream are ordered by position ``(stream_id, seq, event_no)``:
-a message takes the next ``seq``; an event keeps the stream's ``seq`` and takes the next ``event_no``, so events
-after message S sort behind it and before message S+1.
+A row is a message or an event. Rows of one stream are ordered by position ``(stream_id, seq, event_no)``: a message
+takes the next ``seq``; an event keeps the stream's ``seq`` and takes the next ``event_no``, so events after message S
+sort behind it and before message S+1.
 
 Limits are decided once, by the gateway, and *recorded*: every row carries the stream's ``first_seq`` after it was
 applied (whatever max_msgs, max_bytes, max_age or a purge cut off in front), and ``evicts``, the one message that a
-per-subject limit removed for it (0 for none). Readers, Spark and replays only apply what is recorded, so a limit
-that is later raised, or a message that is later deleted, can never bring a removed message back.
+per-subject limit removed for it (0 for none). Readers, Spark and replays only apply what is recorded, so a limit that
+is later raised, or a message that is later deleted, can never bring a removed message back.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from isal.isal_zlib import crc32
 
 
 class Kind(StrEnum):
-    """What a row is; the values are persisted and must never change."""
+    """The kind of a row; the values are persisted and must never change."""
 
     MESSAGE = "message"
     REMOVE = "remove"
@@ -32,10 +32,10 @@ class Kind(StrEnum):
     CONSUMER_DELETE = "consumer_delete"
     """Consumer deleted: ``subject`` is its name."""
     CONSUMER_STATE = "consumer_state"
-    """How far a consumer is: ``subject`` is its name, ``data`` its whole state, so only the newest row counts."""
+    """A consumer's progress: ``subject`` is its name, ``data`` its whole state, so only the newest row counts."""
 
     SOURCE_STATE = "source_state"
-    """How far the stream has copied its sources: ``data`` says it of all of them, so only the newest row counts."""
+    """How far the stream has copied its sources: ``data`` covers all of them, so only the newest row counts."""
 
 
 CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_STATE, Kind.SOURCE_STATE))
@@ -43,7 +43,7 @@ CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_S
 
 
 class Position(NamedTuple):
-    """Where a row stands in its stream's order."""
+    """A row's place in its stream's order."""
 
     stream_id: int
     seq: int
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     stream: str
     stream_id: int
-    """Creation time of the stream in ns: tells a stream from an older one of the same name."""
+    """Creation time of the stream in ns: distinguishes it from an older stream of the same name."""
     seq: int
     event_no: int
     kind: str
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Where this row stands in its stream's order."""
+        """The row's place in its stream's order."""
         return Position(self.stream_id, self.seq, self.event_no)
 
 
@@ -84,16 +84,16 @@ class Removal(NamedTuple):
     reason: str
     """``delete``, ``purge``, ``limits``, ``age``, ``consumed``, ``skip``, ``rollup`` or ``schedule``.
 
-    A rollup's row stands before the message that rolls up and erases nothing: the state at that message is the one
-    after the rollup, the states before still show what there was (which nats-server, that purges, can't).
+    A rollup's row stands before the message that rolls up and erases nothing: reads as of that message see the state
+    after the rollup, reads of earlier points see what was rolled up (nats-server has purged it).
     """
     erase: bool
-    """Whether reads of the past must not show these messages either."""
+    """Whether reads of the past hide these messages as well."""
 
 
 @dataclass(slots=True)
 class RowColumns:
-    """Rows gathered column by column, as the journal writer and the index take them (equal lengths)."""
+    """Rows column by column (equal lengths), as the journal writer and the index take them."""
 
     stream: list[str] = field(default_factory=list)
     stream_id: list[int] = field(default_factory=list)
@@ -112,29 +112,29 @@ class RowColumns:
         return len(self.seq)
 
     def append(self, row: Row) -> None:
-        """Add one row (the event path; messages are added in bulk by the publish decision)."""
+        """Add one row (the event path; the publish decision adds messages in bulk)."""
         for name in self.__slots__:
             getattr(self, name).append(getattr(row, name))
 
     def reached(self) -> dict[tuple[str, int], int]:
-        """The last sequence of each stream incarnation (name and id) that has rows here."""
+        """Return the last sequence of each stream incarnation (name, id) that has rows here."""
         names, ids, seqs = self.stream, self.stream_id, self.seq
         if names and names.count(names[0]) == ids.count(ids[0]) == len(names):
             return {(names[0], ids[0]): seqs[-1]}
         return dict(zip(zip(names, ids, strict=True), seqs, strict=True))
 
     def rows(self) -> Iterator[Row]:
-        """The same rows one by one, with their checksums."""
+        """Iterate over the rows, with their checksums."""
         for values in zip(*(getattr(self, name) for name in self.__slots__), strict=True):
             yield Row._make([*values, checksum(values[5], values[10], values[11])])
 
 
 def checksum(subject: str, headers: bytes | None, data: bytes) -> int:
-    """CRC-32 over subject, headers and data, in this order."""
+    """Return the CRC-32 over subject, headers and data, in this order."""
     return crc32(data, crc32(headers or b"", crc32(subject.encode())))
 
 
 def stored_size(subject: str, headers: bytes | None, data: bytes) -> int:
-    """Bytes that a message counts for in ``max_bytes`` and ``state.bytes``: nats-server's file store formula."""
+    """Return a message's bytes in ``max_bytes`` and ``state.bytes``: nats-server's file store formula."""
     size = 30 + len(subject.encode()) + len(data)
     return size + 4 + len(headers) if headers else size

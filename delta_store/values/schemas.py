@@ -1,10 +1,10 @@
 """The columns of both tables: this is the storage layout. Names, types and order are persisted and must not change.
 
-``journal/``   what happened, in commit order: one Parquet file a commit, append only, no partitions. A row is a
+``journal/``   the rows in commit order: one Parquet file a commit, append only, no partitions. A row is a
                message or an event (:mod:`delta_store.values.records`). Rows leave once they are settled.
-``messages/``  what is settled, partitioned by ``(stream, subject_partition)``; events are kept beside the messages
+``messages/``  the settled rows, partitioned by ``(stream, subject_partition)``; events are kept beside the messages
                under ``subject_partition = "$events"``, those of consumers under ``"$consumers"``: their states are
-               many and large, and who reads a stream's events or messages never opens their files.
+               many and large, and reads of a stream's events or messages never open their files.
 
 Both tables stay at Delta reader 1 / writer 2: no table feature, no deletion vector, so that delta-rs and Delta for
 Spark can always read them. All columns are nullable to Delta, as engines differ in what they do to a table with
@@ -19,12 +19,12 @@ import pyarrow as pa
 JOURNAL_FOLDER: Final = "journal"
 MESSAGES_FOLDER: Final = "messages"
 LOG_FOLDER: Final = "_delta_log"
-"""Of each table, inside its folder."""
+"""The log's folder, inside each table's folder."""
 MESSAGES_PARTITION_COLUMNS: Final = ("stream", "subject_partition")
 EVENTS_PARTITION: Final = "$events"
 """``subject_partition`` of the event rows of ``messages``."""
 CONSUMERS_PARTITION: Final = "$consumers"
-"""``subject_partition`` of the rows that are about consumers."""
+"""``subject_partition`` of the rows of consumers."""
 MIN_READER_VERSION: Final = 1
 MIN_WRITER_VERSION: Final = 2
 
@@ -34,13 +34,13 @@ class Column(NamedTuple):
 
     name: str
     delta_type: str
-    """Delta's (and Spark's) name of the type: ``string``, ``long`` or ``binary``."""
+    """The type's name in Delta and Spark: ``string``, ``long`` or ``binary``."""
     nullable: bool
     meaning: str
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The same type in Arrow."""
+        """The type in Arrow."""
         return _ARROW_TYPES[self.delta_type]
 
 
@@ -69,12 +69,12 @@ MESSAGES_COLUMNS: Final = (
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """The Arrow schema of a table's rows; partition columns included."""
+    """Return the Arrow schema of a table's rows; partition columns included."""
     return pa.schema([pa.field(column.name, column.arrow_type, nullable=column.nullable) for column in columns])
 
 
 def delta_schema_string(columns: tuple[Column, ...]) -> str:
-    """The ``schemaString`` of a table's Delta metadata."""
+    """Return the ``schemaString`` of a table's Delta metadata."""
     fields: list[dict[str, Any]] = [
         {"name": column.name, "type": column.delta_type, "nullable": True, "metadata": {"comment": column.meaning}}
         for column in columns
@@ -83,7 +83,7 @@ def delta_schema_string(columns: tuple[Column, ...]) -> str:
 
 
 def spark_ddl(columns: tuple[Column, ...]) -> str:
-    """The columns as Spark takes them in ``CREATE TABLE`` and as a schema of a reader."""
+    """Return the columns as Spark's DDL, for ``CREATE TABLE`` and for a reader's schema."""
     return ", ".join(f"{column.name} {_DDL_TYPES[column.delta_type]}" for column in columns)
 
 

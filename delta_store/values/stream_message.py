@@ -1,11 +1,11 @@
-"""A stored message as readers see it."""
+"""A message of a stream as readers see it, single and in columns."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
 
 class StreamMessage(NamedTuple):
-    """One message of a stream, wherever it came from: memory, journal or settled files."""
+    """One message of a stream, read from memory, the journal or settled files."""
 
     subject: str
     seq: int
@@ -16,7 +16,7 @@ class StreamMessage(NamedTuple):
 
 
 class MessageRun(Sequence[StreamMessage]):
-    """Messages column by column (equal lengths): what a long run is handed over as, without an object for each."""
+    """A run of messages column by column (equal lengths), without an object for each."""
 
     __slots__ = ("data", "headers", "seqs", "subjects", "ts_ns")
 
@@ -25,7 +25,7 @@ class MessageRun(Sequence[StreamMessage]):
 
     @classmethod
     def of(cls, messages: Sequence[StreamMessage]) -> "MessageRun":
-        """The same messages as columns; a run is given back as it is."""
+        """Return the messages as columns; a run is returned as it is."""
         if isinstance(messages, MessageRun):
             return messages
         subjects, seqs, ts_ns, headers, data = zip(*messages, strict=True) if messages else ((), (), (), (), ())
@@ -60,7 +60,7 @@ Columns = tuple[Sequence[str], Sequence[int], Sequence[int], Sequence[bytes | No
 
 
 def merged(runs: Sequence[MessageRun]) -> MessageRun:
-    """Runs that are ascending each, as one ascending run; a sequence that is there twice is given once."""
+    """Merge runs that are each ascending into one; a sequence that occurs twice is returned once."""
     if len(runs) == 1:
         return runs[0]
     columns: list[list[object]] = [[], [], [], [], []]

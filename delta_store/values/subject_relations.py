@@ -1,7 +1,7 @@
-"""How filters relate to subjects and to each other, singly (:func:`subset`, :func:`overlaps`) and in masses.
+"""Relations of subject filters, singly (:func:`subset`, :func:`overlaps`) and in masses (:class:`SubjectTrie`).
 
-Comparing each filter with each other one takes minutes where there are 20,000; :class:`SubjectTrie` goes down both sets
-at once, part by part, and looks only at branches that some subject may take on both sides.
+Comparing each of 20,000 filters with each other one takes minutes; :class:`SubjectTrie` goes down both sets at once,
+token by token, and visits only branches that some subject may take on both sides.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,11 +11,11 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _DEPTH_MAX: Final = 32
-"""Tokens that get a node each; what is longer is told apart by comparing the filters."""
+"""Tokens that get a node each; longer filters are compared one by one."""
 
 
-class TooManyComparisons(Exception):  # it is a bound that was reached, no fault
-    """The filters are so many and so alike that telling them apart would take too long."""
+class TooManyComparisons(Exception):
+    """The filters are so many and so alike that comparing them would take too long."""
 
 
 def subset(subject: str, of: str) -> bool:
@@ -45,7 +45,7 @@ def overlaps(one: str, other: str) -> bool:
 
 
 class Entry(NamedTuple, Generic[T]):
-    """One filter of a trie and what it stands for."""
+    """One filter of a trie with its value."""
 
     pattern: str
     value: T
@@ -60,21 +60,21 @@ class _Node(Generic[T]):
 
 
 class SubjectTrie(Generic[T]):
-    """Filters, each with a value, as a tree of their parts. A value may have several filters."""
+    """A tree of filters by their tokens, each with a value. A value may have several filters."""
 
     __slots__ = ("_root", "_steps_max", "steps")
 
     def __init__(self, entries: Iterable[tuple[str, T]] = (), *, steps_max: int = 0) -> None:
-        """``steps_max`` bounds what all questions together may take (0: nothing does)."""
+        """Add ``entries``; ``steps_max`` bounds the steps of all queries together (0: no bound)."""
         self._root: _Node[T] = _Node()
         self._steps_max = steps_max
         self.steps = 0
-        """Nodes, or pairs of them, that were looked at so far."""
+        """Nodes, or pairs of them, that were visited so far."""
         for pattern, value in entries:
             self.add(pattern, value)
 
     def add(self, pattern: str, value: T) -> None:
-        """Take in a filter; it need not be valid, and is read as :func:`overlaps` reads it."""
+        """Add a filter; it need not be valid, and is read as :func:`overlaps` reads it."""
         node = self._root
         for part in _steps_of(pattern):
             below = node.children.get(part)
@@ -84,7 +84,7 @@ class SubjectTrie(Generic[T]):
         node.entries += (Entry(pattern, value),)
 
     def discard(self, pattern: str, value: T) -> None:
-        """Forget a filter that has this value, if it is there."""
+        """Remove a filter with this value, if it is there."""
         path = [self._root]
         steps = _steps_of(pattern)
         for part in steps:
@@ -99,19 +99,19 @@ class SubjectTrie(Generic[T]):
             del path[depth - 1].children[steps[depth - 1]]
 
     def matching(self, subject: str) -> Iterator[Entry[T]]:
-        """The filters that match a literal subject; what looks like a wildcard in it is plain text."""
+        """Iterate over the filters that match a literal subject; a wildcard in the subject is plain text."""
         return self._covering(subject, literal=True)
 
     def covering(self, pattern: str) -> Iterator[Entry[T]]:
-        """The filters that ``pattern`` is a :func:`subset` of, itself included."""
+        """Iterate over the filters that ``pattern`` is a :func:`subset` of, itself included."""
         return self._covering(pattern, literal=False)
 
     def overlapping(self, pattern: str) -> Iterator[Entry[T]]:
-        """The filters that overlap ``pattern``; one that begins with ``>`` may come twice."""
+        """Iterate over the filters that overlap ``pattern``; one that begins with ``>`` may come twice."""
         return (its for _, its in SubjectTrie([(pattern, None)]).pairs(self))
 
     def pairs(self, other: "SubjectTrie[U]") -> Iterator[tuple[Entry[T], Entry[U]]]:
-        """Overlapping filters of the two tries (which may be one) that have different values.
+        """Iterate over overlapping filters of the two tries (which may be one) that have different values.
 
         Raises :class:`TooManyComparisons`.
         """
@@ -160,7 +160,7 @@ class SubjectTrie(Generic[T]):
                     yield one, other
 
     def _below(self, node: "_Node[U]") -> Iterator[tuple[Entry[U], ...]]:
-        """The entries of all nodes under this one."""
+        """Iterate over the entries of all nodes under this one."""
         ahead = list(node.children.values())
         while ahead:
             one = ahead.pop()
@@ -176,13 +176,13 @@ class SubjectTrie(Generic[T]):
 
 
 def _steps_of(pattern: str) -> list[str]:
-    """The way to a filter's node: nothing behind ``>`` or ``_DEPTH_MAX`` parts."""
+    """Return the path to a filter's node: nothing behind ``>`` or ``_DEPTH_MAX`` tokens."""
     parts = pattern.split(".", _DEPTH_MAX)[:_DEPTH_MAX]
     return parts[: parts.index(">") + 1] if ">" in parts else parts
 
 
 def _common(mine: _Node[T], its: _Node[U]) -> Iterator[tuple[_Node[T], _Node[U]]]:
-    """The pairs of branches that one part may take; ``>`` is no branch."""
+    """Iterate over the pairs of branches that one token may take; ``>`` is no branch."""
     left, right = mine.children, its.children
     for part in left if len(left) <= len(right) else right:
         if part != ">" and part in left and part in right:

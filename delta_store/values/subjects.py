@@ -1,7 +1,7 @@
-"""NATS subjects: what is valid, what a filter matches, how two filters relate.
+"""NATS subjects: validity, matching, and filters compiled for it.
 
-A subject is tokens joined by dots. In a filter ``*`` stands for one token and a last token ``>`` for one or more.
-Every function takes decoded text; a subject that is not valid UTF-8 never gets this far.
+A subject is tokens joined by dots. In a filter ``*`` stands for one token and a last token ``>`` for one or more. Every
+function takes decoded text; a subject that is not valid UTF-8 never gets this far.
 """
 
 import re
@@ -24,22 +24,22 @@ __all__ = [
 
 _WHITESPACE = re.compile(r"[ \t\n\f\r]")
 _EXPRESSIONS_MAX: Final = 16
-"""Filters with wildcards that are tried one after the other; more of them are walked down as a tree."""
+"""Wildcard filters that are compiled into one regular expression; more are matched by a trie."""
 
 
 def valid(subject: str) -> bool:
-    """Whether this is a well formed subject or filter: no empty token, no white space, ``>`` only at the end."""
+    """Whether this is a well-formed subject or filter: no empty token, no white space, ``>`` only at the end."""
     return not has_white_space(subject) and well_formed(subject)
 
 
 def well_formed(subject: str) -> bool:
-    """:func:`valid` but for white space, which mappings of subjects may hold."""
+    """Whether the text is :func:`valid` but for white space, which mappings of subjects may hold."""
     tokens = subject.split(".")
     return "" not in tokens and ">" not in tokens[:-1]
 
 
 def has_white_space(text: str) -> bool:
-    """Whether there is white space as NATS has it."""
+    """Whether there is white space by nats-server's definition."""
     return _WHITESPACE.search(text) is not None
 
 
@@ -52,7 +52,7 @@ def has_wildcard(subject: str) -> bool:
 
 
 def literal(subject: str) -> bool:
-    """Whether this is a valid subject without wildcards: one that a message can be stored under."""
+    """Whether this is a valid subject without wildcards, which a message can have."""
     return valid(subject) and not has_wildcard(subject)
 
 
@@ -62,10 +62,10 @@ def matches(pattern: str, subject: str) -> bool:
 
 
 class SubjectFilter:
-    """Many filters asked as one: whether any of them matches a literal subject.
+    """A set of filters, compiled once, that matches a literal subject if any of them does.
 
-    Filters are compiled once; equal sets of filters are equal and hash alike, so an instance can be a cache key.
-    No filter at all matches nothing; use :meth:`everything` for the filter that matches all.
+    Equal sets of filters are equal and hash alike, so an instance can be a cache key. The empty set matches nothing;
+    use :meth:`everything` for the filter that matches all.
     """
 
     __slots__ = ("_found", "_literals", "_prefix", "filters")
@@ -75,29 +75,29 @@ class SubjectFilter:
         self.filters: tuple[str, ...] = tuple(dict.fromkeys(filters))
         self._literals = frozenset(one for one in self.filters if not has_wildcard(one))
         self._found = _finder([one for one in self.filters if has_wildcard(one)])
-        """What to ask of subjects that :attr:`literals` does not hold, None when those are all."""
+        """Matches the filters with wildcards; None when there are none."""
         only = self.filters[0] if len(self.filters) == 1 else ""
         self._prefix = only[:-1] if only.endswith(".>") and not has_wildcard(only[:-2]) else ""
-        """What a subject must begin with, where that is all; empty otherwise."""
+        """The prefix to match where the only filter is ``prefix.>``; empty otherwise."""
 
     @classmethod
     def everything(cls) -> "SubjectFilter":
-        """The filter that matches each valid subject."""
+        """Return the filter that matches each valid subject."""
         return cls((">",))
 
     @property
     def literals(self) -> frozenset[str]:
-        """The filters without wildcards: those that match just themselves."""
+        """The filters without wildcards, which match just themselves."""
         return self._literals
 
     @property
     def is_literal(self) -> bool:
-        """Whether no filter has a wildcard, so that :attr:`literals` says it all."""
+        """Whether no filter has a wildcard."""
         return self._found is None
 
     @property
     def starts(self) -> tuple[str, ...] | None:
-        """What all subjects begin with that the filters with wildcards match; None where one begins with a wildcard."""
+        """The prefixes of the filters with wildcards up to the first wildcard; None where one begins with it."""
         wild = [one for one in self.filters if one not in self._literals]
         if any(one[0] in "*>" for one in wild):
             return None
@@ -115,7 +115,7 @@ class SubjectFilter:
         return self._found is not None and self._found(subject) is not None
 
     def select(self, subjects: Iterable[str]) -> list[bool]:
-        """:meth:`matches` of each subject in turn, at a fraction of the cost of single calls."""
+        """Return :meth:`matches` of each subject, at a fraction of the cost of single calls."""
         literals, found = self._literals, self._found
         if found is None:
             return [subject in literals for subject in subjects]
@@ -127,7 +127,7 @@ class SubjectFilter:
         return [subject in literals or found(subject) is not None for subject in subjects]
 
     def __eq__(self, other: object) -> bool:
-        """Equal when made of the same filters, in whatever order."""
+        """Equal when made of the same filters, in any order."""
         return isinstance(other, SubjectFilter) and set(self.filters) == set(other.filters)
 
     def __hash__(self) -> int:
@@ -140,7 +140,7 @@ class SubjectFilter:
 
 
 def _finder(wild: list[str]) -> Callable[[str], object | None] | None:
-    """What gives something where one of these filters matches a literal subject; None when there is no filter."""
+    """Return a matcher of these filters, truthy where any matches a literal subject; None without filters."""
     if not wild:
         return None
     if len(wild) > _EXPRESSIONS_MAX:
@@ -150,6 +150,6 @@ def _finder(wild: list[str]) -> Callable[[str], object | None] | None:
 
 
 def _expression(pattern: str) -> str:
-    """A regular expression that fully matches the literal subjects of one filter."""
+    """Return a regular expression that fully matches the literal subjects of one filter."""
     parts = {"*": r"[^.]+", ">": r".+"}
     return r"\.".join(parts.get(token) or re.escape(token) for token in pattern.split("."))

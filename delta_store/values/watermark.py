@@ -1,8 +1,8 @@
-"""How far settling has come, per stream, and what that means for a batch of journal rows: pure decisions.
+"""Watermarks: how far each stream is settled, and how that decides the treatment of a batch of journal rows. Pure.
 
-The watermark travels in the metadata of each commit to ``messages`` and is the settle job's only position: rows at or
-below it are in the table already, whatever a checkpoint says. Invariant: a watermark never moves past a row that
-is not settled, so a batch that would leave a gap is refused.
+The watermarks are in the metadata of each commit to ``messages`` and are the settle job's only position: rows at or
+below them are in the table already, whatever a checkpoint says. Invariant: a watermark never moves past a row that is
+not settled, so a batch that would leave a gap is refused.
 """
 
 import json
@@ -38,7 +38,7 @@ class Watermark(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Where the last settled row stands in its stream's order."""
+        """The last settled row's place in its stream's order."""
         return Position(self.stream_id, self.seq, self.event_no)
 
 
@@ -46,7 +46,7 @@ Watermarks = Mapping[str, Watermark]
 
 
 class Op(StrEnum):
-    """What a commit to ``messages`` did; the values are persisted."""
+    """The operation of a commit to ``messages``; the values are persisted."""
 
     APPEND = "append"
     LIMITS = "limits"
@@ -55,34 +55,34 @@ class Op(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a commit to ``messages`` says that it does to the table's rows; readers hold its files against it."""
+    """A commit's statement of its effect on the rows of ``messages``; readers check its files against it."""
 
     rows: int
-    """Rows in the table after it."""
+    """Rows in the table after the commit."""
     added: Mapping[str, int]
-    """Rows that it adds, by stream; empty unless it appends."""
+    """Rows that the commit adds, by stream; empty unless it appends."""
     left_out: int = 0
-    """Rows of the journal that it settles without adding them: consumers' states that later ones supersede, repeats."""
+    """Rows of the journal that it settles without adding them: superseded states of consumers, and duplicates."""
     repeats: int = 0
-    """How many of ``left_out`` are messages whose id was in their stream's window."""
+    """The duplicates among ``left_out``: messages whose id was in their stream's window."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitNote:
     """The ``userMetadata`` of a commit to ``messages``.
 
-    ``crc`` in its persisted form is the CRC-32 of the whole text with that field's digits as zeros. Notes that were
-    written before there were claims and checksums have neither.
+    ``crc`` in its persisted form is the CRC-32 of the whole text with that field's digits as zeros. Notes of older
+    versions have neither claim nor checksum.
     """
 
     op: Op
     watermarks: Watermarks
     batch: int = 0
-    """Counts the appends of all time; the transaction version that makes an append happen once."""
+    """Number of the append since the table began; the transaction version that makes an append happen once."""
     claim: Claim | None = None
 
     def as_json(self) -> str:
-        """The persisted form, complete for all streams."""
+        """Return the persisted form, complete for all streams."""
         marks = {
             name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no, "first": mark.first_seq}
             for name, mark in sorted(self.watermarks.items())
@@ -97,7 +97,7 @@ class CommitNote:
 
     @classmethod
     def from_json(cls, text: str) -> "CommitNote":
-        """Read the persisted form back; raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
+        """Parse the persisted form; raise ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
         note = json.loads(text)
         if "crc" in note and f"{crc32(_with_crc(text, _CRC_ZEROS).encode()):08x}" != note["crc"]:
             raise ValueError("its note does not match its checksum")
@@ -118,14 +118,14 @@ def _with_crc(text: str, digits: str) -> str:
 
 
 class Run(NamedTuple):
-    """What a batch holds of one stream's one incarnation; positions are (seq, event_no)."""
+    """The rows of one stream's incarnation in a batch; positions are (seq, event_no)."""
 
     stream: str
     stream_id: int
     messages: int
     """Number of message rows, duplicates included."""
     seq_min: int
-    """Of the message rows; 0 when there are none."""
+    """Lowest ``seq`` of the message rows; 0 without any."""
     seq_max: int
     first: tuple[int, int]
     last: tuple[int, int]
@@ -134,18 +134,18 @@ class Run(NamedTuple):
 
     @property
     def last_position(self) -> Position:
-        """Where the run's last row stands in its stream's order."""
+        """The last row's place in its stream's order."""
         return Position(self.stream_id, *self.last)
 
 
 class Care(Enum):
-    """How a batch must be treated before it is appended."""
+    """The treatment that a batch needs before it is appended."""
 
     NOTHING_NEW = "nothing new"
     AS_IT_IS = "as it is"
-    """Each run continues its watermark row by row: neither filter nor deduplication can find anything."""
+    """Each run continues its watermark row by row: there is nothing to filter or deduplicate."""
     SIFT = "sift"
-    """Rows may be settled already, or twice in the batch."""
+    """Rows may be settled already, or occur twice in the batch."""
 
 
 def is_settled(position: Position, mark: Watermark | None) -> bool:
@@ -154,7 +154,7 @@ def is_settled(position: Position, mark: Watermark | None) -> bool:
 
 
 def care_for(runs: Iterable[Run], watermarks: Watermarks) -> Care:
-    """Decide from a batch's runs alone how it must be treated; the counts of a run decide, so no row is looked at."""
+    """Decide a batch's treatment from the counts of its runs, without reading its rows."""
     clean, any_new = True, False
     for run in runs:
         mark = watermarks.get(run.stream)
@@ -175,7 +175,7 @@ def _continues(run: Run, mark: Watermark | None) -> bool:
 
 
 def advance(watermarks: Watermarks, runs: Iterable[Run]) -> dict[str, Watermark]:
-    """The watermarks after a batch was settled; never moves one back."""
+    """Return the watermarks after a batch was settled; none moves back."""
     marks = dict(watermarks)
     for run in runs:
         mark = marks.get(run.stream)
