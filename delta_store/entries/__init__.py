@@ -1,4 +1,4 @@
-"""What the bytes of both tables mean: log entries, checkpoints, data files, and what follows from them.
+"""The bytes of both tables as values, and back: log entries, checkpoints, data files, and rules about them.
 
-Pure; may import `values`.
+Pure; may import ``values``.
 """

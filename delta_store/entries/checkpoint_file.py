@@ -1,7 +1,7 @@
-"""A Delta checkpoint of the journal's log, built from the state in memory, and back. Pure: bytes in, bytes out.
+"""A Delta checkpoint of the journal's log, encoded from the state in memory and decoded. Pure.
 
-Ours and not delta-rs's: it costs the number of live files, not the length of the log since the last one, and it can
-be fsynced and checksummed like all else (``_last_checkpoint`` carries the CRC-32 of the file in its ``tags``).
+Ours and not delta-rs's: it costs the number of live files, not the length of the log since the last one, and it can be
+fsynced and checksummed like all else (``_last_checkpoint`` carries the CRC-32 of the file in its ``tags``).
 """
 
 import json
@@ -31,7 +31,7 @@ from delta_store.entries.log_entry import (
 LAST_CHECKPOINT: Final = "_last_checkpoint"
 _SUFFIX: Final = ".checkpoint.parquet"
 _CHUNK: Final = 128
-"""Actions that are turned into Arrow at once: the interpreter lock is held for so long."""
+"""Actions that are converted to Arrow at once: the interpreter lock is held for so long."""
 _REMOVES: Final = 2_048
 """The same for removed files, which cost less."""
 _TEXTS: Final = pa.map_(pa.string(), pa.string())
@@ -76,11 +76,11 @@ _SCHEMA: Final = pa.schema(
 
 
 class DamagedCheckpoint(ValueError):
-    """The bytes are not those of a checkpoint as it was written; the text says why."""
+    """The bytes are not those of a checkpoint as it was written; the text gives the reason."""
 
 
 class Snapshot(NamedTuple):
-    """A state at one version, as a checkpoint is built from it."""
+    """An immutable copy of a :class:`JournalState`, to build a checkpoint from."""
 
     version: int
     stamp: Stamp
@@ -93,7 +93,7 @@ class Snapshot(NamedTuple):
 
 
 def snapshot_of(state: JournalState) -> Snapshot:
-    """A copy that later commits don't change."""
+    """Copy a state."""
     return Snapshot(
         state.version,
         state.stamp,
@@ -106,18 +106,18 @@ def snapshot_of(state: JournalState) -> Snapshot:
 
 
 def checkpoint_name(version: int) -> str:
-    """Name of a version's checkpoint inside the log folder."""
+    """Return the name of a version's checkpoint inside the log folder."""
     return f"{version:020d}{_SUFFIX}"
 
 
 def checkpoint_version(name: str) -> int | None:
-    """The version a checkpoint's name stands for; None for any other file of the log folder."""
+    """Return the version of a checkpoint's name; None for any other file of the log folder."""
     digits = name.removesuffix(_SUFFIX)
     return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdecimal() else None
 
 
 def encode(snapshot: Snapshot, app_id: str) -> bytes:
-    """The checkpoint as a Parquet file."""
+    """Encode the checkpoint as a Parquet file."""
     actions: list[dict[str, Any]] = [
         {"protocol": protocol_action()},
         {"metaData": snapshot.metadata},
@@ -144,7 +144,7 @@ def _table(actions: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _removes(removed: Sequence[Removed]) -> pa.Table:
-    """Their ``remove`` actions by columns: a minute's removed files may be tens of thousands."""
+    """Build the ``remove`` actions by columns: a minute's removed files may be tens of thousands."""
     number, fields = len(removed), _SCHEMA.field("remove").type
     shared = _with_maps(remove_action(removed[0]))
     own = {
@@ -165,7 +165,7 @@ def _removes(removed: Sequence[Removed]) -> pa.Table:
 
 
 def pointer(snapshot: Snapshot, body: bytes) -> bytes:
-    """The content of ``_last_checkpoint`` for a checkpoint."""
+    """Return the content of ``_last_checkpoint`` for a checkpoint."""
     size = 3 + (snapshot.relies_on is not None) + len(snapshot.live) + len(snapshot.removed)
     content = {
         "version": snapshot.version,
@@ -178,7 +178,7 @@ def pointer(snapshot: Snapshot, body: bytes) -> bytes:
 
 
 def pointed(raw: bytes) -> tuple[int, str] | None:
-    """Version and checksum that ``_last_checkpoint`` names; None when it can't be read: it is only a hint."""
+    """Return version and checksum of ``_last_checkpoint``; None when it can't be read: it is only a hint."""
     try:
         content = json.loads(raw)
         return int(content["version"]), str(content["tags"]["silt.crc"])
@@ -187,7 +187,7 @@ def pointed(raw: bytes) -> tuple[int, str] | None:
 
 
 def decode(version: int, body: bytes, *, app_id: str, checksum: str | None) -> JournalState:
-    """The state at a checkpoint; raises :class:`DamagedCheckpoint`."""
+    """Return the state at a checkpoint; raise :class:`DamagedCheckpoint`."""
     if checksum is not None and f"{crc32(body):08x}" != checksum:
         raise DamagedCheckpoint("its content does not match its checksum")
     try:
@@ -221,7 +221,7 @@ def _fold(version: int, rows: list[dict[str, Any]], app_id: str) -> JournalState
 
 
 def _with_maps(value: Any, name: str = "") -> Any:
-    """Arrow takes the entries of a map as pairs."""
+    """Convert maps to lists of pairs, as Arrow takes them."""
     if not isinstance(value, Mapping):
         return value
     if name in {"partitionValues", "tags", "configuration", "options"}:

@@ -1,16 +1,16 @@
-"""What looking through a store finds: a file, what is wrong with it, and what to do about it. Pure."""
+"""Findings of ``silt verify``: a file, its fault, and advice. Pure."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Severity(StrEnum):
-    """What a finding means; the values are part of the command's output."""
+    """How bad a finding is; the values are part of the command's output."""
 
     DAMAGE = "damage"
-    """Something that was written is gone or altered, and nothing in the store makes up for it."""
+    """Data that was written is gone or altered, and nothing in the store makes up for it."""
     REPAIRABLE = "repairable"
-    """Something is damaged that can be made anew without losing anything."""
+    """A damaged file that can be made anew without loss."""
     LEFT_OVER = "left over"
     """A file that no version needs; it does no harm."""
 
@@ -23,35 +23,35 @@ ADVICE = {
 
 
 class Finding(NamedTuple):
-    """One thing that is not as it should be."""
+    """One fault in one file."""
 
     severity: Severity
     table: str
     file: str
-    """Relative to the data folder."""
+    """Path relative to the data folder."""
     what: str
     advice: str
 
 
 def finding(severity: Severity, table: str, file: str, what: str, *, advice: str = "") -> Finding:
-    """A finding in a file of a table, named as it is inside the table's folder; with the usual advice or another."""
+    """Return a finding in a file of a table, named relative to the table's folder; by default with the usual advice."""
     inside = file if file.startswith(table) else f"{table}/{file}".rstrip("/")
     return Finding(severity, table, inside, what, advice or ADVICE[severity])
 
 
 class Seen(NamedTuple):
-    """How much of a table was looked at."""
+    """How much of a table was read."""
 
     table: str
     version: int
-    """-1 when there is none."""
+    """-1 when there is no table."""
     entries: int
     files: int
     rows: int
 
 
 class Report(NamedTuple):
-    """The outcome of looking through a whole store."""
+    """The outcome of verifying a whole store."""
 
     seen: tuple[Seen, ...]
     findings: tuple[Finding, ...]

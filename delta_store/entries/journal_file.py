@@ -1,9 +1,9 @@
 """A commit's rows as one Parquet file, and back. Pure: bytes in, bytes out.
 
-The file is uncompressed and built column by column, never row by row: it is on the way of every acknowledgement.
-Three checksums guard it: one per page (any Parquet reader can verify it), one per row (column ``crc``, travels with
-the row into ``messages``), and one over the whole file, which the log entry carries. Invariant: bytes that were
-altered after they were written are reported, never returned as rows.
+The file is uncompressed and built column by column, never row by row: every acknowledgement waits for it. Three
+checksums guard it: one per page (any Parquet reader can verify it), one per row (column ``crc``, which goes with the
+row into ``messages``), and one over the whole file, in the log entry. Invariant: bytes that were altered after they
+were written are reported, never returned as rows.
 """
 
 import json
@@ -23,22 +23,22 @@ _LAYOUT: Final = Layout(
     [Field(column.name, column.delta_type, column.nullable) for column in JOURNAL_COLUMNS], created_by="silt"
 )
 _LARGE_BYTES: Final = 256 * 1024
-"""Size of a file from which on it is written in parts."""
+"""Size from which on a file is written in parts."""
 STATISTICS: Final = ("stream", "stream_id", "seq", "event_no", "ts_ns")
 """Columns with file statistics, all of them complete.
 
-The table names them (``delta.dataSkippingStatsColumns``), because readers take it that a column that could have bounds
-and has none in a file holds nothing there: delta-rs then gives pyarrow and DuckDB an expression that drops the file.
+The table names them (``delta.dataSkippingStatsColumns``), because delta-rs takes a column that could have bounds and
+has none in a file for one without values there, and gives pyarrow and DuckDB an expression that drops the file.
 """
 _NO_NULLS: Final = dict.fromkeys(STATISTICS, 0)
 
 
 class DamagedFile(ValueError):
-    """The bytes are not those of a journal file as it was written; the text says why."""
+    """The bytes are not those of a journal file as it was written; the text gives the reason."""
 
 
 class Span(NamedTuple):
-    """Which part of a stream a file holds: the positions of its first and last row of that stream."""
+    """The positions of a file's first and last row of one stream."""
 
     stream: str
     stream_id: int
@@ -49,15 +49,15 @@ class Span(NamedTuple):
 
 
 class EncodedFile(NamedTuple):
-    """A journal file and what its log entry says of it."""
+    """A journal file with the fields of its ``add`` action."""
 
     parts: tuple[bytes, ...]
-    """What the file consists of: one part, but for large payloads, which are not copied."""
+    """The file's bytes: one part, except for large payloads, which are not copied."""
     size: int
-    """Bytes of them all."""
+    """Bytes of all parts."""
     rows: int
     checksum: int
-    """CRC-32 of them all."""
+    """CRC-32 of all parts."""
     spans: tuple[Span, ...]
     stats: str
     """Delta's per-file statistics, as JSON."""
@@ -69,7 +69,7 @@ class EncodedFile(NamedTuple):
 
 
 def encode(rows: RowColumns) -> EncodedFile:
-    """Build the Parquet file of a group; ``rows`` must not be empty and each stream's rows must be in order."""
+    """Encode the rows of a group as a Parquet file; there is at least one row, and each stream's rows are in order."""
     parts = _LAYOUT.encode([*(getattr(rows, name) for name in RowColumns.__slots__), checksums(rows)])
     size = sum(map(len, parts))
     if size < _LARGE_BYTES:
@@ -79,7 +79,7 @@ def encode(rows: RowColumns) -> EncodedFile:
 
 
 def decode(body: pa.Buffer | bytes, *, size: int, checksum: int) -> RowColumns:
-    """Read a journal file back; raises :class:`DamagedFile` unless it is what was written, down to each row."""
+    """Decode a journal file; raise :class:`DamagedFile` unless it is what was written, down to each row."""
     table = decode_table(body, size=size, checksum=checksum)
     rows = columns_of(table)
     if checksums(rows) != _list(table["crc"]):
@@ -88,7 +88,7 @@ def decode(body: pa.Buffer | bytes, *, size: int, checksum: int) -> RowColumns:
 
 
 def decode_table(body: pa.Buffer | bytes, *, size: int, checksum: int) -> pa.Table:
-    """The file as an Arrow table, its bytes verified as a whole; raises :class:`DamagedFile`."""
+    """Decode a file to an Arrow table, its bytes verified as a whole; raise :class:`DamagedFile`."""
     if len(body) != size:
         raise DamagedFile(f"{len(body)} bytes, its log entry says {size}")
     if crc32(body) != checksum:
@@ -104,12 +104,12 @@ def decode_table(body: pa.Buffer | bytes, *, size: int, checksum: int) -> pa.Tab
 
 
 def columns_of(table: pa.Table) -> RowColumns:
-    """The rows of a table with the journal's columns."""
+    """Return the rows of a table with the journal's columns."""
     return RowColumns(**{name: _list(table[name]) for name in RowColumns.__slots__})
 
 
 def checksums(rows: RowColumns) -> list[int]:
-    """:func:`delta_store.values.records.checksum` of each row, without a Python frame per row."""
+    """Return :func:`delta_store.values.records.checksum` of each row, without a Python frame per row."""
     of_subject = {subject: crc32(subject.encode()) for subject in set(rows.subject)}
     running: Iterable[int] = map(of_subject.__getitem__, rows.subject)
     without = rows.headers.count(None)
@@ -120,7 +120,7 @@ def checksums(rows: RowColumns) -> list[int]:
 
 
 def spans_of(rows: RowColumns) -> tuple[Span, ...]:
-    """The part of each stream that the rows hold, in order of first appearance."""
+    """Return the span of each stream among the rows, in order of first appearance."""
     names, ids, total = rows.stream, rows.stream_id, len(rows)
     if ids.count(ids[0]) == total and names.count(names[0]) == total:
         ends = [(0, total - 1)]

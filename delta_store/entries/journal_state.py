@@ -1,4 +1,4 @@
-"""What the journal's log adds up to at a version: its files, who owns it, what was removed. Pure.
+"""The state of the journal's log at a version: its files, its owner, the removed files. Pure.
 
 Invariants: versions are applied one by one without a gap, and stamps only grow: an entry that breaks either is damage.
 """
@@ -24,7 +24,7 @@ _NEVER_CHANGES: Final = ("id", "schemaString", "partitionColumns")
 
 
 class StreamFiles:
-    """The files that hold rows of one stream, in order, so that the file of a sequence is found by bisection."""
+    """The files with rows of one stream, in order; the file of a sequence is found by bisection."""
 
     __slots__ = ("files", "firsts", "lasts")
 
@@ -40,18 +40,18 @@ class StreamFiles:
         self.files.append(file)
 
     def remove(self, file: JournalFile) -> None:
-        """Forget a file; settled files are the oldest, so this is short."""
+        """Remove a file; settled files are the oldest, so this is short."""
         at = self.files.index(file)
         del self.firsts[at], self.lasts[at], self.files[at]
 
     def holding(self, seq: int) -> JournalFile | None:
-        """The file whose span of the stream includes the message ``seq``."""
+        """Return the file whose span of the stream includes the message ``seq``."""
         at = bisect_left(self.lasts, seq)
         return self.files[at] if at < len(self.files) and self.firsts[at] <= seq else None
 
 
 class JournalState:
-    """A fold over log entries. Not thread-safe: its owner guards it."""
+    """The state after a fold over log entries. Not thread-safe: its owner guards it."""
 
     def __init__(self) -> None:
         self.version = -1
@@ -62,9 +62,9 @@ class JournalState:
         self.live: dict[str, JournalFile] = {}
         """Files of the table by name, oldest first."""
         self.removed: OrderedDict[str, Removed] = OrderedDict()
-        """Files that left the table and are not deleted yet."""
+        """Files that left the table and are not deleted yet, by name."""
         self.relies_on: int | None = NEVER_RELIED
-        """The version of ``messages`` that holds all that was removed; None when a commit did not say so."""
+        """The version of ``messages`` that holds all removed rows; None when a commit did not name it."""
         self.streams: dict[int, StreamFiles] = {}
         """By stream id."""
 
@@ -85,7 +85,7 @@ class JournalState:
         self.version, self.stamp, self.timestamp_ms = entry.version, note.stamp, entry.timestamp_ms
 
     def add(self, file: JournalFile) -> None:
-        """Take in a file; files come in the order of their versions."""
+        """Add a file; files come in the order of their versions."""
         self.live[file.name] = file
         for span in file.spans:
             self.streams.setdefault(span.stream_id, StreamFiles()).append(span, file)
@@ -114,7 +114,7 @@ class JournalState:
                 del self.streams[span.stream_id]
 
     def _forget_removed(self, before_ms: int) -> None:
-        """Drop what left the table so long ago that no checkpoint needs to tell."""
+        """Drop files that left the table so long ago that no checkpoint needs them."""
         while self.removed and next(iter(self.removed.values())).at_ms < before_ms:
             self.removed.popitem(last=False)
 
@@ -122,7 +122,7 @@ class JournalState:
 def settled_files(
     files: Iterable[JournalFile], settled: Mapping[str, Position], gone: Collection[int] = ()
 ) -> list[JournalFile]:
-    """The files whose every row is settled: at or below its stream's settled position, or of a stream id in ``gone``.
+    """Return the files whose every row is settled: at or below its stream's position, or of a stream id in ``gone``.
 
     An older incarnation of a stream counts as settled once a newer one is: its rows come first in the journal.
     """

@@ -5,8 +5,8 @@ Layout of the journal's ``_delta_log/<version>.json``, one action a line:
     commitInfo   ``silt``: {crc, epoch, counter, writer, watermarks {stream: {id, seq, event, first}}}
     protocol     version 0 only
     metaData     version 0, and a claim that changes the configuration
-    txn          appId ``silt/<shard>``, version ``epoch << 40 | counter``: fencing, and whose commit it is
-    txn          appId ``silt/<shard>/settled``, with removes: the version of ``messages`` that they rely on
+    txn          appId ``silt/<shard>``, version ``epoch << 40 | counter``: for fencing, and to know one's own commit
+    txn          appId ``silt/<shard>/settled``, with removes: the version of ``messages`` that holds their rows
     add          the group's rows; tag ``silt``: {crc, rows, spans}
     remove       settled files (truncation), dataChange false
 
@@ -33,43 +33,43 @@ TABLE_CONFIGURATION: Final = {
     "delta.logRetentionDuration": "interval 1 days",
     "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
 }
-"""Log cleanup is ours alone: another engine's would go by age and not know what the settle job still needs."""
+"""Log cleanup is ours alone: another engine's would go by age and delete what the settle job still needs."""
 TOMBSTONES_KEPT_MS: Final = 3_600_000
-"""``delta.deletedFileRetentionDuration``: how long a checkpoint names the files that have left the table."""
+"""``delta.deletedFileRetentionDuration``: how long checkpoints keep the ``remove`` actions of deleted files."""
 _CRC_KEY: Final = b'"crc":"'
 _CRC_ZEROS: Final = b"00000000"
 _TAG: Final = "silt"
 
 Marks = Mapping[str, Mapping[str, int]]
-"""Per stream ``{id, seq, event, first}``: where its journal stands after a commit."""
+"""Per stream ``{id, seq, event, first}``: its last row in the journal after a commit."""
 
 
 NEVER_RELIED: Final = -1
-"""The journal has forgotten nothing yet, so it relies on no version of ``messages``."""
+"""The journal has truncated nothing yet, so it relies on no version of ``messages``."""
 
 
 class Stamp(NamedTuple):
-    """Who wrote a commit, and which of its commits it was; ordered."""
+    """The epoch of a commit's writer and the number of the commit within it; ordered."""
 
     epoch: int
     counter: int
 
     @property
     def txn_version(self) -> int:
-        """As Delta's ``txn`` action carries it."""
+        """The version in Delta's ``txn`` action."""
         return self.epoch << COUNTER_BITS | self.counter
 
     def next(self) -> "Stamp":
-        """The same owner's next commit."""
+        """Return the stamp of the same owner's next commit."""
         return Stamp(self.epoch, self.counter + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFile:
-    """A Parquet file of the journal, as its ``add`` action tells."""
+    """A Parquet file of the journal, as its ``add`` action describes it."""
 
     name: str
-    """``<version>-<epoch>-<counter>.parquet``; unique, also over attempts that failed."""
+    """``<version>-<epoch>-<counter>.parquet``; unique, failed attempts included."""
     version: int
     """The commit that added it."""
     size: int
@@ -103,53 +103,53 @@ class LogEntry(Generic[_File, _Note]):
     version: int
     timestamp_ms: int
     note: _Note
-    """What the table's committer says beside Delta's actions, under a checksum."""
+    """The committer's own content of ``commitInfo``, under a checksum."""
     added: tuple[_File, ...] = ()
     removed: tuple[Removed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JournalNote:
-    """What only the journal's commits say."""
+    """The journal's own content of a log entry."""
 
     stamp: Stamp
     writer: str
-    """Id of the process that wrote it: tells two that claim the same epoch apart."""
+    """Id of the process that wrote it: distinguishes two that claim the same epoch."""
     operation: str
     marks: Marks | None = None
     metadata: Mapping[str, Any] | None = None
-    """The ``metaData`` action, where the commit changes it."""
+    """The ``metaData`` action, if the commit changes it."""
     relies_on: int | None = None
-    """Of a truncation, the version of ``messages`` that holds what is removed; None when that is not known."""
+    """Of a truncation, the version of ``messages`` that holds the removed rows; None when that is not known."""
 
 
 JournalEntry = LogEntry[JournalFile, JournalNote]
 
 
 def entry_name(version: int) -> str:
-    """Name of a version's log entry inside the log folder."""
+    """Return the name of a version's log entry inside the log folder."""
     return f"{version:020d}.json"
 
 
 def version_of(name: str) -> int | None:
-    """The version a log entry's name stands for; None for any other file of the log folder."""
+    """Return the version of a log entry's name; None for any other file of the log folder."""
     digits = name.removesuffix(".json")
     return int(digits) if len(name) == 25 and len(digits) == 20 and digits.isdecimal() else None
 
 
 def file_name(version: int, stamp: Stamp) -> str:
-    """Name of the Parquet file that a commit adds."""
+    """Return the name of the Parquet file that a commit adds."""
     return f"{version:020d}-{stamp.epoch:06d}-{stamp.counter:012d}.parquet"
 
 
 def file_version(name: str) -> int | None:
-    """The version that a journal file was written for; None for a name that is not ours."""
+    """Return the version that a journal file was written for; None for a name that is not ours."""
     digits = name[:20]
     return int(digits) if name.endswith(".parquet") and name[20:21] == "-" and digits.isdecimal() else None
 
 
 def new_metadata(table_id: str, created_ms: int) -> dict[str, Any]:
-    """The ``metaData`` action of a new journal."""
+    """Return the ``metaData`` action of a new journal."""
     return {
         "id": table_id,
         "name": "journal",
@@ -162,18 +162,18 @@ def new_metadata(table_id: str, created_ms: int) -> dict[str, Any]:
 
 
 def current_metadata(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A journal's ``metaData`` with today's configuration; None when it has that."""
+    """Return a journal's ``metaData`` with today's configuration; None when it is unchanged."""
     configuration = {**metadata["configuration"], **TABLE_CONFIGURATION}
     return None if configuration == metadata["configuration"] else {**metadata, "configuration": configuration}
 
 
 def protocol_action() -> dict[str, int]:
-    """The ``protocol`` action: the oldest that all engines read."""
+    """Return the ``protocol`` action: the oldest version, which all engines read."""
     return {"minReaderVersion": MIN_READER_VERSION, "minWriterVersion": MIN_WRITER_VERSION}
 
 
 def add_action(file: JournalFile, *, data_change: bool) -> dict[str, Any]:
-    """The ``add`` action of a file; in a checkpoint ``data_change`` is false."""
+    """Return the ``add`` action of a file; in a checkpoint ``data_change`` is false."""
     tag = {"crc": file.checksum, "rows": file.rows, "spans": file.spans}
     return {
         "path": file.name,
@@ -187,7 +187,7 @@ def add_action(file: JournalFile, *, data_change: bool) -> dict[str, Any]:
 
 
 def remove_action(removed: Removed) -> dict[str, Any]:
-    """The ``remove`` action of a settled file: no reader of the journal sees its rows as deleted."""
+    """Return the ``remove`` action of a settled file: no reader of the journal sees its rows as deleted."""
     return {
         "path": removed.name,
         "deletionTimestamp": removed.at_ms,
@@ -199,17 +199,17 @@ def remove_action(removed: Removed) -> dict[str, Any]:
 
 
 def txn_action(app_id: str, stamp: Stamp, timestamp_ms: int) -> dict[str, Any]:
-    """The ``txn`` action of a commit."""
+    """Return the ``txn`` action of a commit."""
     return {"appId": app_id, "version": stamp.txn_version, "lastUpdated": timestamp_ms}
 
 
 def relies_on_action(app_id: str, version: int, timestamp_ms: int) -> dict[str, Any]:
-    """The ``txn`` action that says which version of ``messages`` the journal relies on."""
+    """Return the ``txn`` action with the version of ``messages`` that the journal relies on."""
     return {"appId": _settled_app(app_id), "version": version, "lastUpdated": timestamp_ms}
 
 
 def split_txns(txns: list[Mapping[str, Any]], app_id: str) -> tuple[Mapping[str, Any], int | None]:
-    """The owner's ``txn`` and what :func:`relies_on_action` said; raises ``ValueError`` unless there is one owner."""
+    """Return the owner's ``txn`` and the version of :func:`relies_on_action`; raise ``ValueError`` unless one owner."""
     relied = [int(txn["version"]) for txn in txns if txn["appId"] == _settled_app(app_id)]
     [owner] = [txn for txn in txns if txn["appId"] != _settled_app(app_id)]
     return owner, relied[0] if relied else None
@@ -220,7 +220,7 @@ def _settled_app(app_id: str) -> str:
 
 
 def encode(entry: JournalEntry, app_id: str) -> bytes:
-    """The entry as it is stored."""
+    """Encode an entry as the bytes of its log file."""
     note = entry.note
     silt = {
         "crc": _CRC_ZEROS.decode(),
@@ -252,7 +252,7 @@ def encode(entry: JournalEntry, app_id: str) -> bytes:
 
 
 def decode(version: int, raw: bytes, app_id: str, *, file: str) -> JournalEntry:
-    """Read an entry back; raises :class:`DamagedData` unless it is, to the byte, one that :func:`encode` made."""
+    """Decode an entry; raise :class:`DamagedData` unless it is, to the byte, one that :func:`encode` made."""
     verify(raw, file=file)
     actions: dict[str, list[Any]] = {}
     try:
@@ -280,7 +280,7 @@ def decode(version: int, raw: bytes, app_id: str, *, file: str) -> JournalEntry:
 
 
 def verify(raw: bytes, *, file: str) -> None:
-    """Raise :class:`DamagedData` unless an entry's bytes have the checksum that is among them."""
+    """Raise :class:`DamagedData` unless the checksum inside an entry matches its bytes."""
     start = raw.find(_CRC_KEY) + len(_CRC_KEY)
     if not raw:
         raise DamagedData(file, "it is empty")
@@ -293,7 +293,7 @@ def verify(raw: bytes, *, file: str) -> None:
 
 
 def file_of(add: Mapping[str, Any]) -> JournalFile:
-    """The file an ``add`` action names; raises ``ValueError``, ``KeyError`` or ``TypeError`` if it is not ours."""
+    """Return the file of an ``add`` action; raise ``ValueError``, ``KeyError`` or ``TypeError`` if it is not ours."""
     version = file_version(add["path"])
     if version is None:
         raise ValueError(f"file name {add['path']!r}")
@@ -305,7 +305,7 @@ def file_of(add: Mapping[str, Any]) -> JournalFile:
 
 
 def removed_of(remove: Mapping[str, Any]) -> Removed:
-    """The removed file a ``remove`` action names."""
+    """Return the file of a ``remove`` action."""
     return Removed(remove["path"], remove["size"], remove["deletionTimestamp"])
 
 

@@ -1,17 +1,16 @@
-"""Builds a Parquet file of one row group from columns of Python values. Pure: values in, bytes out, in parts.
+"""A writer of Parquet files of one row group from columns of Python values. Pure: values in, bytes out, in parts.
 
 A commit is small and waits for its file, and bringing its values into Arrow arrays for a general writer takes several
 times as long as writing the bytes. So this writes the little that the journal needs: flat columns of integers, strings
 and binaries, uncompressed, in version 1 data pages with checksums. A column is written as
 
     all values equal      a dictionary of one value, and one run of its index
-    few different ones    a dictionary, and one byte a row (strings of many rows)
+    few distinct ones     a dictionary, and one byte a row (strings of many rows)
     any others            PLAIN
 
-Columns that say the same in every commit (stream, kind, ...) come from a cache, and large values become parts of the
-file as they are: copying them costs more than all else. Reading is left to Arrow, Spark and
-delta-rs, and they are what the tests compare with. Source: Apache Parquet format, ``parquet.thrift`` and Encodings.md;
-Thrift's compact protocol.
+Columns that are the same in every commit (stream, kind, ...) come from a cache, and large values become parts of the
+file uncopied. Reading is left to Arrow, Spark and delta-rs, which the tests compare with. Source: Apache Parquet
+format, ``parquet.thrift`` and Encodings.md; Thrift's compact protocol.
 """
 
 from array import array
@@ -28,7 +27,7 @@ _LENGTH: Final = Struct("<I")
 _DICTIONARY_ROWS_MIN: Final = 64
 """Below it a dictionary of several values costs more than it saves."""
 _DICTIONARY_VALUES_MAX: Final = 256
-"""What one byte tells apart."""
+"""Values that one byte can index."""
 _LARGE_BYTES: Final = 4096
 """Mean size of a column's values from which on they are not copied."""
 
@@ -52,7 +51,7 @@ class _Pages(NamedTuple):
     """A column's pages with their headers."""
 
     dictionary: bytes
-    """Empty when there is none."""
+    """Empty without a dictionary."""
     data: tuple[bytes, ...]
     """In parts."""
     data_bytes: int
@@ -69,9 +68,9 @@ class Layout:
         self._created_by = _binary(2, created_by.encode()) + _STOP
 
     def encode(self, columns: Sequence[Sequence[Any]]) -> list[bytes]:
-        """The file of these values by column: equally many in each, at least one. It comes in parts, to be joined.
+        """Encode values by column (equally many, at least one) as a file, in parts to be joined.
 
-        They are ``int``, ``str`` or ``bytes`` as the fields say, and None only where that is nullable.
+        Values are ``int``, ``str`` or ``bytes`` as the fields say; None only where the field is nullable.
         """
         rows = len(columns[0])
         parts = [MAGIC]
@@ -99,7 +98,7 @@ class Layout:
 
 
 def _pages(field: Field, values: Sequence[Any]) -> _Pages:
-    """The cheapest way to write these values that every reader takes."""
+    """Encode values in the cheapest way that every reader supports."""
     rows, first = len(values), values[0]
     if field.kind != "binary" or first is None:
         if rows == 1 or values.count(first) == rows:
@@ -116,7 +115,7 @@ def _pages(field: Field, values: Sequence[Any]) -> _Pages:
 
 @lru_cache(maxsize=2048)
 def _constant(field: Field, value: int | str | None, rows: int) -> _Pages:
-    """A column that says the same in all rows."""
+    """Encode a column with the same value in all rows."""
     levels = _level_run(rows, 0 if value is None else 1) if field.nullable else b""
     if value is None:
         return _with_data_page(b"", rows, _PLAIN, [levels])
@@ -128,7 +127,7 @@ def _constant(field: Field, value: int | str | None, rows: int) -> _Pages:
 
 
 def _indexed(different: Sequence[str], values: Sequence[str]) -> _Pages:
-    """A dictionary of at most 256 strings, and one byte a row."""
+    """Encode as a dictionary of at most 256 strings, and one byte a row."""
     rows = len(values)
     number_of = dict(zip(different, range(len(different)), strict=True))
     groups = (rows + 7) // 8
@@ -138,7 +137,7 @@ def _indexed(different: Sequence[str], values: Sequence[str]) -> _Pages:
 
 
 def _plain(kind: str, values: Sequence[Any]) -> list[bytes]:
-    """PLAIN encoding, in parts: integers of eight bytes, or each value after its length."""
+    """Encode as PLAIN, in parts: integers of eight bytes, or each value after its length."""
     if kind == "long":
         return [array("q", values).tobytes()]
     parts: Sequence[bytes] = [value.encode() for value in values] if kind == "string" else values
@@ -156,7 +155,7 @@ def _plain(kind: str, values: Sequence[Any]) -> list[bytes]:
 
 
 def _levels(values: Sequence[Any], present: int) -> bytes:
-    """Which values are there, one bit each."""
+    """Encode which values are not null, one bit each."""
     if present == len(values):
         return _level_run(present, 1)
     bits = np.packbits(np.fromiter((value is not None for value in values), bool, len(values)), bitorder="little")
@@ -183,14 +182,14 @@ def _dictionary_page(values: int, body: Sequence[bytes]) -> bytes:
 
 
 def _page_head(kind: int, body: Sequence[bytes], size: int) -> bytes:
-    """The first four fields of a page header; the fourth is the body's checksum, as a signed number."""
+    """Encode the first four fields of a page header; the fourth is the body's checksum, as a signed number."""
     checksum = checksum_of(body)
     signed = checksum - (checksum >> 31 << 32)
     return _i32(1, kind) + _i32(1, size) * 2 + _i32(1, signed)
 
 
 def checksum_of(parts: Iterable[bytes]) -> int:
-    """CRC-32 of parts that follow each other."""
+    """Return the CRC-32 of consecutive parts."""
     running = 0
     for part in parts:
         running = crc32(part, running)
@@ -236,7 +235,7 @@ def _physical(field: Field) -> int:
 
 
 def _field(step: int, kind: int) -> bytes:
-    """Head of a Thrift field whose id is ``step`` above the one before."""
+    """Encode the head of a Thrift field whose id is ``step`` above the one before."""
     return bytes((step << 4 | kind,))
 
 
@@ -253,7 +252,7 @@ def _binary(step: int, value: bytes) -> bytes:
 
 
 def _list(step: int, kind: int, length: int) -> bytes:
-    """Head of a list and of the field it is in; fewer than 15 elements fit into its first byte."""
+    """Encode the head of a list and of its field; fewer than 15 elements fit into its first byte."""
     return _field(step, _LIST) + (bytes((length << 4 | kind,)) if length < 15 else bytes((0xF0 | kind, length)))
 
 

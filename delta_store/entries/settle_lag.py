@@ -1,7 +1,7 @@
-"""How far settling is behind, what of that a store may have, and how publishers are slowed down before. Pure.
+"""How far settling lags, the bounds of that lag, and how publishers are slowed down before them. Pure.
 
-Rows that are not settled cost: each of their files is read when the store is opened (0.3 ms) and looked at by reads of
-the past, each message is held in the index, and a share of the payloads is held in memory.
+Unsettled rows cost: each of their files is read when the store is opened (0.3 ms) and by reads of the past, each
+message is held in the index, and some of the payloads are held in memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ from delta_store.values.records import Position
 BRAKE_FROM: Final = 0.5
 """Share of a bound from which on acknowledgements are held back."""
 BRAKE_SECONDS_MAX: Final = 1.0
-"""Longest time for which a group's acknowledgements are held back: right below the bound."""
+"""Longest time for which a group's acknowledgements are held back, reached at the bound."""
 
 
 class Pressure(Enum):
-    """What the lag means to publishers; the values are the events of the log."""
+    """The effect of the lag on publishers; the values are the log's events."""
 
     NONE = "settling has caught up"
     BRAKE = "settling lags: acknowledgements are held back"
@@ -27,22 +27,22 @@ class Pressure(Enum):
 
 
 class Lag(NamedTuple):
-    """What the journal holds that is not settled."""
+    """The unsettled part of the journal."""
 
     rows: int = 0
-    """Of files with any row that is not settled."""
+    """Rows of files with any unsettled row."""
     bytes: int = 0
-    """As they lie on the disk, compressed."""
+    """Size of these files on disk, compressed."""
     files: int = 0
     oldest_ms: int = 0
-    """When the oldest of these files was committed, ms since 1970; 0 when all is settled."""
+    """Commit time of the oldest of these files, ms since 1970; 0 when all is settled."""
 
     def seconds(self, now_ns: int) -> float:
-        """Age of the oldest row that is not settled."""
+        """Return the age of the oldest unsettled row in seconds."""
         return max(0.0, now_ns / 1e9 - self.oldest_ms / 1e3) if self.files else 0.0
 
     def grown(self, before: "Volume", now: "Volume") -> "Lag":
-        """With what was committed between two readings of the journal's volume."""
+        """Return the lag plus what was committed between two volumes of the journal."""
         return self._replace(
             rows=self.rows + now.rows - before.rows,
             bytes=self.bytes + now.bytes - before.bytes,
@@ -51,7 +51,7 @@ class Lag(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """An amount of the journal: what was committed so far, or how much may be unsettled."""
+    """An amount of the journal: committed so far, or allowed to be unsettled."""
 
     rows: int = 0
     bytes: int = 0
@@ -59,7 +59,7 @@ class Volume(NamedTuple):
 
 
 def lag_of(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> Lag:
-    """What of these files is above the settled positions."""
+    """Return the lag of these files against the settled positions."""
     held = list(files)
     done = {file.name for file in settled_files(held, settled)}
     open_files = [file for file in held if file.name not in done]
@@ -72,18 +72,18 @@ def lag_of(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> Lag
 
 
 def fill(lag: Lag, bounds: Volume) -> float:
-    """The largest share of a bound that is used; publishes are refused from 1 on."""
+    """Return the largest used share of a bound; publishes are refused from 1 on."""
     return max(lag.rows / bounds.rows, lag.bytes / bounds.bytes, lag.files / bounds.files)
 
 
 def pressure_of(share: float) -> Pressure:
-    """What is done at this share."""
+    """Return the pressure at this share."""
     if share >= 1:
         return Pressure.FULL
     return Pressure.BRAKE if share > BRAKE_FROM else Pressure.NONE
 
 
 def brake_seconds(share: float) -> float:
-    """How long acknowledgements are held back at this share: nothing at first, then more and more, never for ever."""
+    """Return how long acknowledgements are held back: 0 up to :data:`BRAKE_FROM`, then quadratically more."""
     over = (min(share, 1.0) - BRAKE_FROM) / (1.0 - BRAKE_FROM)
     return BRAKE_SECONDS_MAX * over * over if over > 0 else 0.0

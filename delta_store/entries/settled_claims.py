@@ -1,9 +1,9 @@
-"""Whether a commit to ``messages`` did what its note says: pure rules, for every reader and before the journal forgets.
+"""Rules that check a commit to ``messages`` against its note, for readers and before the journal is truncated. Pure.
 
 A note claims how many rows its commit adds, stream by stream, how many the table has then, and up to where each stream
-is settled. The ``add`` lines of the entry, the table's files and the commit before bear it out or they don't. Each rule
-gives what is wrong in words, or None. Invariant: nothing that a healthy settle job writes, of any version, is found
-wrong; a note from before there were claims is held against what can be told without them.
+is settled. It is checked against the ``add`` actions of the entry, the table's files and the commit before. Each rule
+returns the fault as text, or None. Invariant: nothing that a healthy settle job of any version writes is a fault; a
+note without claims is checked by the other rules.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,18 +16,18 @@ from delta_store.values.watermark import CommitNote, Op, Watermarks
 
 
 class AddedRows(NamedTuple):
-    """What the files that a commit added hold of one stream."""
+    """The rows of one stream in the files that a commit added."""
 
     rows: int
     last_seq: int | None
-    """The highest sequence among them; None where no statistics say it."""
+    """The highest sequence among them; None without statistics."""
 
 
 Added = Mapping[str, AddedRows]
 
 
 def fault_of_entry(note: CommitNote, added: Added) -> str | None:
-    """Hold the files that an entry adds against its note."""
+    """Check the files that an entry adds against its note."""
     if note.claim is None or note.op is not Op.APPEND:
         return None
     if {name: one.rows for name, one in added.items()} != note.claim.added:
@@ -39,7 +39,7 @@ def fault_of_entry(note: CommitNote, added: Added) -> str | None:
 def fault_of_step(
     note: CommitNote | None, streams: Iterable[str], marks: Watermarks, rows: tuple[int, int]
 ) -> str | None:
-    """Hold a commit against the one before it.
+    """Check a commit against the one before it.
 
     ``streams`` are those that it adds rows of, ``marks`` the watermarks before it, ``rows`` the number of the table's
     rows before and after it.
@@ -57,16 +57,16 @@ def fault_of_step(
 
 
 def fault_of_table(note: CommitNote | None, rows: int) -> str | None:
-    """Hold the number of rows of a table that was opened at some version against its newest note."""
+    """Check the number of rows of a table at some version against its newest note."""
     if note is None or note.claim is None or note.claim.rows == rows:
         return None
     return f"its files have {rows} rows where its newest note says {note.claim.rows}"
 
 
 def fault_of_append(note: CommitNote, added: Added, journal: Sequence[JournalFile]) -> str | None:
-    """Hold what an append put into files, as the files themselves say it, against the journal files that it settled.
+    """Check the files of an append, by their own content, against the journal files that it settled.
 
-    ``journal`` are those files that are still there. Asked before they are forgotten.
+    ``journal`` are those of the files that are still there. Called before they are truncated.
     """
     claim = note.claim
     if fault := fault_of_entry(note, added):
@@ -82,7 +82,7 @@ def fault_of_append(note: CommitNote, added: Added, journal: Sequence[JournalFil
 
 
 def settled_by(files: Sequence[JournalFile], notes: Sequence[CommitNote]) -> list[list[JournalFile]]:
-    """Which of the journal's files each commit settled: the first whose watermarks cover a file.
+    """Return the journal files that each commit settled: the first commit whose watermarks cover a file.
 
     Both are in order, oldest first: whole files are settled, in the order of the journal.
     """
@@ -112,7 +112,7 @@ def _fault_of_marks(note: CommitNote, streams: AbstractSet[str], marks: Watermar
 
 
 def _ahead_of_rows(note: CommitNote, added: Added) -> str | None:
-    """A watermark beyond the last row that the commit adds of a stream says of rows that they are settled."""
+    """Check that no watermark is beyond the last row that the commit adds of its stream."""
     for name, one in added.items():
         mark = note.watermarks.get(name)
         if mark is None:

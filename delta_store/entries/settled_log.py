@@ -1,7 +1,7 @@
-"""A Delta log as readers need it: which version settled what, and which files may hold a row.
+"""A Delta log as readers need it: watermarks by version, and the files that may hold a row.
 
-Pure: text of log entries in, values out. ``messages`` and ``journal`` are read by the same rules; where they differ
-(partition values, the note with the watermarks) the other one's fields are empty.
+Pure: text of log entries in, values out. ``messages`` and ``journal`` are read by the same rules; fields that only one
+of them has (partition values, the note with the watermarks) are empty for the other.
 """
 
 import json
@@ -29,10 +29,10 @@ _CHECKPOINTED: Final = [f"add.{name}" for name in ("path", "partitionValues", "s
 
 
 class DataFile(NamedTuple):
-    """One data file and what its statistics say of its rows; unknown bounds are wide open."""
+    """One data file with its statistics; unknown bounds are wide open."""
 
     path: str
-    """Relative to the table, as the file system spells it."""
+    """Relative to the table, decoded."""
     size: int
     """Bytes."""
     rows: int
@@ -42,7 +42,7 @@ class DataFile(NamedTuple):
     seq: tuple[int, int]
     ts_ns: tuple[int, int]
     subject: tuple[str, str] | None
-    """Lowest and highest subject; the highest may be cut off and rounded up."""
+    """Lowest and highest subject; the highest may be truncated and rounded up."""
     streams: tuple[str, str] | None
     """Lowest and highest stream name of a journal file."""
 
@@ -69,12 +69,12 @@ class DataFile(NamedTuple):
 
 
 MessagesEntry = LogEntry[DataFile, CommitNote | None]
-"""A version of ``messages``; its note is None where the commit says nothing about watermarks (vacuum, for one)."""
+"""A version of ``messages``; its note is None where the commit has none (vacuum, for one)."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of one version, never changed once made: threads may share it, and hold it while the table moves on."""
+    """The files of one version, immutable: threads may share it, and keep it while the table moves on."""
 
     version: int
     """-1 when there is no table yet."""
@@ -83,11 +83,11 @@ class Snapshot:
 
     @cached_property
     def rows(self) -> int:
-        """Rows of all files."""
+        """Rows in all files."""
         return sum(file.rows for file in self.files.values())
 
     def confirmed_after(self, entry: MessagesEntry, *, file: str) -> "Snapshot":
-        """As :meth:`after`, for ``messages``; raises :class:`DamagedData` unless the entry did what its note says."""
+        """Apply an entry of ``messages`` as :meth:`after`; raise :class:`DamagedData` if it contradicts its note."""
         after = self.after(entry)
         streams = {one.stream for one in entry.added if one.stream is not None}
         if fault := fault_of_step(entry.note, streams, self.watermarks, (self.rows, after.rows)):
@@ -95,7 +95,7 @@ class Snapshot:
         return after
 
     def after(self, *entries: MessagesEntry) -> "Snapshot":
-        """The snapshot that these entries, the next ones in order, lead to."""
+        """Return the snapshot after these entries, which are the next ones in order."""
         version, files, marks = self.version, dict(self.files), self.watermarks
         for entry in entries:
             version += 1
@@ -107,11 +107,11 @@ class Snapshot:
         return Snapshot(version, files, marks)
 
     def of_stream(self, stream: str) -> list[DataFile]:
-        """The files that may hold rows of the stream."""
+        """Return the files that may hold rows of the stream."""
         return list(self._group(stream).files)
 
     def holding(self, stream: str, seqs: Int64s, subjects: Iterable[str] | None = None) -> list[DataFile]:
-        """The message files that may hold any of these ascending sequences (of these subjects, where given)."""
+        """Return the message files that may hold any of these ascending sequences (of these subjects, if given)."""
         group = self._group(stream)
         if not len(seqs) or not group.files:
             return []
@@ -132,7 +132,7 @@ class Snapshot:
 
     @cached_property
     def _by_stream(self) -> Mapping[str | None, "_Group"]:
-        """Built when first asked for, and whole before anyone sees it."""
+        """Files by stream, computed on first use."""
         gathered: dict[str | None, list[DataFile]] = {None: []}
         for file in self.files.values():
             gathered.setdefault(file.stream, []).append(file)
@@ -157,7 +157,7 @@ NO_TABLE = Snapshot(-1, {}, {})
 
 
 def may_hold_subjects(file: DataFile, wanted: Sequence[str]) -> bool:
-    """Whether the file's statistics leave room for any of these ascending subjects."""
+    """Whether the file's statistics admit any of these ascending subjects."""
     if file.subject is None:
         return True
     low, high = file.subject
@@ -165,9 +165,9 @@ def may_hold_subjects(file: DataFile, wanted: Sequence[str]) -> bool:
 
 
 def parse_entry(version: int, text: bytes, *, file: str) -> MessagesEntry:
-    """Read one log entry. Raises :class:`DamagedData` for an empty, cut off or NUL-filled one.
+    """Parse one log entry. Raises :class:`DamagedData` for an empty, truncated or NUL-filled one.
 
-    An empty entry is a torn write, not an empty commit: engines that pass over it lose its rows silently.
+    An empty entry is a torn write, not an empty commit: engines that skip it lose its rows silently.
     """
     note: CommitNote | None = None
     timestamp_ms = 0
@@ -195,7 +195,7 @@ def parse_entry(version: int, text: bytes, *, file: str) -> MessagesEntry:
 
 
 def read_checkpoint(version: int, body: bytes) -> Snapshot:
-    """The files of a version by its checkpoint, which knows no watermarks; raises :class:`DamagedCheckpoint`."""
+    """Return a version's files by its checkpoint, which has no watermarks; raise :class:`DamagedCheckpoint`."""
     try:
         with pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as parquet:
             adds = parquet.read(columns=_CHECKPOINTED)["add"].to_pylist()
@@ -206,7 +206,7 @@ def read_checkpoint(version: int, body: bytes) -> Snapshot:
 
 
 def added_rows(files: Iterable[DataFile]) -> dict[str, AddedRows]:
-    """What files of ``messages`` hold of each stream, by their statistics."""
+    """Sum up, by statistics, the rows of each stream in files of ``messages``."""
     found: dict[str, AddedRows] = {}
     for file in files:
         rows, last = found.get(file.stream or "", AddedRows(0, 0))
@@ -216,7 +216,7 @@ def added_rows(files: Iterable[DataFile]) -> dict[str, AddedRows]:
 
 
 def read_note(info: Mapping[str, Any]) -> CommitNote | None:
-    """The note in a commit's ``userMetadata``; None when the commit has none or one that is not ours."""
+    """Return the note in a commit's ``userMetadata``; None when the commit has none or one that is not ours."""
     text = info.get("userMetadata")
     if not isinstance(text, str) or '"watermarks"' not in text:
         return None
@@ -224,7 +224,7 @@ def read_note(info: Mapping[str, Any]) -> CommitNote | None:
 
 
 def file_added(add: Mapping[str, Any]) -> DataFile:
-    """The file that an ``add`` action names, partition values as a mapping."""
+    """Return the file of an ``add`` action, whose partition values are a mapping."""
     stats = json.loads(add["stats"]) if add.get("stats") else {}
     values = add.get("partitionValues") or {}
     return data_file(
@@ -246,7 +246,7 @@ def data_file(
     low: Mapping[str, Any],
     high: Mapping[str, Any],
 ) -> DataFile:
-    """A file as the log describes it: percent-encoded path, partition values, least and greatest column values."""
+    """Return a file from its log fields: percent-encoded path, partition values, minimum and maximum column values."""
 
     def ints(name: str) -> tuple[int, int]:
         if low.get(name) is None or high.get(name) is None:

@@ -1,7 +1,7 @@
-"""Whether the two tables belong together: what ``messages`` says is settled must be where the journal goes on. Pure.
+"""Checks that the two tables belong together: the journal must go on where ``messages`` ends. Pure.
 
-The journal forgets only what is settled, so the rows that it still has begin at or before the row behind a stream's
-watermark, and end at or behind the watermark. One table lost, or brought back from another day, breaks that: then
+The journal is truncated only where it is settled, so its remaining rows begin at or before the row behind a stream's
+watermark, and end at or behind the watermark. A lost table, or one restored from another day, breaks that: then
 sequences that were acknowledged would be given to other messages.
 """
 
@@ -14,14 +14,14 @@ from delta_store.values.watermark import Watermarks
 
 
 class Held(NamedTuple):
-    """The part of a stream that the journal has."""
+    """A stream's part in the journal."""
 
     first: Position
     last: Position
 
 
 def held_by(files: Iterable[JournalFile]) -> dict[str, Held]:
-    """The part of each stream that files of the journal hold; files oldest first."""
+    """Return each stream's part in files of the journal; files oldest first."""
     held: dict[str, Held] = {}
     for file in files:
         for span in file.spans:
@@ -33,7 +33,7 @@ def held_by(files: Iterable[JournalFile]) -> dict[str, Held]:
 
 
 def fault_of_lost_journal(journal_version: int, watermarks: Watermarks) -> str | None:
-    """What is wrong where there is no journal (version -1), or None."""
+    """Return the fault of a missing journal (version -1), or None."""
     if journal_version >= 0 or not watermarks:
         return None
     return (
@@ -43,7 +43,7 @@ def fault_of_lost_journal(journal_version: int, watermarks: Watermarks) -> str |
 
 
 def fault_between(watermarks: Watermarks, held: Mapping[str, Held], *, skipping: Collection[str] = ()) -> str | None:
-    """What is wrong between the watermarks of ``messages`` and what the journal holds, or None.
+    """Return the fault between the watermarks of ``messages`` and the journal's parts, or None.
 
     ``skipping`` are the streams whose sequences may have gaps (mirrors).
     """
@@ -60,7 +60,7 @@ def fault_between(watermarks: Watermarks, held: Mapping[str, Held], *, skipping:
 
 
 def fault_of_chain(files: Iterable[JournalFile], *, skipping: Collection[str] = ()) -> str | None:
-    """What is wrong from file to file of the journal: each goes on where the one before it ends, stream by stream."""
+    """Return the fault between the journal's files, or None: each continues where the one before it ends."""
     last: dict[str, Position] = {}
     for file in files:
         for span in file.spans:
@@ -74,7 +74,7 @@ def fault_of_chain(files: Iterable[JournalFile], *, skipping: Collection[str] = 
 
 
 def _is_hole(before: Position | None, first: Position, *, skips: bool) -> bool:
-    """Whether rows are missing between a position and the next one that is there."""
+    """Whether rows are missing between a position and the next one that exists."""
     if before is None or before.stream_id < first.stream_id:
         return first.event_no > 1  # a stream begins with its own event
     if before.stream_id > first.stream_id:

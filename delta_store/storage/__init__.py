@@ -1,4 +1,4 @@
 """Where files are kept and who may write there: local disk, object store, locks, reserve.
 
-IO; may import `values`.
+Does IO; may import ``values``.
 """

@@ -1,4 +1,4 @@
-"""Where Arrow finds a table's files: a local folder, or an object store by delta-rs's storage options."""
+"""Arrow's file system for a table: a local folder, or an object store by delta-rs's storage options."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from pyarrow import fs as pa_fs
 
 
 def filesystem_of(location: str, options: Mapping[str, str]) -> tuple[pa_fs.FileSystem, str]:
-    """The file system of a folder or an object store's URL, and the table's root in it."""
+    """Return the file system of a folder or an object store's URL, and the table's root in it."""
     if "://" not in location:
         return pa_fs.LocalFileSystem(), str(Path(location).absolute())
     if location.startswith("s3://"):
@@ -17,7 +17,7 @@ def filesystem_of(location: str, options: Mapping[str, str]) -> tuple[pa_fs.File
 
 
 def _s3(options: Mapping[str, str]) -> pa_fs.FileSystem:
-    """The same store that delta-rs's options name."""
+    """Return the S3 store that delta-rs's options name."""
     lower = {name.lower(): value for name, value in options.items()}
     endpoint = lower.get("aws_endpoint_url") or lower.get("endpoint_url")
     return pa_fs.S3FileSystem(

@@ -1,7 +1,7 @@
-"""Disk space set aside, so that what has been decided can still be committed when the disk is full.
+"""Disk space set aside, so that decided groups can still be committed when the disk is full.
 
 The reserve is a file without content whose blocks are allocated. A commit that finds no space takes what it needs from
-it; from then on :attr:`DiskReserve.whole` is False, until there is room for the reserve and as much again.
+it; from then on :attr:`DiskReserve.whole` is False, until the reserve can be filled and as much is free besides.
 """
 
 import errno
@@ -15,7 +15,7 @@ from conf.limits import JOURNAL_RESERVE_BYTES, JOURNAL_RESERVE_SHARE
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NAME: Final = ".reserve"
 _SLACK_BYTES: Final = 256 * 1024
-"""What a commit needs beside the bytes that it writes: blocks that are not full, inodes, folders."""
+"""Need of a commit beside the bytes that it writes: partly filled blocks, inodes, folders."""
 
 
 class DiskReserve:
@@ -24,10 +24,10 @@ class DiskReserve:
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME
         self.whole = True
-        """Whether nothing of the reserve is in use; a file system that can't set space aside counts as whole."""
+        """Whether nothing of the reserve is in use; True on a file system that can't set space aside."""
 
     def fill(self) -> bool:
-        """Set aside what is missing, if as much as the whole reserve is free besides; returns :attr:`whole`."""
+        """Set aside what is missing, if as much as the whole reserve is free besides; return :attr:`whole`."""
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -50,7 +50,7 @@ class DiskReserve:
         return self.whole
 
     def release(self, needed_bytes: int) -> bool:
-        """Give back at least so much, or all; False when nothing is left."""
+        """Free at least ``needed_bytes`` of the reserve, or all; return False when nothing is left."""
         try:
             size = self._path.stat().st_size
             if size:

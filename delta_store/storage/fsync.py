@@ -1,4 +1,4 @@
-"""Makes what a path names durable."""
+"""Fsync by path."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The journal on a local disk: every file fsynced, with the folder that names it, before it counts.
+"""The journal on a local disk: every file and the folder that names it are fsynced before it counts.
 
-A log entry is written to a file without a name (O_TMPFILE) and linked when it is whole and on the disk: at no
-moment can anyone see a part of one, and linking fails if the name is taken.
+A log entry is written to a file without a name (O_TMPFILE) and linked when it is whole and on the disk: no reader ever
+sees a part of one, and linking fails if the name is taken.
 """
 
 import errno
@@ -24,7 +24,7 @@ _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LocalStorage:
-    """A folder on a local disk. Folders stay open; the log entry has no name before it is whole and on the disk."""
+    """A folder on a local disk, whose subfolders stay open."""
 
     repeatable = False
 
@@ -35,13 +35,13 @@ class LocalStorage:
         self._folders: dict[str, int] = {}
         self._reserve = DiskReserve(self.root)
         self.nameless = Path("/proc/self/fd").is_dir()
-        """Whether this file system can hold a file without a name (O_TMPFILE), to be linked when it is whole."""
+        """Whether this file system supports files without a name (O_TMPFILE)."""
 
     def prepare(self, probe_id: str) -> None:  # noqa: ARG002  # a local link is atomic: nothing to probe
         """Make the folders, durably, and set space aside.
 
-        A folder that is there may not be on the disk yet: its maker may have been killed before the fsync, or have left
-        it to others. So all folders above are fsynced each time, as far as they let themselves be opened.
+        A folder that exists may not be on the disk yet: its maker may have been killed before the fsync, or have left
+        it to others. So all folders above are fsynced each time, as far as they can be opened.
         """
         log = self.root / LOG_FOLDER
         with _translated(str(log)):
@@ -58,11 +58,11 @@ class LocalStorage:
 
     @property
     def has_room(self) -> bool:
-        """False from the first commit out of the reserve on, until the reserve could be filled again."""
+        """False from the first commit out of the reserve until the reserve is full again."""
         return self._reserve.whole or self._reserve.fill()
 
     def publish(self, entry: Blob, data: Blob | None = None) -> None:
-        """Four fsyncs: file, its folder, entry, its folder. On a full disk it takes its space from the reserve."""
+        """Publish with four fsyncs: file, its folder, entry, its folder. A full disk takes space from the reserve."""
         needed = 1
         while True:
             try:
@@ -85,7 +85,7 @@ class LocalStorage:
             attempt.close()
 
     def write(self, blob: Blob) -> None:
-        """By a temporary file and a rename."""
+        """Write a temporary file and rename it."""
         folder, _, name = blob.name.rpartition("/")
         temporary = f".{name}.tmp"
         with _translated(blob.name):
@@ -104,7 +104,7 @@ class LocalStorage:
             os.fsync(at)
 
     def read(self, name: str) -> bytes:
-        """The whole file."""
+        """Read the whole file."""
         try:
             with (self.root / name).open("rb", buffering=0) as file:
                 return file.read()
@@ -114,14 +114,14 @@ class LocalStorage:
             _raise(name, error, published=False)
 
     def exists(self, name: str) -> bool:
-        """One stat by path: a folder that was moved away, or replaced, is not the journal any more."""
+        """Stat by path: a folder that was moved away, or replaced, is not the journal any more."""
         with _translated(name), suppress(FileNotFoundError, NotADirectoryError):
             os.stat(f"{self.uri}/{name}")  # noqa: PTH116  # on the way of every acknowledgement
             return True
         return False
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """One directory scan and a stat a file."""
+        """Scan the directory once, with a stat a file."""
         with _translated(folder), suppress(FileNotFoundError), os.scandir(self.root / folder) as items:
             found = {}
             for item in items:
@@ -132,7 +132,7 @@ class LocalStorage:
         return {}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Not fsynced: a deletion that a power cut undoes is done again."""
+        """Delete without fsync: a deletion that a power cut undoes is done again."""
         for name in names:
             with _translated(name):
                 (self.root / name).unlink(missing_ok=True)
@@ -143,7 +143,7 @@ class LocalStorage:
             os.close(self._folders.popitem()[1])
 
     def folder(self, name: str) -> int:
-        """The open folder of that name."""
+        """Return the descriptor of the folder, which stays open."""
         fd = self._folders.get(name)
         if fd is None:
             opened = os.open(self.root / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -154,17 +154,17 @@ class LocalStorage:
 
 
 class _Publishing:
-    """One :meth:`LocalStorage.publish`: what is open, and how far it came."""
+    """One :meth:`LocalStorage.publish`: its open files, and how far it came."""
 
     def __init__(self, storage: LocalStorage, entry: Blob, data: Blob | None) -> None:
         self._storage, self._entry, self._data = storage, entry, data
         self._data_fd = self._entry_fd = -1
         self._temporary = ""
-        """Name of the entry's file before it is linked, where a file must have one."""
+        """Name of the entry's file before it is linked, where O_TMPFILE is not supported."""
         self._linking = self._linked = False
 
     def run(self) -> None:
-        """All of it, in the order that makes a visible entry a durable one."""
+        """Write, fsync and link, in the order that makes a visible entry a durable one."""
         root, log = self._storage.folder(""), self._storage.folder(LOG_FOLDER)
         if self._data is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -181,19 +181,19 @@ class _Publishing:
         os.fsync(log)
 
     def published(self, error: OSError) -> bool | None:
-        """Whether the entry is visible after ``error``; None when that can't be told."""
+        """Whether the entry is visible after ``error``; None when that is not known."""
         if self._linking and not self._linked:
             return False if error.errno in NO_SPACE else None
         return self._linked
 
     def forget_data(self) -> None:
-        """Delete the file that no entry names."""
+        """Delete the data file, which no entry names."""
         if self._data_fd >= 0 and self._data is not None:
             with suppress(OSError):
                 os.unlink(self._data.name, dir_fd=self._storage.folder(""))
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the open files."""
         if self._temporary:
             with suppress(OSError):
                 os.unlink(self._temporary, dir_fd=self._storage.folder(LOG_FOLDER))
@@ -202,7 +202,7 @@ class _Publishing:
                 os.close(fd)
 
     def _stage(self, log: int) -> None:
-        """Write the entry to a file that no reader of the log can see."""
+        """Write the entry to a file that no reader of the log sees."""
         flags = os.O_WRONLY | os.O_CLOEXEC
         if self._storage.nameless:
             try:
@@ -218,7 +218,7 @@ class _Publishing:
         _write_all(self._entry_fd, self._entry)
 
     def _link(self, log: int) -> None:
-        """Give the entry its name, if no one else has."""
+        """Give the entry its name; raise :class:`EntryExists` if it is taken."""
         self._linking = True
         try:
             if self._temporary:
@@ -235,7 +235,7 @@ class _Publishing:
 
 
 class _translated:  # noqa: N801  # reads as the statement it is
-    """Turns ``OSError`` into :class:`StorageError` for operations that publish nothing."""
+    """A context that turns ``OSError`` into :class:`StorageError`, for operations that publish nothing."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -268,7 +268,7 @@ def _write_all(fd: int, blob: Blob) -> None:
 
 
 def _write(fd: int, part: memoryview, written: int) -> None:
-    """Write what is missing of a part of which some bytes are there."""
+    """Write the rest of a part of which the first ``written`` bytes are written."""
     rest = part[written:]
     while rest:
         rest = rest[os.write(fd, rest) :]

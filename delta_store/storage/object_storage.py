@@ -17,7 +17,7 @@ _PROBE_SECONDS: Final = 10
 
 
 class ObjectStorage:
-    """An object store that honours conditional puts; durability is the store's promise."""
+    """An object store that honours conditional puts."""
 
     repeatable = True
     has_room = True
@@ -28,7 +28,7 @@ class ObjectStorage:
         self.uri, self.options = uri, options
 
     def prepare(self, probe_id: str) -> None:
-        """Race conditional puts on a few objects; raises :class:`UnsafeStore` unless exactly one of each wins."""
+        """Race conditional puts on a few objects; raise :class:`UnsafeStore` unless exactly one of each wins."""
         for number in range(_PROBE_ROUNDS):
             blob = Blob(f"_probe/{probe_id}-{number}", b"probe")
             create = partial(self._create, blob)
@@ -39,18 +39,18 @@ class ObjectStorage:
                 raise UnsafeStore(self.uri, f"{sum(outcomes)} of 3 conditional puts of one object won")
 
     def publish(self, entry: Blob, data: Blob | None = None) -> None:
-        """A plain put of a name that is used once, then a conditional one."""
+        """Put the data under its unique name, then the entry conditionally."""
         if data is not None:
             self._put(data, published=False)
         if not self._create(entry):
             raise EntryExists(entry.name, "there already")
 
     def write(self, blob: Blob) -> None:
-        """One put."""
+        """Put the object."""
         self._put(blob, published=False)
 
     def read(self, name: str) -> bytes:
-        """One get."""
+        """Get the object."""
         import obstore
         from obstore.exceptions import BaseError, NotFoundError
 
@@ -62,7 +62,7 @@ class ObjectStorage:
             raise StorageFailed(name, _first_line(error)) from error
 
     def exists(self, name: str) -> bool:
-        """One head."""
+        """Send a HEAD request."""
         import obstore
         from obstore.exceptions import BaseError, NotFoundError
 
@@ -75,7 +75,7 @@ class ObjectStorage:
         return True
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """One listing."""
+        """List the folder."""
         import obstore
         from obstore.exceptions import BaseError
 
@@ -86,7 +86,7 @@ class ObjectStorage:
         return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"]}
 
     def delete(self, names: Iterable[str]) -> None:
-        """One request a file: a bulk request has no order."""
+        """Send one request a file: a bulk request has no order."""
         import obstore
         from obstore.exceptions import BaseError, NotFoundError
 
@@ -121,7 +121,7 @@ class ObjectStorage:
 
 
 def race(attempts: Sequence[Callable[[], bool]]) -> list[bool]:
-    """Start all attempts at once, one thread each, and return their outcomes; raises what one of them raised."""
+    """Start all attempts at once, one thread each, and return their outcomes; raise what one of them raised."""
     start = Barrier(len(attempts))
 
     def run(attempt: Callable[[], bool]) -> bool:
@@ -133,5 +133,5 @@ def race(attempts: Sequence[Callable[[], bool]]) -> list[bool]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Object stores answer with whole documents, which may name keys and hosts."""
+    """Return an error's first line, at most 200 characters: stores answer with whole documents, which may name keys."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]

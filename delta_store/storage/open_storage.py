@@ -1,4 +1,4 @@
-"""Which storage a location means. The libraries for object stores are imported when one is opened."""
+"""The storage of a location. The libraries for object stores are imported when one is opened."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -10,7 +10,7 @@ from delta_store.storage.storage import Storage
 
 
 def open_storage(location: str, options: Mapping[str, str] | None = None) -> Storage:
-    """The storage of a folder, or of a URL such as ``s3://bucket/journal`` with delta-rs's storage options."""
+    """Open a folder, or a URL such as ``s3://bucket/journal`` with delta-rs's storage options."""
     if "://" not in location:
         return LocalStorage(Path(location))
     from obstore.store import from_url

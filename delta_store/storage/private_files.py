@@ -1,4 +1,4 @@
-"""Folders and files that only their owner may enter or read: the data folder, credentials, configurations with them."""
+"""Folders and files for their owner alone: the data folder, credentials, configurations with them."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,13 @@ FILE_MODE = 0o600
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make the folder for its owner alone; one that is there keeps the mode that someone gave it."""
+    """Make the folder for its owner alone; an existing one keeps its mode."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file by one that only its owner may read, whole or not at all."""
+    """Replace a file by one that only its owner may read, atomically."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)

@@ -1,4 +1,4 @@
-"""Where the journal's files are: a local folder, or an object store. Storage does IO and decides nothing.
+"""The interface to the journal's files: a local folder, or an object store. Storage does IO and decides nothing.
 
 Invariant: when :meth:`Storage.publish` returns, file, log entry and the folders that name them are durable, and no one
 else has written or will write an entry of that name. When it raises, ``StorageError.published`` says whether the entry
@@ -14,46 +14,46 @@ import pyarrow as pa
 
 
 class Blob(NamedTuple):
-    """A file to be written."""
+    """A file to write."""
 
     name: str
     body: bytes | pa.Buffer
     more: tuple[bytes, ...] = ()
-    """What follows the body, where large values are not copied into it."""
+    """Parts behind the body: large values, which are not copied into it."""
 
     @property
     def whole(self) -> bytes | pa.Buffer:
-        """All of it in one piece."""
+        """The content in one piece."""
         return b"".join((self.body, *self.more)) if self.more else self.body
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The content's bytes."""
         return len(self.body) + sum(map(len, self.more))
 
 
 class Storage(Protocol):
-    """What the journal needs of a place to keep files."""
+    """A place for the journal's files."""
 
     uri: str
-    """As delta-rs and Spark take it."""
+    """The location as delta-rs and Spark take it."""
     options: Mapping[str, str]
     """Storage options for delta-rs."""
     repeatable: bool
     """Whether an entry whose put had an unknown outcome may be put again to learn it.
 
-    On a local disk it may not: after a failed fsync what can be read need not be on the disk.
+    Not on a local disk: after a failed fsync what can be read need not be on the disk.
     """
 
     def prepare(self, probe_id: str) -> None:
-        """Make ready for writing; raises :class:`UnsafeStore` for a store on which two writers could both win."""
+        """Prepare for writing; raise :class:`UnsafeStore` for a store on which two writers could both win."""
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be written than what has been decided already; False when the disk is (nearly) full."""
+        """Whether new groups may be decided; False when the disk is (nearly) full."""
 
     def publish(self, entry: Blob, data: Blob | None = None) -> None:
-        """Make ``data`` durable, then ``entry`` if no one else has published one of that name, then return.
+        """Make ``data`` durable, then ``entry`` if its name is free.
 
         Raises :class:`EntryExists`, :class:`StorageFull`, :class:`StorageFailed`.
         """
@@ -62,13 +62,13 @@ class Storage(Protocol):
         """Create or replace a file as a whole, durably."""
 
     def read(self, name: str) -> bytes:
-        """A file's content; raises :class:`NotStored`, :class:`StorageFailed`."""
+        """Return a file's content; raise :class:`NotStored`, :class:`StorageFailed`."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Bytes of the files right inside ``folder`` (``""``: the journal's own), by their name in it."""
+        """Return the bytes of the files right inside ``folder`` (``""``: the journal's own), by their name in it."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files one after the other in this order; those that are gone already count as deleted."""
+        """Delete files one after the other in this order; files that do not exist are skipped."""

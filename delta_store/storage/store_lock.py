@@ -1,7 +1,7 @@
 """Locks on a data folder: one owner of the store, one settle job, one ``silt up``.
 
-Each is an flock that the kernel releases when its process ends, however it ends; processes that this one starts do not
-inherit it. The file stays and says who had the lock last; only the lock on it means anything.
+Each is an flock that the kernel releases when its process ends, however it ends; child processes do not inherit it. The
+file stays and names its last owner; only the lock on it means anything.
 """
 
 import fcntl
@@ -42,15 +42,15 @@ class FolderInUse(RuntimeError):
 
 
 class FolderLock:
-    """Holds a lock file of a folder from :meth:`acquire` until :meth:`release` or the end of the process."""
+    """A lock file of a folder, held from :meth:`acquire` until :meth:`release` or the end of the process."""
 
     def __init__(self, folder: Path, name: str, taken: Callable[[Path, int | None], Exception]) -> None:
-        """``taken`` makes the error for when another process, of that id where it is known, has the lock."""
+        """``taken`` makes the error for when another process has the lock, from its id if known."""
         self._folder, self._name, self._taken = folder, name, taken
         self._fd = -1
 
     def acquire(self) -> None:
-        """Take the lock (the folder is made if missing); raises what says that it is taken, or ``OSError``."""
+        """Take the lock (the folder is made if missing); raise the error of ``taken``, or ``OSError``."""
         make_private_folder(self._folder)
         fd = os.open(self._folder / self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -68,7 +68,7 @@ class FolderLock:
         self._fd = fd
 
     def release(self) -> None:
-        """Give the lock up; more than once does no harm."""
+        """Release the lock; idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -84,17 +84,17 @@ class FolderLock:
 
 
 def store_lock(folder: Path) -> FolderLock:
-    """The gateway's: who has it commits to the journal. Raises :class:`StoreLocked`."""
+    """Return the gateway's lock: its owner commits to the journal. Raises :class:`StoreLocked`."""
     return FolderLock(folder, LOCK_FILE, StoreLocked)
 
 
 def settle_lock(folder: Path) -> FolderLock:
-    """The settle job's: who has it commits to ``messages``. Raises :class:`AlreadySettling`."""
+    """Return the settle job's lock: its owner commits to ``messages``. Raises :class:`AlreadySettling`."""
     return FolderLock(folder, "settle.lock", AlreadySettling)
 
 
 def up_lock(folder: Path) -> FolderLock:
-    """That of ``silt up``. Raises :class:`FolderInUse`."""
+    """Return the lock of ``silt up``. Raises :class:`FolderInUse`."""
     return FolderLock(folder, "up.lock", FolderInUse)
 
 
