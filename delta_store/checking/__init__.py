@@ -1,4 +1,1 @@
-"""`silt verify` and `silt repair`: both tables looked through as a whole.
-
-May import every room but `settling`.
-"""
+"""``silt verify`` and ``silt repair``: both tables checked as a whole. May import every room but ``settling``."""

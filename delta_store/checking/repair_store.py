@@ -1,8 +1,8 @@
-"""Puts right what is provably safe to put right in a data folder; the caller holds both locks.
+"""Repairs of a data folder that lose nothing; the caller holds both locks.
 
-Safe is what loses nothing: a checkpoint is made anew from the log, and a torn end of ``messages`` that the journal does
-not rely on is set aside, because the journal still has every row of it. Whatever is taken out of a table is kept beside
-it. A journal that is gone is begun anew only when told so: what it held beyond ``messages`` is lost.
+A damaged checkpoint is made anew from the log, and a torn end of ``messages`` that the journal does not rely on is set
+aside, because the journal still has every row of it. Whatever is taken out of a table is kept beside it. A lost journal
+is begun anew only on request: what it held beyond ``messages`` is lost.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 
 class Step(NamedTuple):
-    """One thing that would be done."""
+    """One planned repair."""
 
     table: str
     what: str
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 def plan_repair(data: Path, clock: Clock, *, accept_lost_journal: bool) -> list[Step]:
-    """What can be done, in its order; nothing has been done yet. Damage that stays is not told of here."""
+    """Return the possible repairs, in their order, and do none. Damage that stays is not included."""
     return [*_for_journal(data, clock, accept_lost=accept_lost_journal), *_for_messages(data, clock)]
 
 

@@ -1,6 +1,6 @@
-"""Looks through the journal: every log entry, checkpoint and file, against checksums and against each other.
+"""Verification of the journal: every log entry, checkpoint and file, against checksums and against each other.
 
-Reads only, and may run beside a gateway: what its cleanup takes away meanwhile is not missed.
+Reads only, and may run beside a gateway: files that its cleanup deletes meanwhile are no finding.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ _TABLE = JOURNAL_FOLDER
 
 
 class JournalLook(NamedTuple):
-    """What is known of the journal after its log was looked through."""
+    """The outcome of verifying the journal's log."""
 
     state: JournalState | None
     """None when the log can't be relied on."""
@@ -39,7 +39,7 @@ class JournalLook(NamedTuple):
 
 
 def look_at_log(data: Path) -> JournalLook:
-    """Every entry and checkpoint of the log; the state at its end."""
+    """Verify every entry and checkpoint of the log; return the state at its end."""
     storage, app_id = LocalStorage(data / JOURNAL_FOLDER), app_id_of(SHARD)
     entries = journal_log.log_of(storage, app_id)
     names, versions, _ = entries.listed()
@@ -66,14 +66,14 @@ def look_at_log(data: Path) -> JournalLook:
 
 
 def files_to_look_at(look: JournalLook) -> list[JournalFile]:
-    """The files of the table."""
+    """Return the files of the table."""
     return [] if look.state is None else list(look.state.live.values())
 
 
 def look_at_file(data: Path, file: JournalFile, mirrors: set[str]) -> Finding | None:
-    """One file, to the byte and to the row; nothing is wrong with one that was truncated away meanwhile.
+    """Verify one file, to the byte and to the row; a file that was truncated away meanwhile is no finding.
 
-    Adds the names of mirrors that it tells of.
+    Adds the names of mirrors in its STREAM rows to ``mirrors``.
     """
     storage = LocalStorage(data / JOURNAL_FOLDER)
     try:
@@ -91,7 +91,7 @@ def look_at_file(data: Path, file: JournalFile, mirrors: set[str]) -> Finding | 
 
 
 def left_over(data: Path, look: JournalLook, names: set[str]) -> Iterator[Finding]:
-    """Files in the folder, among those that were there before the log was looked at, that no version needs."""
+    """Find files in the folder, among ``names`` from before the log was read, that no version needs."""
     if look.state is None:
         return
     for name in sorted(names - look.state.live.keys() - look.state.removed.keys()):
@@ -101,7 +101,7 @@ def left_over(data: Path, look: JournalLook, names: set[str]) -> Iterator[Findin
 
 
 def seen(look: JournalLook) -> Seen:
-    """How much there is."""
+    """Return how much was verified."""
     files = files_to_look_at(look)
     version = -1 if look.state is None else look.state.version
     return Seen(_TABLE, version, look.entries, len(files), sum(file.rows for file in files))

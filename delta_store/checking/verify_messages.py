@@ -1,6 +1,6 @@
-"""Looks through ``messages``: every log entry against its note and the entry before, every file to the row.
+"""Verification of ``messages``: every log entry against its note and the entry before, every file to the row.
 
-Reads only, and may run beside a settle job: files that it compacts away and vacuums meanwhile are not missed.
+Reads only, and may run beside a settle job: files that it compacts away and vacuums meanwhile are no finding.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _CHECKED = ("seq", "subject", "headers", "data", "crc")
 
 
 class MessagesLook(NamedTuple):
-    """What is known of the table after its log was looked through."""
+    """The outcome of verifying the log of ``messages``."""
 
     snapshot: Snapshot | None
     """The newest version; None when the log can't be relied on."""
@@ -45,7 +45,7 @@ class MessagesLook(NamedTuple):
 
 
 def look_at_log(data: Path) -> MessagesLook:
-    """Every entry and checkpoint of the log, and the newest version as readers see it."""
+    """Verify every entry and checkpoint of the log, and the newest version as readers see it."""
     settled = SettledTable(str(data / MESSAGES_FOLDER))
     entries: dict[int, MessagesEntry] = {}
     found = list(_entries(data, entries))
@@ -66,7 +66,10 @@ def look_at_log(data: Path) -> MessagesLook:
 
 
 def look_at_file(data: Path, file: DataFile, look: MessagesLook, mirrors: set[str]) -> Finding | None:
-    """One file: its rows counted, its pages and every row's checksum verified. Adds the mirrors that it tells of."""
+    """Verify one file: count its rows, verify its pages and every row's checksum.
+
+    Adds the names of mirrors in its STREAM rows to ``mirrors``.
+    """
     path = data / MESSAGES_FOLDER / file.path
     what = None
     rows = 0
@@ -90,7 +93,7 @@ def look_at_file(data: Path, file: DataFile, look: MessagesLook, mirrors: set[st
 
 
 def left_over(data: Path, look: MessagesLook) -> Iterator[Finding]:
-    """Data files that neither the newest version nor an entry of the log names."""
+    """Find data files that neither the newest version nor an entry of the log names."""
     table = data / MESSAGES_FOLDER
     if look.snapshot is None:
         return
@@ -101,13 +104,13 @@ def left_over(data: Path, look: MessagesLook) -> Iterator[Finding]:
 
 
 def seen(look: MessagesLook) -> Seen:
-    """How much there is."""
+    """Return how much was verified."""
     snapshot = look.snapshot or NO_TABLE
     return Seen(_TABLE, snapshot.version, look.entries, len(snapshot.files), snapshot.rows)
 
 
 def _entries(data: Path, entries: dict[int, MessagesEntry]) -> Iterator[Finding]:
-    """Read every entry into ``entries``; what can't be, or is missing between others, is found."""
+    """Read every entry into ``entries``; find those that can't be read, or are missing between others."""
     log = data / MESSAGES_FOLDER / LOG_FOLDER
     versions = sorted(version for path in log.glob("*.json") if (version := version_of(path.name)) is not None)
     for version in versions:
@@ -135,7 +138,7 @@ def _checkpoints(log: Path, *, sound: bool) -> Iterator[Finding]:
 def _steps(
     data: Path, settled: SettledTable, entries: dict[int, MessagesEntry], found: list[Finding]
 ) -> Snapshot | None:
-    """Hold each entry against the version before it, as far as they follow each other; the last version then."""
+    """Check each entry against the version before it, as far as they are consecutive; return the last version."""
     snapshot: Snapshot | None = NO_TABLE
     for version in sorted(entries):
         if snapshot is None or snapshot.version + 1 != version:
@@ -158,7 +161,7 @@ def _at(settled: SettledTable, version: int) -> Snapshot | None:
 
 
 def _whole_end(data: Path) -> int:
-    """The version up to which the table is whole, where the journal makes up for what is behind it."""
+    """Return the version up to which the table is whole, if the journal makes up for what is behind it."""
     relied = relied_version(data)
     try:
         return _NO_END if relied is None else whole_up_to(data / MESSAGES_FOLDER, relied, can_be_read)
@@ -167,7 +170,7 @@ def _whole_end(data: Path) -> int:
 
 
 def _mended(one: Finding, end: int) -> Finding:
-    """A finding in an entry behind the end is one that can be repaired."""
+    """Turn a finding in an entry behind the end into a repairable one."""
     version = version_of(one.file.rpartition("/")[2])
     if version is None or version <= end:
         return one
@@ -198,7 +201,7 @@ def _unreadable(path: Path) -> str | None:
 
 
 def _wrong_row(batch: pa.RecordBatch) -> str | None:
-    """The first row whose checksum does not match, in words."""
+    """Return the first row whose checksum does not match, as text."""
     columns = {name: batch.column(name).cast(_plain(batch, name)).to_pylist() for name in _CHECKED}
     sums = checksums(RowColumns(**{name: columns[name] for name in _CHECKED[:-1]}))
     for seq, found, written in zip(columns["seq"], sums, columns["crc"], strict=True):

@@ -1,4 +1,4 @@
-"""Looks through a whole data folder on a local disk and says what is wrong; writes nothing and takes no lock.
+"""Verification of a whole data folder on a local disk; writes nothing and takes no lock.
 
 Both tables are pinned as readers pin them, the journal first, so it may run beside a gateway and a settle job.
 """
@@ -14,12 +14,12 @@ from delta_store.entries.tables_agree import fault_between, fault_of_chain, faul
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 Told = Callable[[str, int, int], None]
-"""Is told what is looked at, and how many files of how many have been."""
+"""Called with what is being verified, the number of files done, and of all files."""
 _LOST = "bring it back from a backup, or go on without it: silt repair --accept-lost-journal"
 
 
 def verify_store(data: Path, told: Told = lambda *_: None) -> Report:
-    """Look through both tables of a data folder. Raises ``OSError`` where it can't be read at all."""
+    """Verify both tables of a data folder. Raises ``OSError`` where it can't be read at all."""
     told("log of the journal", 0, 1)
     folder = data / JOURNAL_FOLDER
     names = {path.name for path in folder.glob("*.parquet")}
@@ -42,7 +42,7 @@ def verify_store(data: Path, told: Told = lambda *_: None) -> Report:
 
 
 def _between(journal: JournalLook, messages: MessagesLook, mirrors: set[str]) -> Iterator[Finding]:
-    """What is wrong between the tables, where both can be relied on."""
+    """Find faults between the tables, if both can be relied on."""
     if journal.state is None or messages.snapshot is None:
         return
     marks = messages.snapshot.watermarks

@@ -1,4 +1,5 @@
-"""Spark's rooms, with `transforms`: the settle job, its table, maintenance, SQL views.
+"""The settle job on Spark: its table, batches, maintenance; and SQL views.
 
-May import `reading`, `log` and what is below, and nothing of `api`, `ingest` and `consumers`: it runs on a cluster.
+May import ``reading``, ``log``, ``transforms`` and what is below; not ``api``, ``ingest`` and ``consumers``: it runs on
+a cluster.
 """

@@ -1,7 +1,7 @@
-"""Lets this process and those that it started give way to others.
+"""Niceness of this process and its children.
 
-On Linux each thread has a niceness of its own, which new threads and children inherit; so those that are there already
-are told one by one.
+On Linux each thread has a niceness of its own, which new threads and children inherit; so existing ones are set one by
+one.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def give_way(nice: int) -> None:
-    """Lower the priority of all threads of this process and its descendants to ``nice``; none is ever raised."""
+    """Raise the niceness of all threads of this process and its descendants to ``nice``; it is never lowered."""
     for thread in (0, *_threads(os.getpid())):
         with suppress(OSError):  # a thread that has ended meanwhile
             if os.getpriority(os.PRIO_PROCESS, thread) < nice:
@@ -19,7 +19,7 @@ def give_way(nice: int) -> None:
 
 
 def _threads(process: int) -> Iterator[int]:
-    """Thread ids of a process and all below it; none where there is no ``/proc``."""
+    """Iterate over the thread ids of a process and its descendants; empty without ``/proc``."""
     with suppress(OSError):
         for thread in Path(f"/proc/{process}/task").iterdir():
             yield int(thread.name)

@@ -1,4 +1,4 @@
-"""The journal as a Spark stream; opened anew at each start, from the first rows that are not settled."""
+"""The journal as a Spark stream; opened anew at each start, from the first unsettled rows."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ _ALL = 2**31 - 1
 
 
 class JournalSource:
-    """Reads the journal at ``path``; never writes to it."""
+    """A reader of the journal at ``path``."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
@@ -33,7 +33,7 @@ class JournalSource:
         self._log.refresh()
 
     def stream(self, watermarks: Watermarks) -> DataFrame:
-        """The journal from the first commit with rows above the watermarks, in commit order."""
+        """Read the journal from the first commit with rows above the watermarks, in commit order."""
         reader = self.spark.readStream.format("delta").option("maxBytesPerTrigger", SETTLE_BATCH_BYTES)
         start = self._start(watermarks)
         if start is None:  # one batch: a snapshot's files come in no order that settling could rely on

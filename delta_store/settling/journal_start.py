@@ -1,7 +1,7 @@
-"""Where in the journal the settle job starts to read: decided from log entries and watermarks, not from a checkpoint.
+"""The journal version at which the settle job starts, from log entries and watermarks, not from a checkpoint. Pure.
 
-The job settles commits in order, so the versions whose rows are all settled come first: the place is found by
-bisection. Pure.
+The job settles commits in order, so the versions whose rows are all settled come first: the start is found by
+bisection.
 """
 
 from bisect import bisect_left
@@ -12,14 +12,14 @@ from delta_store.values.records import Position
 from delta_store.values.watermark import Watermarks, is_settled
 
 EntryOf = Callable[[int], JournalEntry]
-"""Gives a version's log entry."""
+"""Returns a version's log entry."""
 
 
 def starting_version(entry: EntryOf, earliest: int, latest: int, watermarks: Watermarks) -> int | None:
-    """The version to start from: the first with rows that are not settled, or the latest when there is none.
+    """Return the first version with unsettled rows, or the latest when there is none.
 
-    None when it can't be told, because log cleanup has taken entries of rows that are not settled yet: then only the
-    table's current files as a whole hold all of them.
+    None when log cleanup has deleted entries of unsettled rows: then only the table's current files as a whole hold all
+    of them.
     """
     versions = range(earliest, latest + 1)
     place = bisect_left(versions, True, key=lambda version: not _all_settled(entry, version, earliest, watermarks))
@@ -38,6 +38,6 @@ def _all_settled(entry: EntryOf, version: int, earliest: int, watermarks: Waterm
 
 
 def _last_positions(entry: JournalEntry) -> list[tuple[str, Position]]:
-    """Each stream's last row in what a commit added; empty for a commit that added nothing."""
+    """Return the last row of each stream that a commit added; empty for a commit that added nothing."""
     spans = (span for file in entry.added for span in file.spans)
     return [(span.stream, Position(span.stream_id, span.last_seq, span.last_event)) for span in spans]

@@ -1,11 +1,10 @@
-"""Keeps ``messages`` small and fast: dead rows deleted, small files merged, old files and log entries cleaned up.
+"""Maintenance of ``messages``: dead rows deleted, small files merged, old files and log entries cleaned up.
 
-It runs in the settle process, between batches, because ``messages`` has one committer. Checkpoints and log cleanup
-are Delta's own, after every so many commits and by the table's retention, which is the history horizon.
+It runs in the settle process, between batches, because ``messages`` has one committer. Checkpoints and log cleanup are
+Delta's own, after every so many commits and by the table's retention, which is the history horizon.
 
-Order of deletion: an evicting message never leaves the table before the message it evicted. Files that lie wholly
-below a stream's first sequence may leave alone (all in them is dead by the watermark); everything else that is dead
-goes in one commit.
+Order of deletion: an evicting message never leaves the table before the message it evicted. Files that lie wholly below
+a stream's first sequence may leave alone (all in them is dead by the watermark); all other dead rows go in one commit.
 """
 
 from collections.abc import Sequence
@@ -23,13 +22,13 @@ from delta_store.values.watermark import Claim, CommitNote, Op
 
 SMALL_FILE_BYTES = 16 * 1024 * 1024
 SMALL_FILES_MIN = 16
-"""Small files of one folder that are worth merging."""
+"""Least number of small files in a folder that are merged."""
 FOLDERS_NAMED_MAX = 64
-"""More folders than that are merged without naming them."""
+"""Folders that a merge names; if more are due, it covers the whole table."""
 
 
 class Maintenance:
-    """Does what is due; each round is bounded by the table's size, and logged."""
+    """The maintenance job; each round is bounded by the table's size, and logged."""
 
     def __init__(self, table: MessagesTable, settle: SettleBatch, *, schedule: Schedule, clock: Clock) -> None:
         self._table = table
@@ -38,7 +37,7 @@ class Maintenance:
         self._pace = UpkeepPace(schedule, clock.monotonic())
 
     def run_due(self) -> None:
-        """Wait for the batch that runs, then do what is due."""
+        """Wait for the running batch, then do what is due."""
         with self._settle.lock:
             progress = self._settle.progress()
             began = self._clock.monotonic()
@@ -63,7 +62,7 @@ class Maintenance:
             self.delete_consumer_rows(progress)
 
     def drop_dead_files(self, progress: Progress) -> int:
-        """Take out the files of which every message is dead, unread; returns how many rows they held."""
+        """Remove the files of which every message is dead, without reading them; return how many rows they held."""
         live = {
             row["stream"] for row in self._table.event_rows().transform(existing_streams).select("stream").collect()
         }
@@ -79,7 +78,7 @@ class Maintenance:
         return dropped
 
     def delete_dead_rows(self, progress: Progress) -> None:
-        """Apply every recorded effect up to the watermark, and forget events that nothing needs any more."""
+        """Apply every recorded effect up to the watermark, and delete events that nothing needs any more."""
         self.drop_dead_files(progress)
         rows, events = self._table.rows(), self._table.event_rows()
         bounds = events.transform(existing_streams).transform(live_bounds(None))
@@ -91,7 +90,7 @@ class Maintenance:
         log.info("dead rows deleted", rows_left=progress.debt.rows)
 
     def delete_consumer_rows(self, progress: Progress) -> None:
-        """Delete the rows about consumers that later ones supersede, reading no other files."""
+        """Delete superseded rows of consumers, reading no other files."""
         consumers = self._table.event_rows(of_consumers=True)
         dead = consumers.transform(dead_consumer_rows(self._table.event_rows()))
         progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS), of_consumers=True)
@@ -99,7 +98,7 @@ class Maintenance:
         log.info("superseded consumer rows deleted")
 
     def compact(self, progress: Progress) -> int:
-        """Merge the small files of folders that have many; returns how many folders."""
+        """Merge the small files of folders that have many; return how many folders."""
         folders = [one for one in self._table.folders(SMALL_FILE_BYTES) if one.small_files >= SMALL_FILES_MIN]
         if folders:
             where = _choosing(folders) if len(folders) <= FOLDERS_NAMED_MAX else None

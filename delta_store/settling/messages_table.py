@@ -1,4 +1,4 @@
-"""The settle job's hold on ``messages``: it makes the table, finds its position in it, and commits to it.
+"""The settle job's access to ``messages``: it creates the table, reads its position from it, and commits to it.
 
 Spark is the only committer, one process at a time. Each commit carries a :class:`CommitNote`, complete for all streams.
 """
@@ -37,12 +37,12 @@ NoteOf = Callable[[int], CommitNote]
 
 
 class PositionLost(Exception):
-    """Someone else committed to ``messages``, or a commit's fate is unknown: the position must be read again."""
+    """Another process committed to ``messages``, or a commit's outcome is unknown: the position must be read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """What one folder holds."""
+    """The files and rows of one folder, counted."""
 
     stream: str
     subject_partition: str
@@ -64,7 +64,7 @@ class MessagesTable:
         checkpoint_commits: int = CHECKPOINT_EVERY_COMMITS,
         durable_version: int = -1,
     ) -> None:
-        """``durable_version`` is the version up to which all has been fsynced."""
+        """Take the table as fsynced up to ``durable_version``."""
         self.spark = spark
         self.path = path
         self._checkpoint_commits = checkpoint_commits
@@ -73,7 +73,7 @@ class MessagesTable:
         self._long_folders = False
 
     def ensure(self) -> None:
-        """Make the table when there is none; an existing one gets the horizon of the settings."""
+        """Create the table if it is missing; an existing one gets today's properties, such as the horizon."""
         horizon = f"interval {self._horizon_seconds} seconds"
         properties = {
             "delta.enableDeletionVectors": "false",
@@ -96,7 +96,7 @@ class MessagesTable:
             maker.execute()
 
     def last_note(self, version: int | None = None) -> CommitNote:
-        """The newest note in the log, up to a version; an empty one where there is none. Raises ``DamagedData``."""
+        """Return the newest note in the log, up to a version; an empty one without any. Raises ``DamagedData``."""
         log = self._log()
         hadoop = log.newDeltaHadoopConf()
         newest = self.version() if version is None else version
@@ -109,21 +109,21 @@ class MessagesTable:
         return CommitNote(Op.APPEND, {})
 
     def version(self) -> int:
-        """The newest version."""
+        """Return the newest version."""
         return int(self._snapshot().version())
 
     def rows(self) -> DataFrame:
-        """All rows of the newest version."""
+        """Return all rows of the newest version."""
         return self.spark.read.format("delta").load(self.path)
 
     def event_rows(self, *, of_consumers: bool = False) -> DataFrame:
-        """The event rows of the newest version: those about consumers, or all others."""
+        """Return the event rows of the newest version: those of consumers, or all others."""
         return self.rows().where(
             sf.col("subject_partition") == (CONSUMERS_PARTITION if of_consumers else EVENTS_PARTITION)
         )
 
     def folders(self, small_file_bytes: int = 0) -> list[FolderFiles]:
-        """Each folder's files and rows, from the log alone."""
+        """Count each folder's files and rows, from the log alone."""
         grouped = self._files().groupBy(*MESSAGES_PARTITION_COLUMNS)
         counted = grouped.agg(
             sf.count("*").alias("files"),
@@ -134,9 +134,9 @@ class MessagesTable:
         return [FolderFiles(**row.asDict()) for row in counted.collect()]
 
     def append(self, rows: DataFrame, note: CommitNote) -> None:
-        """Add rows in one commit, at most once for the note's batch number.
+        """Append rows in one commit, at most once for the note's batch number.
 
-        Raises :class:`PositionLost` when it can't be told that exactly this commit was added.
+        Raises :class:`PositionLost` unless exactly this commit is the next version.
         """
         before = self.version()
         writer = rows.write.format("delta").mode("append").option("userMetadata", note.as_json())
@@ -148,8 +148,8 @@ class MessagesTable:
     def delete_rows(self, keys: DataFrame, note: NoteOf, *, of_consumers: bool = False) -> int:
         """Delete the rows with these (stream, stream_id, seq, event_no) in one commit, rewriting their files.
 
-        Each is named once and is in the table. All are ``of_consumers``, or none is: the others' files are not looked
-        at. Returns how many there were.
+        Each key occurs once and is in the table. Either all are ``of_consumers`` or none is: the others' files are not
+        read. Returns how many there were.
         """
         same = " AND ".join(f"row.{name} = dead.{name}" for name in ROW_KEY)
         same += f" AND row.subject_partition {'=' if of_consumers else '<>'} '{CONSUMERS_PARTITION}'"
@@ -164,7 +164,7 @@ class MessagesTable:
         return number
 
     def drop_message_files(self, fronts: Mapping[str, tuple[int, int]], note: NoteOf) -> int:
-        """Take whole files out of the table without reading them; returns how many rows they held.
+        """Remove whole files from the table without reading them; return how many rows they held.
 
         ``fronts``: stream to (stream_id, first_seq); files of older incarnations are dead, unless they hold events, and
         so are files of messages below first_seq.
@@ -196,13 +196,13 @@ class MessagesTable:
         return number
 
     def compact(self, where: str | None, note: CommitNote) -> None:
-        """Merge small files, of the folders that ``where`` chooses; no row changes."""
+        """Merge small files of the folders that ``where`` selects; no row changes."""
         optimizer = self._delta().optimize()
         with self._noted(note):
             (optimizer.where(where) if where else optimizer).executeCompaction()
 
     def vacuum(self) -> None:
-        """Delete files and log entries that no version within the horizon needs; what replaces them is fsynced first.
+        """Delete files and log entries that no version within the horizon needs, after an fsync of what replaces them.
 
         Raises :class:`NotDurable`.
         """
@@ -215,7 +215,7 @@ class MessagesTable:
         log.cleanUpExpiredLogs(self._snapshot(), none, none, by_day)
 
     def allow_long_folders(self) -> None:
-        """Stop naming folders after streams: some stream's name is too long for a file system."""
+        """Randomize folder names from now on: some stream's name is too long for a file system."""
         if not self._long_folders:
             self._set_changed({LONG_FOLDERS: "true"})
             self._long_folders = True
@@ -234,7 +234,7 @@ class MessagesTable:
         return DeltaTable.forPath(self.spark, self.path)
 
     def _files(self) -> DataFrame:
-        """A row per data file: path, stream, subject_partition, size (bytes), rows, seq_max, stream_id_max, ts_max."""
+        """Return a row per file: path, partition values, size (bytes), rows, seq_max, stream_id_max, ts_max."""
         files = DataFrame(self._snapshot().allFiles().toDF(), self.spark)
         stats = sf.from_json(
             "stats", "numRecords bigint, maxValues struct<seq: bigint, stream_id: bigint, ts_ns: bigint>"
@@ -251,10 +251,10 @@ class MessagesTable:
         )
 
     def _jvm(self) -> Any:
-        return self.spark._jvm  # noqa: SLF001 - Delta has no Python API for its log
+        return self.spark._jvm  # noqa: SLF001  # Delta has no Python API for its log
 
     def _log(self) -> Any:
-        session = self.spark._jsparkSession  # noqa: SLF001 - as above
+        session = self.spark._jsparkSession  # noqa: SLF001  # as above
         return self._jvm().org.apache.spark.sql.delta.DeltaLog.forTable(session, self.path)
 
     def _snapshot(self) -> Any:
@@ -263,7 +263,7 @@ class MessagesTable:
 
     @contextmanager
     def _noted(self, note: CommitNote) -> Iterator[None]:
-        """Commits inside carry the note; only appends take it as an option."""
+        """Add the note to the commits inside; only appends take it as an option."""
         self.spark.conf.set(USER_METADATA, note.as_json())
         try:
             yield

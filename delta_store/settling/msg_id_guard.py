@@ -1,7 +1,7 @@
-"""The settle job's memory of message ids: cheap enough to ask for each batch, exact enough to be worth it.
+"""The settle job's memory of message ids, for a quick check of each batch. Pure.
 
-Ids are remembered as 64-bit hashes, so the answer "none is repeated" is certain and "one may be" calls for the exact
-rule, :func:`delta_store.transforms.msg_id_window.dedup_window`. Pure.
+Ids are kept as 64-bit hashes, so "no duplicate" is certain and "maybe one" calls for the exact rule,
+:func:`delta_store.transforms.msg_id_window.dedup_window`.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class MsgIdGuard:
-    """Hashes of the message ids of the last while, over all streams; bounded, the oldest are forgotten first."""
+    """Hashes of recent message ids over all streams; bounded, the oldest are dropped first."""
 
     def __init__(self) -> None:
         self._hashes: Int64s = np.empty(0, dtype=np.int64)
@@ -25,15 +25,15 @@ class MsgIdGuard:
         return len(self._hashes)
 
     def may_repeat(self, hashes: Int64s) -> bool:
-        """Whether some id of a batch may be in it twice, or may be remembered."""
+        """Whether some id of a batch may occur in it twice, or may be remembered."""
         if len(np.unique(hashes)) < len(hashes):
             return True
         return bool(np.isin(hashes, self._hashes).any())
 
     def remember(self, hashes: Int64s, ts_ns: Int64s, *, window_ns: int) -> None:
-        """Take in a batch's ids, and forget those that no window reaches any more.
+        """Add a batch's ids, and drop those that are older than every window.
 
-        ``window_ns`` is the longest window of all streams: remembering an id too long costs only a closer look.
+        ``window_ns`` is the longest window of all streams: an id that is kept too long costs only an exact check.
         """
         times = np.concatenate((self._times, ts_ns))
         known = np.concatenate((self._hashes, hashes))
@@ -42,6 +42,6 @@ class MsgIdGuard:
 
 
 def as_int64s(column: Any) -> Int64s:
-    """An Arrow column of integers as numpy has them."""
+    """Convert an Arrow column of integers to numpy."""
     values: Int64s = column.to_numpy()
     return values

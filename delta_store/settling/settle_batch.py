@@ -1,8 +1,8 @@
-"""What is done with one batch of journal rows: the sink of the settle job.
+"""The sink of the settle job: one batch of journal rows into ``messages``.
 
-The position is the watermark in ``messages``, never Spark's checkpoint: rows at or below it are passed over, rows
-behind a gap stop the job, and a batch is appended once, whatever is killed between. Invariant: a commit's watermark
-covers exactly the rows that are in the table after it.
+The position is the watermark in ``messages``, never Spark's checkpoint: rows at or below it are skipped, rows behind a
+gap stop the job, and a batch is appended once, whatever is killed between. Invariant: a commit's watermark covers
+exactly the rows that are in the table after it.
 """
 
 import json
@@ -33,16 +33,16 @@ from delta_store.values.schemas import CONSUMERS_PARTITION
 from delta_store.values.watermark import Care, Claim, CommitNote, JournalGap, Op, Run, Watermark, advance, care_for
 
 FOLDER_BYTES_MAX = 240
-"""Longest stream name, percent-encoded, that can name a folder on any file system."""
+"""Longest percent-encoded stream name that can be a folder on any file system."""
 
 
 class DamagedRows(Exception):
-    """Rows of the journal do not match their checksums: they are not carried on."""
+    """Rows of the journal do not match their checksums: they are not settled."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """Where settling stands; read from the table at start and after every error."""
+    """The state of settling; read from the table at the start and after every error."""
 
     note: CommitNote
     layout: FolderLayout
@@ -61,7 +61,7 @@ class Progress:
         return dict(self.note.watermarks)
 
     def learn(self, told: "Sequence[_Told]") -> None:
-        """Take over what STREAM rows tell, in their order."""
+        """Apply the settings of STREAM rows, in their order."""
         self.windows_ns |= {one.stream: one.window_ns for one in told}
         for one in told:
             (self.mirrors.add if one.is_mirror else self.mirrors.discard)(one.stream)
@@ -84,12 +84,12 @@ class BatchRun:
 
     @property
     def superseded(self) -> int:
-        """Rows about consumers that later ones of the batch supersede, about."""
+        """About how many rows of consumers later ones of the batch supersede."""
         return self.consumer_rows - self.consumer_keys
 
 
 class SettleBatch:
-    """Settles batches one after the other; ``lock`` is held while it does."""
+    """The ``foreachBatch`` function: settles one batch after the other, holding ``lock``."""
 
     def __init__(self, table: MessagesTable) -> None:
         self._table = table
@@ -97,10 +97,10 @@ class SettleBatch:
         self._paused = False
         self.lock = Lock()
         self.batches = 0
-        """Appends since this process started."""
+        """Appended batches since this process started."""
 
     def progress(self) -> Progress:
-        """Where settling stands; call it with the lock held."""
+        """Return the state of settling; the caller holds the lock."""
         if self._progress is None:
             self._progress = self._load()
         return self._progress
@@ -111,7 +111,7 @@ class SettleBatch:
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
-        """Wait for the batch that runs; those that come inside are passed over, for the next start to settle."""
+        """Wait for the running batch; batches that come inside are skipped, for the next start to settle."""
         self._paused = True
         try:
             with self.lock:
@@ -121,8 +121,8 @@ class SettleBatch:
             self._paused = False
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Settle the rows of one batch; raises :class:`JournalGap`, :class:`DamagedRows` or what Spark raises."""
-        del batch_id  # starts at 0 with each new checkpoint, so it says nothing
+        """Settle one batch; raise :class:`JournalGap`, :class:`DamagedRows` or what Spark raises."""
+        del batch_id  # starts at 0 with each new checkpoint
         with self.lock:
             if self._paused:
                 return
@@ -176,7 +176,7 @@ class SettleBatch:
             progress.debt.note_consumers(one.consumer_keys, weight)
 
     def _sift(self, rows: DataFrame, progress: Progress) -> tuple[DataFrame, list[BatchRun]]:
-        """The batch's rows that are new, each once, and their runs; nothing may be missing before them."""
+        """Return the batch's new rows, each once, and their runs; raise :class:`JournalGap` if rows are missing."""
         new = rows.transform(above(progress.watermarks)).transform(once)
         mirrors = progress.mirrors | {one.stream for one in _told(new) if one.is_mirror}
         gap = new.transform(gaps_behind(progress.watermarks, mirrors)).head(1)
@@ -230,7 +230,7 @@ class SettleBatch:
 
 @contextmanager
 def _counted(rows: DataFrame, runs: Sequence[BatchRun], *, whole: bool) -> Iterator[dict[str, int]]:
-    """How many rows there are of each stream; with ``whole`` the runs say it, else the rows are kept meanwhile."""
+    """Count the rows of each stream: by the runs if ``whole``, else by Spark, with the rows persisted meanwhile."""
     if whole:
         totals: dict[str, int] = {}
         for one in runs:
@@ -276,7 +276,7 @@ def _bearing_ids(rows: DataFrame) -> DataFrame:
 
 
 def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
-    """Hash and time of each message that bears an id."""
+    """Return hash and time of each message with an id."""
     hashed = sf.xxhash64("stream", "stream_id", "msg_id").alias("hash")
     found = _bearing_ids(rows).select(hashed, "ts_ns").toArrow()
     return as_int64s(found["hash"]), as_int64s(found["ts_ns"])
@@ -284,7 +284,7 @@ def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What STREAM rows tell of a stream that settling asks for."""
+    """The settings of a stream that settling needs, from a STREAM row."""
 
     stream: str
     window_ns: int
@@ -293,7 +293,7 @@ class _Told:
 
 
 def _told(rows: DataFrame) -> list[_Told]:
-    """What the STREAM rows tell, in their order."""
+    """Return the settings in the STREAM rows, in their order."""
     found = rows.where(is_kind(Kind.STREAM)).select("stream", position().alias("position"), "data").collect()
     found.sort(key=lambda row: row["position"])
     configs = [(row["stream"], json.loads(row["data"])["config"]) for row in found]

@@ -1,9 +1,9 @@
 """The settle process: ``python -m delta_store.settling.settle_main --data DIR``, or this file given to spark-submit.
 
 Prints one line ``{"ready": true, …}`` once the query runs. Stops between batches on SIGTERM and SIGINT. It may be
-killed at any point: the next start goes on from the watermark in ``messages``.
+killed at any point: the next start continues at the watermark in ``messages``.
 
-Exit codes: 0 stopped as asked, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder.
+Exit codes: 0 stopped by a signal, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 POLL_SECONDS = 0.5
 FAILURES_MAX = 5
-"""Starts that fail one after the other before the process gives up; its supervisor starts it again."""
+"""Consecutive failed starts after which the process gives up; its supervisor restarts it."""
 EXIT_FAILED = 1
 EXIT_TAKEN = 3
 
@@ -55,7 +55,7 @@ Tell = Callable[[SettleState, str], None]
 
 
 class SettleJob:
-    """Runs the query, starts it again when it fails, and does maintenance between batches."""
+    """The query, restarted when it fails, with maintenance between batches."""
 
     def __init__(
         self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1, tell: Tell | None = None
@@ -83,7 +83,7 @@ class SettleJob:
         self._tell = tell or (lambda _state, _error: None)
 
     def run(self, stop: Event, *, once: bool) -> None:
-        """Settle until asked to stop, or with ``once`` until all is settled; raise what failed too often in a row."""
+        """Settle until ``stop`` is set, or with ``once`` until all is settled; raise after repeated failures."""
         failures = 0
         while not stop.is_set():
             if not self._journal.exists():
@@ -134,7 +134,7 @@ class SettleJob:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the settle process; returns its exit code."""
+    """Run the settle process; return its exit code."""
     parser = argparse.ArgumentParser(prog="silt settle", description="Carry the journal into the messages table.")
     found = os.environ.get(DATA_VARIABLE)
     parser.add_argument(
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         advice = {} if isinstance(error, OSError) else {"advice": "run: silt verify"}
         log.error("settling ended", error=error_text(error), **advice)
         return EXIT_FAILED
-    except Exception:  # noqa: BLE001 - logged whole, and told by the exit code
+    except Exception:  # noqa: BLE001  # logged whole, and reported by the exit code
         log.error("settling ended", exception=traceback.format_exc())
         return EXIT_FAILED
     return 0

@@ -1,4 +1,4 @@
-"""The settle job: journal → batches → ``messages``."""
+"""The settle job's streaming query: journal → batches → ``messages``."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,7 +18,7 @@ def start_settling(
     """
 
     def settle_checked(batch: DataFrame, batch_id: int) -> None:
-        journal.check()  # after Spark has read the log, so that all entries behind the batch are looked at
+        journal.check()  # after Spark has read the log, so that all entries behind the batch are verified
         settle(batch, batch_id)
 
     journal.check()

@@ -1,6 +1,6 @@
-"""Builds the Spark session that all of Silt's Spark code runs in; nothing else creates one.
+"""The Spark session that all of Silt's Spark code runs in; nothing else creates one.
 
-A session that runs already is used as it is (a notebook, a cluster's driver); it must carry Delta's extensions.
+A running session is used as it is (a notebook, a cluster's driver); it must have Delta's extensions.
 """
 
 import os
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 SCALA = "2.13"
 ARTIFACT_FOLDERS = (".ivy2.5.2/jars", ".ivy2/jars")
-"""Where Spark's package resolver keeps what it has fetched, below the home folder."""
+"""Where Spark's package resolver keeps fetched jars, below the home folder."""
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -48,22 +48,22 @@ ALWAYS = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
 }
-"""What correctness rests on: UTC, streams that differ only by case, tables without deletion vectors.
+"""Settings that correctness needs: UTC, streams that differ only by case, tables without deletion vectors.
 
-Hadoop's plain local file system, because the default one keeps a checksum file beside each file, which nobody fsyncs:
-after a power cut an empty one makes every read fail. Without the rule on pruning, Spark 4.1 fails on joins over a union
-of two Delta tables ("dynamicpruning … has not finished").
+Hadoop's default local file system keeps a checksum file beside each file, which nobody fsyncs: after a power cut an
+empty one makes every read fail. With dynamic partition pruning, Spark 4.1 fails on joins over a union of two Delta
+tables ("dynamicpruning … has not finished").
 """
 
 
 def delta_coordinates() -> str:
-    """Maven coordinates of the Delta jar that belongs to the installed pyspark and delta-spark."""
+    """Return the Maven coordinates of the Delta jar for the installed pyspark and delta-spark."""
     spark = ".".join(version("pyspark").split(".")[:2])
     return f"io.delta:delta-spark_{spark}_{SCALA}:{version('delta-spark')}"
 
 
 def fetched_jars(home: Path) -> list[Path]:
-    """Delta's jars where Spark's resolver put them earlier; empty when one is missing."""
+    """Return Delta's jars that Spark's resolver has fetched before; empty when one is missing."""
     delta = version("delta-spark")
     spark_jar = delta_coordinates().split(":")[1]
     for folder in (home / name for name in ARTIFACT_FOLDERS):
@@ -89,7 +89,7 @@ def _jar_settings(home: Path) -> dict[str, str]:
 
 
 def _share_python() -> None:
-    """Let Python workers import what this process can: they start with the environment, not with ``sys.path``."""
+    """Let Python workers import what this process can: they inherit the environment, not ``sys.path``."""
     root = str(Path(__file__).resolve().parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if root not in paths:
@@ -102,8 +102,7 @@ def open_session(
 ) -> SparkSession:
     """Return the running session, or start one.
 
-    ``master`` wins over what spark-submit says, ``default_master`` does not.
-    ``settings`` are Spark's own, with ``__`` for the
+    ``master`` wins over spark-submit's, ``default_master`` does not. ``settings`` are Spark's own, with ``__`` for the
     dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark raises when it can't start.
     """
     running = SparkSession.getActiveSession()

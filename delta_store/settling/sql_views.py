@@ -1,9 +1,9 @@
 """SQL over the streams: a view of each stream's live messages, ``silt_streams``, ``silt_consumers``, ``multi_last``.
 
-Each key-value bucket has two more: ``kv_<bucket>``, its latest values, and ``kv_<bucket>_history``.
-A view shows what JetStream would show, settled or not: the journal's version is pinned first, then that of
-``messages``, and rows of the journal count where they lie above the watermark, so no row is seen twice or missed.
-Views keep the versions they were registered with; registering again shows what has come since.
+Each key-value bucket has two more: ``kv_<bucket>``, its latest values, and ``kv_<bucket>_history``. A view has the
+messages that JetStream would return, settled or not: the journal's version is pinned first, then that of ``messages``,
+and rows of the journal count where they lie above the watermark, so no row is read twice or missed. Views keep the
+versions they were registered with; registering again brings them up to date.
 """
 
 import re
@@ -61,14 +61,14 @@ class SqlAnswer(NamedTuple):
 
 
 class PinnedRows(NamedTuple):
-    """All rows of all streams as of one version of each table."""
+    """All rows of all streams at one version of each table."""
 
     rows: DataFrame
     watermarks: Watermarks
 
 
 def run_sql(data_dir: str | Path, statement: str) -> SqlAnswer:
-    """Start Spark where none runs, register the views and run one statement. Raises what Spark raises."""
+    """Start Spark if none runs, register the views and run one statement. Raises what Spark raises."""
     spark = open_session("silt sql", spark__driver__memory="1g")
     spark.sparkContext.setLogLevel("ERROR")
     answer = query(spark, data_dir, statement)
@@ -76,17 +76,17 @@ def run_sql(data_dir: str | Path, statement: str) -> SqlAnswer:
 
 
 def query(spark: SparkSession, data_dir: str | Path, statement: str) -> DataFrame:
-    """One statement over the streams as they are now. Names may be quoted in backticks or double quotes."""
+    """Run one statement over the streams' current state. Names may be quoted in backticks or double quotes."""
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     register(spark, data_dir, asked=None if _ASKS_FOR_NAMES.match(statement) else statement)
     return spark.sql(statement)
 
 
 def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = None) -> list[str]:
-    """Make (or renew) a temporary view of each stream, those of what there is, and ``multi_last``; returns the streams.
+    """Create (or replace) the temporary views and ``multi_last``; return the streams.
 
-    With ``asked``, a statement, only what it can name is made: thousands of views take a while. A stream that is
-    called ``silt_streams`` or ``silt_consumers`` has no view of its own.
+    With ``asked``, a statement, only the views that it can name are created: thousands of views take a while. A stream
+    that is called ``silt_streams`` or ``silt_consumers`` has no view of its own.
     """
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
     spark.udtf.register(TABLE_FUNCTION, _table_function(str(data_dir)))
@@ -107,7 +107,7 @@ def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = N
 
 
 def _register_buckets(rows: DataFrame, heads: list[Row], asked: str | None) -> None:
-    """``kv_<bucket>``, the values, and ``kv_<bucket>_history``, of each stream that is a bucket's."""
+    """Create ``kv_<bucket>``, the values, and ``kv_<bucket>_history`` for each bucket's stream."""
     taken = {head["stream"] for head in heads}
     for head in heads:
         bucket = head["stream"].removeprefix(STREAM_PREFIX)
@@ -122,7 +122,7 @@ def _register_buckets(rows: DataFrame, heads: list[Row], asked: str | None) -> N
 
 
 def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
-    """Settled rows and the journal's rows above them, as of now. Raises ``DamagedData``; shows nothing past damage."""
+    """Return the settled rows and the journal's rows above them; raise ``DamagedData``: nothing past damage is read."""
     places = f"{data_dir}/{JOURNAL_FOLDER}", f"{data_dir}/{MESSAGES_FOLDER}"
     log = JournalTail(places[0])
     pinned, base = log.refresh(), SettledTable(places[1], relied_on=log.relies_on).refresh()
@@ -138,16 +138,16 @@ def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
 
 
 def _at(spark: SparkSession, location: str, pinned: Snapshot) -> DataFrame | None:
-    """The rows of a table at a version that was checked; None when there is no table."""
+    """Return the rows of a table at a version that was checked; None when there is no table."""
     if pinned.version < 0:
         return None
     return spark.read.format("delta").option("versionAsOf", pinned.version).load(location)
 
 
 def _stream_rows(rows: DataFrame, heads: list[Row]) -> DataFrame:
-    """The live messages of the given streams, max_age applied when the query runs.
+    """Return the live messages of the given streams, max_age applied when the query runs.
 
-    Where messages have TTLs of their own some never grow too old, so there only what is recorded counts.
+    Not in streams with TTLs of single messages: some never grow too old, so there only recorded removals count.
     """
     spark = rows.sparkSession
     names = [head["stream"] for head in heads]
@@ -173,7 +173,7 @@ def _streams(pinned: PinnedRows, heads: list[Row], settled: Mapping[str, int]) -
 
 
 def _local(spark: SparkSession, rows: Iterable[Iterable[Any]], schema: pa.Schema) -> DataFrame:
-    """A few rows that Spark knows when it plans; made of Python rows they would go through Python workers each time."""
+    """Make a DataFrame of a few rows that Spark knows when it plans; Python rows would go through Python workers."""
     shown = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(shown, schema=schema))
 
@@ -183,7 +183,7 @@ def _quoted(name: str) -> str:
 
 
 def _table_function(data_dir: str) -> Any:
-    """``multi_last(stream, subjects[, up_to_seq][, up_to_time])``; runs in Spark's Python worker, without Spark."""
+    """Return the UDTF ``multi_last(stream, subjects[, up_to_seq][, up_to_time])``; its Python worker uses no Spark."""
 
     class MultiLast:
         def eval(self, stream: str, subjects: Any, up_to_seq: int | None = None, up_to_time: Any = None) -> Any:
@@ -199,7 +199,7 @@ def _table_function(data_dir: str) -> Any:
 
 
 def nanoseconds(moment: datetime | str) -> int:
-    """A timestamp as SQL hands it over, or in ISO 8601 (UTC unless it says otherwise), in ns since 1970."""
+    """Convert a SQL timestamp, or ISO 8601 text (UTC by default), to ns since 1970."""
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -207,7 +207,7 @@ def nanoseconds(moment: datetime | str) -> int:
 
 
 def function_row(message: Any) -> tuple[Any, ...]:
-    """A :class:`delta_store.values.stream_message.StreamMessage` in the table function's columns."""
+    """Convert a :class:`delta_store.values.stream_message.StreamMessage` to the table function's columns."""
     subject, seq, ts_ns, headers, data = message
     try:
         text = data.decode()

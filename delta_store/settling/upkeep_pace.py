@@ -1,7 +1,7 @@
-"""When maintenance of ``messages`` is due: pure decisions, so that settling always gets most of the time.
+"""When maintenance of ``messages`` is due. Pure.
 
-Upkeep and batches hold one lock. Whatever upkeep costs, and however short its intervals are, it rests three times as
-long as it took, so at least three quarters of the time are left to settling.
+Maintenance and batches share one lock. However long a round takes, and however short the intervals are, maintenance
+then rests three times as long, so at least three quarters of the time are left to settling.
 """
 
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from conf.limits import UPKEEP_REST_FACTOR
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often maintenance is done, seconds from the end of one to the start of the next."""
+    """Intervals of maintenance in seconds, from the end of one round to the start of the next."""
 
     compact_interval_seconds: float = 300.0
-    """Also how often everything dead is deleted, however little it is."""
+    """Also the interval at which all dead rows are deleted, however few."""
     vacuum_interval_seconds: float = 3600.0
     horizon_seconds: float = 7 * 24 * 3600.0
 
@@ -25,7 +25,7 @@ class UpkeepPace:
 
     schedule: Schedule
     started: float
-    """When the process started: the first round comes an interval after it."""
+    """Start of the process: the first round comes an interval after it."""
     _round_ended: float = field(init=False)
     _vacuum_ended: float = field(init=False)
     _rest_until: float = field(init=False)
@@ -34,11 +34,11 @@ class UpkeepPace:
         self._round_ended = self._vacuum_ended = self._rest_until = self.started
 
     def rests(self, now: float) -> bool:
-        """Whether nothing may be done yet, not even what would pay, because of what the last upkeep took."""
+        """Whether maintenance must rest from its last round, whatever is due."""
         return now < self._rest_until
 
     def round_due(self, now: float) -> bool:
-        """Whether everything dead is to be deleted and small files are to be merged."""
+        """Whether all dead rows are to be deleted and small files are to be merged."""
         return not self.rests(now) and now - self._round_ended >= self.schedule.compact_interval_seconds
 
     def vacuum_due(self, now: float) -> bool:
@@ -46,7 +46,7 @@ class UpkeepPace:
         return not self.rests(now) and now - self._vacuum_ended >= self.schedule.vacuum_interval_seconds
 
     def ended(self, began: float, now: float) -> None:
-        """Note that all that was due at ``began`` is over, done or failed."""
+        """Note that what was due at ``began`` has ended, done or failed."""
         if self.round_due(began):
             self._round_ended = now
         if self.vacuum_due(began):

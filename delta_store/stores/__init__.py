@@ -1,4 +1,4 @@
-"""A whole store opened: by the gateway that owns it, or as a copy that follows it.
+"""A whole store opened: by the gateway that owns it, or as a replica that follows it.
 
-May import every room but `settling` and `checking`.
+May import every room but ``settling`` and ``checking``.
 """

@@ -1,4 +1,4 @@
-"""How far the opening of a store is, for those who wait for it. Written by the thread that opens, read by any other."""
+"""The progress of opening a store. Written by the opening thread, read by any other."""
 
 
 class OpeningAbandoned(Exception):
@@ -6,7 +6,7 @@ class OpeningAbandoned(Exception):
 
 
 class OpeningProgress:
-    """Rows read, of how many; both are 0 until it is known what there is to read."""
+    """Rows read, of how many; both are 0 until the number is known."""
 
     def __init__(self) -> None:
         self.rows_read = 0
@@ -14,18 +14,18 @@ class OpeningProgress:
         self._abandoned = False
 
     def begin(self, rows: int) -> None:
-        """So many rows are to be read, from the first one on. Raises :class:`OpeningAbandoned`."""
+        """Start to count towards ``rows``. Raises :class:`OpeningAbandoned`."""
         self.rows_read, self.rows_total = 0, rows
         self.passed(0)
 
     def passed(self, rows: int) -> None:
-        """So many more rows are read. Raises :class:`OpeningAbandoned`."""
+        """Count ``rows`` as read. Raises :class:`OpeningAbandoned`."""
         if self._abandoned:
             raise OpeningAbandoned
         self.rows_read += rows
 
     def abandon(self) -> None:
-        """Have the opening end at its next step."""
+        """Make the opening end at its next step."""
         self._abandoned = True
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """A read-only follower of the store: its own catalog, kept up to date from the tables. Holds no lock, writes nothing.
 
-Each refresh reads the journal entries that came since, in a worker thread, and applies their rows on the loop. A
-follower that fell so far behind that truncation took a file before it was read rebuilds itself.
+Each refresh reads the new journal entries in a worker thread, and applies their rows on the loop. A follower that fell
+so far behind that truncation removed a file before it was read rebuilds itself.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.values.watermark import Watermarks
 
 _BYTES_AT_ONCE: Final = 32 * 1024 * 1024
-"""Payload after which rows are applied before the next are read."""
+"""Payload bytes after which rows are applied before more are read."""
 
 
 class _Update(NamedTuple):
-    """What one look at the tables brought."""
+    """The result of one reading of the tables."""
 
     journal_version: int
     rows: list[RowColumns]
     rebuilt: Opened | None = None
     newest: TailCache | None = None
-    """The rebuilt catalog's newest payloads."""
+    """The newest payloads of the rebuilt catalog."""
     seen: int = -1
-    """The journal's version when this ended before it: only so much is held in memory at a time."""
+    """The journal's newest version where this ends before it: only so much is held in memory at a time."""
 
 
 class Replica:
@@ -57,7 +57,7 @@ class Replica:
         cache_bytes: int = CACHE_BYTES,
         tail_bytes: int = TAIL_BYTES,
     ) -> None:
-        """``location`` is the data folder (or URL) that holds both tables."""
+        """Follow the tables in ``location``, the data folder (or URL) that holds both."""
         self.threads = threads
         self._clock = clock
         self._journal = JournalTail(f"{location}/{JOURNAL_FOLDER}", storage_options=storage_options)
@@ -73,21 +73,21 @@ class Replica:
         self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
         self.past = PointInTime(self._settled, self._journal)
         self.journal_version = -1
-        """Version of the journal that the catalog shows; -1 before there is one."""
+        """Version of the journal that the catalog is at; -1 before there is one."""
         self.refreshed_at = clock.monotonic()
         self.opening = OpeningProgress()
-        """How far it is while it is not :attr:`opened`."""
+        """Progress until :attr:`opened`."""
         self._opened = False
         self._watch = SettleWatch(location, clock)
 
     @property
     def opened(self) -> bool:
-        """Whether the tables have been read once: before that there is nothing to show."""
+        """Whether the tables have been read once."""
         return self._opened
 
     @property
     def age_seconds(self) -> float:
-        """Time since the last refresh."""
+        """Seconds since the last refresh."""
         return self._clock.monotonic() - self.refreshed_at
 
     @property
@@ -96,7 +96,7 @@ class Replica:
         return self._settled.version
 
     async def settling(self) -> SettleReport:
-        """How settling is; raises as :meth:`ReadThreads.run`, and ``JournalError``."""
+        """Return the state of settling; raise as :meth:`ReadThreads.run`, and ``JournalError``."""
         return await self.threads.run(partial(self._watch.look, self._settled.watermarks))
 
     @property
@@ -115,7 +115,7 @@ class Replica:
             await self._catch_up()
 
     async def _catch_up(self) -> None:
-        """:meth:`refresh`, as long as it takes: what must be built anew may be large."""
+        """Catch up as :meth:`refresh`, without its timeout: a rebuild may be long."""
         async with self._refreshing:
             seen = self.journal_version + 1
             while self.journal_version < seen:
@@ -133,7 +133,7 @@ class Replica:
             await asyncio.sleep(interval_seconds)
 
     def _look(self, version: int) -> _Update:
-        """In a thread: what came after ``version``."""
+        """Read, in a thread, what came after ``version``."""
         snapshot = self._journal.refresh()
         self._settled.refresh()
         if snapshot.version == version:

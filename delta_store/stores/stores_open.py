@@ -39,7 +39,7 @@ _TRIES: Final = 3
 
 
 class Opened(NamedTuple):
-    """A rebuilt catalog and the versions it shows."""
+    """A rebuilt catalog and the versions that it is at."""
 
     catalog: Catalog
     journal: Snapshot
@@ -54,11 +54,10 @@ def open_stores(
     newest: TailCache | None = None,
     progress: OpeningProgress | None = None,
 ) -> Opened:
-    """Rebuild from both tables, journal pinned first. Blocks.
+    """Rebuild the catalog from both tables, journal pinned first. Blocks.
 
-    ``newest`` is filled with the payloads that were not settled, as many as it holds; ``progress`` tells others how far
-    it is. Raises ``DamagedData``, ``FileGone`` when truncation overtakes the reader again and again, and
-    ``OpeningAbandoned``.
+    ``newest`` is filled with unsettled payloads, as many as fit; ``progress`` is updated meanwhile. Raises
+    ``DamagedData``, ``FileGone`` when truncation overtakes the reader again and again, and ``OpeningAbandoned``.
     """
     progress = progress or OpeningProgress()
     for _ in range(_TRIES - 1):
@@ -88,21 +87,21 @@ def _open(
 
 
 def refuse_lost_journal(storage: Storage, settled: SettledTable) -> None:
-    """Raise ``DamagedData`` when there is no journal to what is settled: who makes a new one reuses sequences."""
+    """Raise ``DamagedData`` when settled rows have no journal: a new one would reuse their sequences."""
     has_log = any(version_of(name) is not None or checkpoint_version(name) for name in storage.sizes(LOG_FOLDER))
     if fault := fault_of_lost_journal(0 if has_log else -1, settled.refresh().watermarks):
         raise DamagedData(storage.uri, fault)
 
 
 def refuse_apart(journal: Journal, opened: Opened) -> None:
-    """Raise ``DamagedData`` when a claimed journal does not go on where ``messages`` ends."""
+    """Raise ``DamagedData`` when a claimed journal does not continue where ``messages`` ends."""
     mirrors = {name for name, state in opened.catalog.streams.items() if state.config.mirror is not None}
     if fault := fault_between(opened.settled.watermarks, held_by(journal.live_files()), skipping=mirrors):
         raise DamagedData(f"{journal.storage.uri}/{LOG_FOLDER}", fault)
 
 
 def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot, progress: OpeningProgress) -> None:
-    """Put the state at the watermarks into an empty catalog."""
+    """Restore the state at the watermarks into an empty catalog."""
     for name, mark in base.watermarks.items():
         files = base.of_stream(name)
         events = _events(settled, name, files)
@@ -118,7 +117,7 @@ def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot, pro
 
 
 def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row]:
-    """All event rows of a name, over all its incarnations, in order; of consumers' states the newest alone."""
+    """Return all event rows of a name, over all its incarnations, in order; of consumers' states only the newest."""
     events = settled.columns([file for file in files if file.events_only], _EVENT)
     consumers = settled.columns([file for file in files if file.consumers_only], _EVENT)
     tables = [events, None if consumers is None else _newest_states(consumers)]
@@ -135,7 +134,7 @@ def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row
 
 
 def _newest_states(table: Any) -> Any:
-    """Rows about consumers, without the states that later ones of the same consumer supersede."""
+    """Return the rows of consumers, without the states that later ones of the same consumer supersede."""
     newest: dict[tuple[int, str], tuple[int, int, int]] = {}
     others: list[int] = []
     columns = (table[name].to_pylist() for name in ("stream_id", "subject", "kind", "seq", "event_no"))
@@ -168,7 +167,7 @@ def _restore_stream(
 
 
 def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile]) -> None:
-    """What the content of live messages says, and when schedules fired, whatever became of what they produced."""
+    """Restore what the content of live messages holds, and when schedules fired, also of messages now dead."""
     columns = _CONTENT if state.counters is not None else _CONTENT[:-1]
     table = settled.columns(files, columns) if state.reads_content else None
     if table is None:
@@ -186,7 +185,7 @@ def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable,
 
 
 def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:
-    """The index's subject ids of live rows; subjects without live rows get none."""
+    """Return the index's subject ids of live rows; subjects without live rows get none."""
     used = np.unique(subject)
     ids = np.zeros(len(subjects), np.int64)
     ids[used] = [state.index.table.intern(subjects[place]) for place in used.tolist()]
@@ -199,12 +198,12 @@ class _Messages(NamedTuple):
     ts_ns: Int64s
     size: Int64s
     subject: Int64s
-    """Place in ``subjects``."""
+    """Index into ``subjects``."""
     subjects: list[str]
 
 
 def _messages(settled: SettledTable, files: list[DataFile], mark: Watermark) -> _Messages:
-    """The message rows of one incarnation, ascending by sequence, dead ones included."""
+    """Return the message rows of one incarnation, ascending by sequence, dead ones included."""
     table = settled.columns(files, _COLUMNS)
     none = np.empty(0, np.int64)
     if table is None:
@@ -218,7 +217,7 @@ def _messages(settled: SettledTable, files: list[DataFile], mark: Watermark) -> 
 
 
 def _dictionary(table: Any) -> tuple[Int64s, list[str]]:
-    """Each row's subject as a number, and the subjects in the order of the numbers."""
+    """Return each row's subject as an index, and the subjects."""
     if not len(table):
         return np.empty(0, np.int64), []
     column = table["subject"].combine_chunks()
@@ -229,7 +228,7 @@ def _dictionary(table: Any) -> tuple[Int64s, list[str]]:
 def _restore_ids(
     state: StreamState, mark: Watermark, settled: SettledTable, files: list[DataFile], last_ts: int
 ) -> None:
-    """The message ids that the window may still hold, and that of the last message."""
+    """Restore the message ids that the window may still hold, and that of the last message."""
     since = last_ts - state.config.duplicate_window
     recent = [file for file in files if file.ts_ns[1] > since or file.seq[1] >= mark.seq]
     table = settled.columns(recent, _IDS)

@@ -1,1 +1,1 @@
-"""DataFrame in, DataFrame out: the rules of settling and of liveness as Spark sees them. No actions, no IO."""
+"""The rules of settling and of liveness in Spark: DataFrame in, DataFrame out. No actions, no IO; imports `values`."""

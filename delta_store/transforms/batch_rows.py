@@ -1,4 +1,4 @@
-"""What a batch of journal rows holds of each stream, and which of its rows are new."""
+"""Summaries of a batch of journal rows by stream, and filters for its new rows."""
 
 import json
 from collections.abc import Collection
@@ -15,17 +15,17 @@ _MARKS = "map<string, struct<id: bigint, seq: bigint, event: bigint>>"
 
 
 def subject_hash() -> Column:
-    """A small number for the row's subject; equal subjects have equal numbers."""
+    """Return a small hash of the row's subject."""
     return sf.pmod(sf.crc32(sf.col("subject").cast("binary")), sf.lit(SUBJECT_HASHES)).cast("int")
 
 
 def summarise_runs(rows: DataFrame) -> DataFrame:
-    """One row per stream incarnation, few columns: positions, counts, and what the batch does to older rows.
+    """Return one row per stream incarnation: positions, counts, and effects on older rows.
 
     ``first`` and ``last`` are (seq, event_no); ``subjects`` are the hashes of the message subjects; ``evictions``,
     ``removals``, ``ids`` and ``damaged`` count the rows that evict, remove, carry an id, and fail their checksum.
-    ``consumer_rows`` count those about consumers, ``consumer_keys`` how many kinds of them there are of how many
-    consumers, about, and ``consumer_bytes`` is what they weigh.
+    ``consumer_rows`` and ``consumer_bytes`` are number and payload of the rows of consumers, ``consumer_keys`` their
+    distinct (kind, consumer), about.
     """
     message, consumer = is_kind(Kind.MESSAGE), is_consumers()
     return (
@@ -68,7 +68,7 @@ def summarise_runs(rows: DataFrame) -> DataFrame:
 
 
 def is_whole() -> Column:
-    """Whether the row is as it was published: :func:`delta_store.values.records.checksum` as a column."""
+    """Return whether the row matches its checksum: :func:`delta_store.values.records.checksum` as a column."""
     headers = sf.coalesce("headers", sf.lit(b""))
     return sf.crc32(sf.concat(sf.col("subject").cast("binary"), headers, "data")) == sf.col("crc")
 
@@ -76,8 +76,8 @@ def is_whole() -> Column:
 def gaps_behind(watermarks: Watermarks, mirrors: Collection[str] = ()) -> Transform:
     """Keep the rows whose predecessor is missing: neither in the batch nor the watermark. None in a healthy batch.
 
-    A stream's first row may stand anywhere (``first_seq``), and ``mirrors`` pass over what their origin had lost.
-    The rows are new and single. Columns: stream, seq, and seq_before, the last one that is there.
+    A stream's first row may have any sequence (``first_seq``), and ``mirrors`` skip what their origin had lost. The
+    rows are new and distinct. Columns: stream, seq, and seq_before, the last one that exists.
     """
     marks = {f"{mark.stream_id}": mark.seq for mark in watermarks.values()}
     settled = sf.from_json(sf.lit(json.dumps(marks)), "map<string, bigint>")[sf.col("stream_id").cast("string")]
@@ -95,7 +95,7 @@ def gaps_behind(watermarks: Watermarks, mirrors: Collection[str] = ()) -> Transf
 
 
 def above(watermarks: Watermarks) -> Transform:
-    """Keep the rows that are not settled yet: those of streams without a watermark, and those behind it."""
+    """Keep the unsettled rows: those of streams without a watermark, and those behind it."""
     marks = {name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no} for name, mark in watermarks.items()}
     settled = sf.from_json(sf.lit(json.dumps(marks)), _MARKS)[sf.col("stream")]
 

@@ -1,4 +1,4 @@
-"""What SQL users see of a key-value bucket: its history, and the latest values."""
+"""The SQL views of a key-value bucket: its history, and the latest values."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -11,9 +11,9 @@ _MARKER = r"(?im)^Nats-Marker-Reason:"
 
 
 def as_history(bucket: str) -> Transform:
-    """Live rows of a bucket's stream as its entries, deletions and purges included.
+    """Convert live rows of a bucket's stream to its entries, deletions and purges included.
 
-    Columns: key, revision, operation (PUT, DEL or PURGE; a marker that a limit left is a PURGE), value, text, created.
+    Columns: key, revision, operation (PUT, DEL or PURGE; a limit's delete marker is a PURGE), value, text, created.
     """
     prefix = f"$KV.{bucket}."
 
@@ -31,7 +31,7 @@ def as_history(bucket: str) -> Transform:
 
 
 def latest_values(entries: DataFrame) -> DataFrame:
-    """The newest entry of each key that has a value: key, value, text, revision, created."""
+    """Return the newest entry of each key that has a value: key, value, text, revision, created."""
     newest_first = Window.partitionBy("key").orderBy(sf.col("revision").desc())
     newest = entries.withColumn("place", sf.row_number().over(newest_first)).where("place = 1")
     return newest.where(sf.col("operation") == "PUT").select("key", "value", "text", "revision", "created")

@@ -1,9 +1,9 @@
-"""Which rows about consumers still count.
+"""The rows of consumers that are still needed.
 
-A consumer's state is written whole, again and again, so nearly all of its rows are superseded. What replay needs of a
-consumer is its newest state with the configuration that stood then, its newest configuration, and, while older rows
-may lie before it, its last deletion; it must stay in this order. How far a stream has copied its sources is recorded
-likewise, as the state of a consumer without a name.
+A consumer's state is written whole, again and again, so nearly all of its rows are superseded. Replay needs a
+consumer's newest state with the configuration at that time, its newest configuration, and, while older rows may lie
+before it, its last deletion, in this order. How far a stream has copied its sources is recorded likewise, as the state
+of a consumer without a name.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -17,18 +17,18 @@ CONSUMER_KEY = (*INCARNATION, "subject")
 
 
 def newest_of_consumers(rows: DataFrame) -> DataFrame:
-    """Take out the rows about consumers that a later one among the rows supersedes."""
+    """Drop the rows of consumers that a later one among the rows supersedes."""
     superseded = rows.transform(superseded_consumer_rows)
     return rows.join(superseded, on=list(ROW_KEY), how="left_anti").select(*rows.columns)
 
 
 def superseded_consumer_rows(rows: DataFrame) -> DataFrame:
-    """The keys of the rows about consumers that a later one supersedes."""
+    """Return the keys of the rows of consumers that a later one supersedes."""
     return _judged(rows).where(~_counts()).select(*ROW_KEY)
 
 
 def dead_consumer_rows(events: DataFrame) -> Transform:
-    """The keys of settled rows about consumers that nothing needs; ``events`` are the events of all streams.
+    """Return the keys of settled rows of consumers that nothing needs; ``events`` are those of all streams.
 
     A deletion is not needed either once all that came before it leaves with it.
     """
@@ -42,7 +42,10 @@ def dead_consumer_rows(events: DataFrame) -> Transform:
 
 
 def existing_consumers(rows: DataFrame) -> DataFrame:
-    """The consumers that are not deleted, of all incarnations: stream, stream_id, consumer, created_ns, config."""
+    """Return the consumers that are not deleted: stream, stream_id, consumer, created_ns, config.
+
+    All incarnations of a stream are included.
+    """
     newest = Window.partitionBy(*CONSUMER_KEY).orderBy(position().desc())
     said = sf.col("data").cast("string")
     return (
@@ -59,7 +62,7 @@ def existing_consumers(rows: DataFrame) -> DataFrame:
 
 
 def _judged(rows: DataFrame) -> DataFrame:
-    """Rows about consumers without their data, each with the places of what still counts of its consumer."""
+    """Return rows of consumers without data, with the places of the needed rows of the same consumer."""
     same = Window.partitionBy(*CONSUMER_KEY)
 
     def last(chosen: Column) -> Column:

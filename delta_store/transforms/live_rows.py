@@ -1,7 +1,7 @@
-"""Which messages are live at a point: the recorded effects applied, the same rule as ``StreamState.apply``.
+"""The messages that are live at a point, by the recorded effects: the same rule as ``StreamState.apply``.
 
 State at sequence S is the state right after message S: its own ``first_seq`` and evictions up to it count, removals
-count when they came before it, erasures always. Invariant: only what rows recorded is applied, nothing is decided.
+count when they came before it, erasures always. Invariant: only recorded effects are applied, nothing is decided.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -14,14 +14,14 @@ REMOVAL = "ranges array<array<bigint>>, reason string, erase boolean"
 BLOCK = 1024
 """Removed ranges are matched by blocks of this many sequences, so that matching is an equi-join."""
 END = (1 << 62) - 1
-"""A sequence behind all: the newest state."""
+"""A sequence behind all others, for the newest state."""
 
 
 def live_at(bounds: DataFrame) -> Transform:
     """Keep the messages that are live at each stream's bound; streams without a bound have none.
 
-    ``bounds`` is small: stream, stream_id, up_to_seq (:data:`END` for now), oldest_ts_ns (messages at or before it
-    are too old; null for no such limit). The rows are those of ``messages`` and of the journal above its watermark.
+    ``bounds`` is small: stream, stream_id, up_to_seq (:data:`END` for now), oldest_ts_ns (messages at or before it are
+    too old; null for no such limit). The rows are those of ``messages`` and of the journal above its watermark.
     """
 
     def live(rows: DataFrame) -> DataFrame:
@@ -33,7 +33,7 @@ def live_at(bounds: DataFrame) -> Transform:
 
 
 def dead_at(bounds: DataFrame, ended: DataFrame) -> Transform:
-    """The keys of the messages that are not live at the bounds; ``ended`` are incarnations of which none is live."""
+    """Return the keys of the messages that are not live at the bounds; no message of the ``ended`` incarnations is."""
 
     def dead(rows: DataFrame) -> DataFrame:
         messages, gone = _split(rows, bounds)
@@ -46,7 +46,7 @@ def dead_at(bounds: DataFrame, ended: DataFrame) -> Transform:
 
 
 def removed_ranges(rows: DataFrame) -> DataFrame:
-    """The ranges that REMOVE rows name: stream, stream_id, at_seq (of the removal), erase, low, high."""
+    """Return the ranges in REMOVE rows: stream, stream_id, at_seq (of the removal), erase, low, high."""
     what = sf.from_json(sf.col("data").cast("string"), REMOVAL).alias("what")
     return (
         rows.where(is_kind(Kind.REMOVE))
@@ -62,7 +62,7 @@ def _outlived() -> Column:
 
 
 def _split(rows: DataFrame, bounds: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The messages up to the bound, with what outlives them; and the keys of those that a row named as gone."""
+    """Return the messages up to the bound, with first_live_seq; and the keys of evicted or removed messages."""
     bound = sf.broadcast(bounds.select(*INCARNATION, "up_to_seq", "oldest_ts_ns"))
     known = rows.join(bound, on=list(INCARNATION), how="inner")
     message, seq, up_to = is_kind(Kind.MESSAGE), sf.col("seq"), sf.col("up_to_seq")

@@ -1,4 +1,4 @@
-"""The second guard against a message stored twice; the gateway is the first and lets none through."""
+"""The second guard against duplicates; the gateway is the first and lets none through."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ _STORED = "array<struct<seq: bigint, ts_ns: bigint, kept: boolean>>"
 
 
 def dedup_window(windows_ns: Mapping[str, int], recent: DataFrame | None = None) -> Transform:
-    """Drop a message whose id an earlier *kept* message of its stream bears, less than the window before it.
+    """Drop a message whose id an earlier *kept* message of its stream has, less than the window before it.
 
-    ``windows_ns``: stream to its ``duplicate_window``; streams that are not named are left alone, and so are rows
-    without an id. A dropped message holds no window open, as in nats-server. ``recent`` are rows that came before.
+    ``windows_ns``: stream to its ``duplicate_window``; rows of other streams are kept, and so are rows without an id. A
+    dropped message holds no window open, as in nats-server. ``recent`` are rows that came before.
     """
     window = sf.lit(None).cast("bigint")
     for stream, length in windows_ns.items():
@@ -32,7 +32,7 @@ def dedup_window(windows_ns: Mapping[str, int], recent: DataFrame | None = None)
 
 
 def _repeats(window: Column) -> Transform:
-    """Keys of the messages to drop."""
+    """Return the keys of the messages to drop."""
 
     def seen_again(rows: DataFrame) -> DataFrame:
         uses = sf.sort_array(sf.collect_list(sf.struct("seq", "ts_ns")))
@@ -49,7 +49,7 @@ def _repeats(window: Column) -> Transform:
 
 
 def _judged(uses: Column, window: Column) -> Column:
-    """The uses in order, each with whether it is kept, which depends on the last one that was."""
+    """Return the uses in order, each with whether it is kept, which depends on the last kept one."""
 
     def judge(done: Column, use: Column) -> Column:
         kept = sf.filter(done, lambda one: one["kept"])

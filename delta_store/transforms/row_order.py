@@ -1,4 +1,4 @@
-"""Names of the columns that identify a row, and types shared by the transforms."""
+"""Columns that identify a row, and column rules shared by the transforms."""
 
 from collections.abc import Callable
 
@@ -15,15 +15,15 @@ ROW_KEY = ("stream", "stream_id", "seq", "event_no")
 
 
 def is_kind(kind: Kind) -> Column:
-    """Whether the row is of this kind."""
+    """Return whether the row is of this kind."""
     return sf.col("kind") == sf.lit(kind.value)
 
 
 def is_consumers() -> Column:
-    """Whether the row is about a consumer: it changes no message."""
+    """Return whether the row is of a consumer: it changes no message."""
     return sf.col("kind").isin(*sorted(kind.value for kind in CONSUMER_KINDS))
 
 
 def position() -> Column:
-    """The row's place in its stream's order, comparable."""
+    """Return the row's place in its stream's order, comparable."""
     return sf.struct("stream_id", "seq", "event_no")

@@ -1,4 +1,4 @@
-"""The columns and the order that rows have in ``messages``."""
+"""The columns and the order of rows in ``messages``."""
 
 from collections.abc import Collection
 
@@ -11,19 +11,19 @@ from delta_store.values.records import Kind
 from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS
 
 FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
-"""Subjects that may name a folder as they are; others share the buckets."""
+"""Subjects that may be a folder's name unchanged; others share the buckets."""
 LAYOUT = ("stream", "subject_partition", "subject", "seq")
 
 
 def stored_size() -> Column:
-    """Bytes that the row's message counts for: :func:`delta_store.values.records.stored_size` as a column."""
+    """Return the bytes that the row's message counts for: :func:`delta_store.values.records.stored_size`."""
     headers = sf.octet_length("headers")
     header_bytes = sf.when(headers > 0, headers + sf.lit(4)).otherwise(sf.lit(0))
     return (sf.lit(30) + sf.octet_length("subject") + sf.octet_length("data") + header_bytes).cast("bigint")
 
 
 def subject_partition(exact: Collection[str]) -> Column:
-    """The row's folder: the subject in ``exact`` streams, else a bucket; events and consumers have their own."""
+    """Return the row's partition: the subject in ``exact`` streams, else a bucket; events and consumers apart."""
     subject = sf.col("subject")
     bucket = sf.pmod(sf.crc32(subject.cast("binary")), sf.lit(SUBJECT_BUCKETS))
     itself = subject.rlike(FOLDER_SAFE_SUBJECT) & ~subject.isin(EVENTS_PARTITION, CONSUMERS_PARTITION)
@@ -37,7 +37,7 @@ def subject_partition(exact: Collection[str]) -> Column:
 
 
 def settled_columns(exact: Collection[str]) -> Transform:
-    """Journal rows in the columns of ``messages``; ``exact`` are the streams with few subjects."""
+    """Convert journal rows to the columns of ``messages``; ``exact`` are the streams with few subjects."""
 
     def with_settled_columns(rows: DataFrame) -> DataFrame:
         journal = [sf.col(column.name).cast(column.delta_type) for column in JOURNAL_COLUMNS]
@@ -48,7 +48,7 @@ def settled_columns(exact: Collection[str]) -> Transform:
 
 
 def laid_out(tasks: int) -> Transform:
-    """Rows in as many tasks as given, whole folders together, each sorted so that file statistics are narrow."""
+    """Distribute rows to so many tasks, whole folders together, each sorted so that file statistics are narrow."""
 
     def in_layout(rows: DataFrame) -> DataFrame:
         spread = rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, *LAYOUT[:2])

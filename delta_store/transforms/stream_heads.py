@@ -1,4 +1,4 @@
-"""The streams that exist, from the event rows alone."""
+"""The existing streams, from the event rows alone."""
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -14,7 +14,7 @@ CONFIG = (
 
 
 def existing_streams(rows: DataFrame) -> DataFrame:
-    """The newest incarnation of each stream that is not deleted, with its newest configuration.
+    """Return the newest incarnation of each stream that is not deleted, with its newest configuration.
 
     Columns: stream, stream_id, created_ns, subjects, max_age, max_msgs, max_bytes, max_msgs_per_subject,
     duplicate_window, allow_msg_ttl, config (JSON as recorded).
@@ -36,7 +36,7 @@ def existing_streams(rows: DataFrame) -> DataFrame:
 
 
 def live_bounds(now_ns: Column | None) -> Transform:
-    """The bounds of :func:`delta_store.transforms.live_rows.live_at` for the newest state of existing streams.
+    """Return the bounds of :func:`delta_store.transforms.live_rows.live_at` for the newest state of streams.
 
     With ``now_ns``, messages that have outlived max_age by then are dead, recorded or not, unless the stream has TTLs
     of single messages: some may never grow too old.
@@ -53,7 +53,7 @@ def live_bounds(now_ns: Column | None) -> Transform:
 
 
 def ended_incarnations(rows: DataFrame) -> DataFrame:
-    """The incarnations that were deleted, or that a later one of the same name has replaced: stream, stream_id."""
+    """Return the incarnations (stream, stream_id) that were deleted or replaced by a later one of the same name."""
     newest = sf.max("stream_id").over(Window.partitionBy("stream"))
     return (
         rows.where(is_kind(Kind.STREAM) | is_kind(Kind.STREAM_DELETE))
@@ -66,7 +66,7 @@ def ended_incarnations(rows: DataFrame) -> DataFrame:
 
 
 def superseded_events(before_ns: int) -> Transform:
-    """The keys of event rows from before a time that nothing needs any more.
+    """Return the keys of event rows from before a time that nothing needs any more.
 
     The newest STREAM and the newest REMOVE row of an incarnation that lives are always kept.
     """

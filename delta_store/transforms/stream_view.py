@@ -1,4 +1,4 @@
-"""What SQL users see of a stream."""
+"""The SQL views of streams and consumers."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -7,7 +7,7 @@ from delta_store.transforms.row_order import INCARNATION, Transform
 
 
 def as_messages(rows: DataFrame) -> DataFrame:
-    """Live rows of one stream in the columns of its view."""
+    """Convert live rows of one stream to the columns of its view."""
     return rows.select(
         "seq",
         _time("ts_ns").alias("time"),
@@ -22,7 +22,7 @@ def as_messages(rows: DataFrame) -> DataFrame:
 
 
 def as_consumers(streams: DataFrame) -> Transform:
-    """Consumers of the given streams (stream, stream_id) in the columns of their view."""
+    """Convert consumers of the given streams (stream, stream_id) to the columns of their view."""
 
     def of_streams(consumers: DataFrame) -> DataFrame:
         living = consumers.join(sf.broadcast(streams), on=list(INCARNATION), how="left_semi")
@@ -32,7 +32,7 @@ def as_consumers(streams: DataFrame) -> Transform:
 
 
 def stream_report(rows: DataFrame, live: DataFrame) -> Transform:
-    """Streams with their state as stream info has it; ``rows`` are all rows, ``live`` the live ones of all streams.
+    """Return streams with their state as in stream info; ``rows`` are all rows, ``live`` the live ones.
 
     Takes stream, stream_id, created_ns, config and settled_seq.
     """
