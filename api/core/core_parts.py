@@ -10,8 +10,8 @@ from api.jetstream import stream_advisories
 from api.jetstream.api_call import NeedMessage
 from api.jetstream.responses import ApiAccount
 from conf.limits import INTAKE_BYTES_MAX, INTAKE_MESSAGES_MAX
+from consumers.engine.effect_desk import Outbox
 from consumers.engine.engine import ConsumerEngine
-from consumers.engine.engine_core import Outbox
 from consumers.machine.effects import Advisory, Reply
 from delta_store.config import api_errors
 from delta_store.streams.catalog import Catalog
@@ -126,10 +126,10 @@ class CoreParts:
 
     def _sort_out(self, now_ns: int) -> None:
         """Put what consumers have said where it leaves: answers with the group, the rest by :meth:`outgoing`."""
-        outbox = self.consumers.outbox
-        if not outbox:
+        if not self.consumers.outbox:
             return
-        self.consumers.outbox = []
+        outbox = self.consumers.outbox.copy()
+        self.consumers.outbox.clear()
         for one in outbox:
             effect = one[1]
             if isinstance(effect, Reply):
@@ -141,7 +141,7 @@ class CoreParts:
 
     def _tells(self, subject: str) -> bool:
         """Whether anyone listens to a subject of advisories, or a stream keeps them."""
-        return self.consumers.interested(subject.encode()) or self.consumers.is_kept(subject)
+        return self._hub.interest.has_interest(subject.encode()) or self.catalog.stream_of(subject) is not None
 
     def _advise(self, effect: Advisory, now_ns: int) -> None:
         """Send an advisory, if anyone listens or a stream keeps it, when what it tells of is durable.
@@ -150,7 +150,7 @@ class CoreParts:
         published it.
         """
         subject = effect.subject.encode()
-        heard, kept = self.consumers.interested(subject), self.consumers.is_kept(effect.subject)
+        heard, kept = self._hub.interest.has_interest(subject), self.catalog.stream_of(effect.subject) is not None
         if not (heard or kept):
             return
         payload = consumer_frames.advisory(effect, id_=self._new_id(), now_ns=now_ns, domain=self.catalog.domain)

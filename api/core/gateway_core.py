@@ -147,12 +147,12 @@ class GatewayCore(CoreParts):
             now_ns=now_ns,
             rows=group.rows,
             account=account,
-            consumers=self.consumers,
+            consumers=self.consumers.registry,
         )
         changed = len(group.rows) > events
         self._sort_out(now_ns)
         if changed:
-            self.consumers.sync_streams(now_ns)
+            self.consumers.registry.sync_streams(now_ns)
             told = stream_advisories.stream_action(path)
             if told is not None and account.api_errors == errors:
                 self._advise(told, now_ns)

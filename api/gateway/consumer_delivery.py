@@ -186,7 +186,7 @@ class ConsumerDelivery:
 
     def _within_bytes(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
         """As many of the sequences as one run may weigh, at least one."""
-        index = self._engine.home(consumer).index
+        index = self._engine.directory.homes[consumer].index
         if index.bytes <= _SMALL_BYTES * index.msgs:
             return seqs
         left = CONSUMER_RUN_BYTES

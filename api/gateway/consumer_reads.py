@@ -55,7 +55,7 @@ class ConsumerReads:
 
     def take(self, consumer: ConsumerMachine, seqs: list[int]) -> Sequence[StreamMessage]:
         """The first messages of these sequences, as many as memory gives; empty when a read has been begun for them."""
-        state = self._engine.home(consumer).state
+        state = self._engine.directory.homes[consumer].state
         found: Sequence[StreamMessage] | None = self._ahead.take(consumer, seqs)
         found = found or self._payloads.span_now(state.config.name, state.stream_id, seqs)
         if not found:
@@ -84,18 +84,18 @@ class ConsumerReads:
         while True:
             consumer, seqs = await self._reads.get()
             try:
-                if self._engine.is_live(consumer):
+                if consumer in self._engine.directory.homes:
                     await self._read_run(consumer, seqs)
                 else:
                     self._ahead.forget(consumer)
             finally:
                 self._reading.pop(consumer, None)
-            if self._engine.is_live(consumer):
+            if consumer in self._engine.directory.homes:
                 self._engine.ready[consumer] = None
             self._delivered()
 
     async def _read_run(self, consumer: ConsumerMachine, seqs: list[int]) -> None:
-        home = self._engine.home(consumer)
+        home = self._engine.directory.homes[consumer]
         state = home.state
         wanted = self._further(consumer, seqs)
         if not wanted:
@@ -107,7 +107,7 @@ class ConsumerReads:
             log.warning("delivery waits", stream=state.config.name, reason=f"{type(error).__name__}: {error}")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
             return
-        if not self._engine.is_live(consumer):
+        if consumer not in self._engine.directory.homes:
             return
         found = set(run.seqs) if len(run) < len(wanted) else frozenset(wanted)
         lost = next((seq for seq in wanted if seq not in found and home.index.live.sid_of(seq) >= 0), None)
@@ -126,7 +126,7 @@ class ConsumerReads:
     def _deliver_read(self, consumer: ConsumerMachine, seqs: list[int], run: MessageRun) -> None:
         """Deliver what was asked for and keep what was read on top of it."""
         places = {seq: place for place, seq in enumerate(run.seqs)}
-        index = self._engine.home(consumer).index
+        index = self._engine.directory.homes[consumer].index
         messages: list[StreamMessage] = []
         missing: list[int] = []
         for seq in seqs:
@@ -142,7 +142,7 @@ class ConsumerReads:
 
     def _further(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
         """The sequences to read: ``seqs`` and those that the consumer will want next, within the bounds of one read."""
-        home = self._engine.home(consumer)
+        home = self._engine.directory.homes[consumer]
         filters = consumer.config.filters
         start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1
         matching = iter_matching(home.index, SubjectFilter(filters) if filters else None, start)

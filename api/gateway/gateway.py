@@ -102,7 +102,7 @@ class Gateway:
 
     def restore(self) -> None:
         """Begin: all that the catalog holds is durable."""
-        self.core.consumers.restore(self._clock.now_ns())
+        self.core.consumers.registry.restore(now_ns=self._clock.now_ns(), rows=self.core.gathering.group.rows)
         self._copies.restore()
         self._follow()
 
@@ -131,9 +131,7 @@ class Gateway:
 
     def reachable(self, attached: bool) -> None:  # noqa: FBT001  # a state, told as it is
         """The leaf link is attached, or is not."""
-        self.core.consumers.reachable = attached
-        if attached:
-            self.core.consumers.attached(self._clock.now_ns())
+        self.core.consumers.attached(attached, self._clock.now_ns())
 
     def call_back(self) -> None:
         """Clients can be reached: have those ask anew who waited when the process before this one ended."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from api.jetstream.responses import ApiAccount
-from consumers.engine.consumer_directory import Consumers
+from consumers.engine.consumer_directory import ConsumerDirectory
+from consumers.engine.consumer_registry import ConsumerRegistry
 from delta_store.config import api_errors
 from delta_store.config.api_level import level_refused
 from delta_store.dialect.json_shapes import Decoded, Struct, decode, is_empty_request, is_object_or_array
@@ -68,7 +69,7 @@ class ApiCall:
     now_ns: int
     rows: RowColumns
     """Takes the event rows of changes: the reply may only leave once they are durable."""
-    consumers: Consumers | None = None
+    consumers: ConsumerRegistry | None = None
     """None where there can be no consumers: only streams are asked about."""
     page_max: int = sys.maxsize
     """Entries that the reply may hold, as far as it has any: as many as fit into one message."""
@@ -79,14 +80,19 @@ class ApiCall:
         return self.names[0]
 
     @property
-    def directory(self) -> Consumers:
-        """The consumers; there must be some way to have any."""
+    def registry(self) -> ConsumerRegistry:
+        """Where consumers are made and changed; there must be some way to have any."""
         assert self.consumers is not None
         return self.consumers
 
+    @property
+    def directory(self) -> ConsumerDirectory:
+        """The consumers that there are."""
+        return self.registry.directory
+
     def consumer_count(self, stream: str) -> int:
         """How many consumers the stream has."""
-        return self.consumers.company(stream).count if self.consumers is not None else 0
+        return self.consumers.directory.company(stream).count if self.consumers is not None else 0
 
     def page(self, most: int) -> int:
         """Entries of a page that would have ``most``."""

@@ -72,7 +72,7 @@ def delete(call: ApiCall) -> Result:
     call.refuse_body()
     state = call.stream()
     consumer = _known(call, state)
-    call.directory.delete(state, consumer.name, now_ns=call.now_ns, rows=call.rows)
+    call.registry.delete(state, consumer.name, now_ns=call.now_ns, rows=call.rows)
     return {"success": True}
 
 
@@ -84,7 +84,7 @@ def pause(call: ApiCall) -> Result:
     consumer = _known(call, state)
     until = shown_time(request["pause_until"]) if "pause_until" in request else ZERO_TIME
     until_ns = request["pause_until"] if until != ZERO_TIME else 0
-    call.directory.pause(state, consumer.name, until_ns, now_ns=call.now_ns, rows=call.rows)
+    call.registry.pause(state, consumer.name, until_ns, now_ns=call.now_ns, rows=call.rows)
     remaining = paused_json(until_ns, now_ns=call.now_ns)
     return {"paused": False, "pause_until": until} | remaining
 
@@ -99,7 +99,7 @@ def reset(call: ApiCall) -> Result:
     seq = _loose_body(call, CONSUMER_RESET_REQUEST).get("seq", 0) if call.payload else 0
     call.catalog.expire_stream(state, now_ns=call.now_ns, rows=call.rows)
     try:
-        reached = call.directory.reset(state, consumer.name, seq or None, now_ns=call.now_ns, rows=call.rows)
+        reached = call.registry.reset(state, consumer.name, seq or None, now_ns=call.now_ns, rows=call.rows)
     except InvalidReset as refused:
         raise api_errors.consumer_invalid_reset(str(refused)) from None
     return _info(call, state, consumer) | {"reset_seq": reached}
@@ -116,7 +116,7 @@ def unpin(call: ApiCall) -> Result:
     consumer = _known(call, state)
     if group not in consumer.config.priority_groups:
         raise api_errors.CONSUMER_GROUP_UNKNOWN.error
-    call.directory.unpin(state, consumer.name, group, now_ns=call.now_ns)
+    call.registry.unpin(state, consumer.name, group, now_ns=call.now_ns)
     return {}
 
 
@@ -155,10 +155,10 @@ def _update(
         raise api_errors.CONSUMER_ALREADY_EXISTS.error
     if state.config.retention == "workqueue":
         consumer_create_rules.check_unique(config, call.directory.company(state.name))
-    config = consumer_create_rules.checked_update(known.config, config, interested=call.directory.interested)
+    config = consumer_create_rules.checked_update(known.config, config, interested=call.registry.interested)
     if config != known.config:
-        known = call.directory.update(state, known.name, config, now_ns=call.now_ns, rows=call.rows)
-    call.directory.tell_if_paused(state, known.name, now_ns=call.now_ns)
+        known = call.registry.update(state, known.name, config, now_ns=call.now_ns, rows=call.rows)
+    call.registry.tell_if_paused(state, known.name, now_ns=call.now_ns)
     return _info(call, state, known)
 
 
@@ -171,8 +171,8 @@ def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dic
         taken = consumer_create_rules.generated_name(seed, lambda one: call.directory.get(state.name, one) is not None)
         config = replace(config, name=taken)
     config = consumer_create_rules.with_inactivity(config, durable=config.is_durable)
-    consumer = call.directory.create(state, config, now_ns=created_ns, rows=call.rows)
-    bound = call.directory.listened_to(config)
+    consumer = call.registry.create(state, config, now_ns=created_ns, rows=call.rows)
+    bound = call.registry.listened_to(config)
     return consumer_info(consumer, now_ns=call.now_ns, push_bound=bound)
 
 
@@ -197,7 +197,7 @@ def _known(call: ApiCall, state: StreamState) -> ConsumerMachine:
 
 def _info(call: ApiCall, state: StreamState, consumer: ConsumerMachine, *, dynamic: bool = True) -> dict[str, Any]:
     """What a consumer is, told when it is durable."""
-    call.directory.show(state, consumer.name, now_ns=call.now_ns)
+    call.registry.show(state, consumer.name, now_ns=call.now_ns)
     return consumer_info(consumer, now_ns=call.now_ns, dynamic=dynamic)
 
 

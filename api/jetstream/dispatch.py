@@ -11,7 +11,7 @@ from typing import Any
 from api.jetstream import account_api, consumer_api, message_api, stream_api
 from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
 from api.jetstream.responses import ApiAccount, failure, success
-from consumers.engine.consumer_directory import Consumers
+from consumers.engine.consumer_registry import ConsumerRegistry
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
@@ -92,7 +92,7 @@ def dispatch(
     now_ns: int,
     rows: RowColumns,
     account: ApiAccount,
-    consumers: Consumers | None = None,
+    consumers: ConsumerRegistry | None = None,
 ) -> bytes | NeedMessage | None:
     """Answer a request: the reply, the message that the reply must hold, or None for no answer at all.
 

@@ -85,7 +85,7 @@ def purge(call: ApiCall) -> Result:
     options = {"subject": wanted, "seq": seq, "keep": keep}
     purged = call.catalog.purge(state.name, now_ns=call.now_ns, rows=call.rows, **options)
     if call.consumer_count(state.name):
-        call.directory.purged(state, wanted, now_ns=call.now_ns)
+        call.registry.purged(state, wanted, now_ns=call.now_ns)
     return {"success": True, "purged": purged}
 
 

@@ -1,86 +1,93 @@
-"""What the API needs of all consumers; :class:`consumers.engine.engine.ConsumerEngine` is it."""
+"""Which consumers there are: by stream and name, and by the subjects that they deliver to. Pure."""
 
-from typing import Protocol
+from functools import partial
 
-from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_create_rules import Company
+from consumers.engine.stream_consumers import LIMITS, StreamConsumers
 from consumers.machine.consumer_machine import ConsumerMachine
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.copies_here import local_copies
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.records import RowColumns
+from delta_store.values.subject_relations import SubjectTrie
 
 
-class FollowsStreams(Protocol):
-    """Who must hear of streams that were created, changed or deleted."""
+class ConsumerDirectory:
+    """The consumers of all streams of a catalog."""
 
-    def sync_streams(self, now_ns: int) -> None:
-        """Follow the catalog; what nobody wants leaves a stream that keeps by interest from now on."""
-        ...
+    __slots__ = ("_catalog", "delivering", "homes", "retaining", "streams")
 
-
-class Consumers(FollowsStreams, Protocol):
-    """The consumers by stream and name. Changes are made at once and appended to ``rows``."""
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.streams: dict[str, StreamConsumers] = {}
+        self.homes: dict[ConsumerMachine, StreamConsumers] = {}
+        """Every live consumer, with the consumers of its stream."""
+        self.delivering: SubjectTrie[ConsumerMachine] = SubjectTrie()
+        """Push consumers by their deliver subjects."""
+        self.retaining: list[StreamConsumers] = []
+        """Streams that lose messages when consumers are through with them."""
 
     def names(self, stream: str) -> list[str]:
         """Names of a stream's consumers, sorted; none for a stream that is not there."""
-        ...
+        home = self.streams.get(stream)
+        return sorted(home.by_name) if home is not None else []
 
     def get(self, stream: str, name: str) -> ConsumerMachine | None:
         """A consumer, None when there is none of that name."""
-        ...
+        home = self.streams.get(stream)
+        return home.by_name.get(name) if home is not None else None
 
     def newest(self, stream: str) -> ConsumerMachine | None:
         """The consumer that was created last, None when there is none."""
-        ...
+        home = self.streams.get(stream)
+        return next(reversed(home.by_name.values()), None) if home is not None else None
 
     def company(self, stream: str) -> Company:
         """A stream's consumers, counted; none for a stream that is not there."""
-        ...
+        home = self.streams.get(stream)
+        return home.company if home is not None else Company()
 
-    def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Add a consumer whose configuration has been checked and whose name is free."""
-        ...
+    def home_of(self, state: StreamState) -> StreamConsumers:
+        """The consumers of a stream of the catalog."""
+        home = self.streams.get(state.config.name)
+        if home is None or home.state is not state:
+            home = self.streams[state.config.name] = StreamConsumers(
+                state, durable_seq=state.index.last_seq, copies=partial(local_copies, self._catalog, state.name)
+            )
+        return home
 
-    def update(
-        self, state: StreamState, name: str, config: MachineConfig, *, now_ns: int, rows: RowColumns
-    ) -> ConsumerMachine:
-        """Give a consumer another configuration, which has been checked."""
-        ...
+    def known(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
+        """A consumer that is there, and those of its stream."""
+        home = self.home_of(state)
+        return home, home.by_name[name]
 
-    def tell_if_paused(self, state: StreamState, name: str, *, now_ns: int) -> None:
-        """Advise of a pause that lasts: what asking for a consumer does, be it there already or not."""
-        ...
+    def follow_streams(self) -> None:
+        """See which streams the catalog has, and how they retain."""
+        for state in self._catalog.streams.values():
+            self.home_of(state)
+        self.retaining = [home for home in self.streams.values() if home.retention != LIMITS or home.consumed]
 
-    def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
-        """Take a consumer away."""
-        ...
+    def add(self, home: StreamConsumers, consumer: ConsumerMachine) -> None:
+        """A consumer is new."""
+        home.by_name[consumer.name] = consumer
+        self.homes[consumer] = home
+        self.enter(consumer)
 
-    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Let a consumer deliver nothing until then; 0 or a time that is past resumes."""
-        ...
+    def remove(self, consumer: ConsumerMachine) -> None:
+        """A consumer is no more."""
+        self.withdraw(consumer)
+        home = self.homes.pop(consumer)
+        del home.by_name[consumer.name]
+        home.attentive.pop(consumer, None)
 
-    def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
-        """Start over at a sequence, or behind the ack floor; returns where.
+    def enter(self, consumer: ConsumerMachine) -> None:
+        """Enter what a consumer's configuration says of it."""
+        home = self.homes[consumer]
+        home.company.join(consumer.config, home.state.config)
+        if consumer.config.deliver_subject:
+            self.delivering.add(consumer.config.deliver_subject, consumer)
 
-        Raises :class:`consumers.machine.consumer_machine.InvalidReset`.
-        """
-        ...
-
-    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
-        """Let another client of a priority group be pinned."""
-        ...
-
-    def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
-        """Make what an info is about to say of a consumer durable before the info leaves."""
-        ...
-
-    def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
-        """Let consumers pass over what a purge took: messages of a subject, or all when it is empty."""
-        ...
-
-    def listened_to(self, config: MachineConfig) -> bool:
-        """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
-        ...
-
-    def interested(self, subject: bytes) -> bool:
-        """Whether somebody listens to a subject right now."""
-        ...
+    def withdraw(self, consumer: ConsumerMachine) -> None:
+        """Take back what :meth:`enter` entered, before the configuration changes."""
+        home = self.homes[consumer]
+        home.company.leave(consumer.config, home.state.config)
+        self.delivering.discard(consumer.config.deliver_subject, consumer)

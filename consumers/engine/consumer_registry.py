@@ -1,110 +1,92 @@
-"""The consumers by stream and name, as the API creates, changes, shows and deletes them. Pure.
+"""How consumers come, change and go: by the API, with their streams, and at a start from the journal. Pure.
 
 Changes are made at once and appended to the rows of the group that gathers.
 """
 
+import json
+from collections.abc import Callable
+
 from consumers.config.consumer_config import MachineConfig
-from consumers.config.consumer_create_rules import Company
-from consumers.engine.engine_links import EngineLinks
+from consumers.engine.consumer_directory import ConsumerDirectory
+from consumers.engine.deliver_subjects import DeliverSubjects
+from consumers.engine.effect_desk import EffectDesk
+from consumers.engine.stream_consumers import LIMITS, StreamConsumers
 from consumers.machine import consumer_advisories as advisories
 from consumers.machine.consumer_machine import ConsumerMachine
+from consumers.machine.consumer_state import ConsumerState
 from delta_store.index.matching import next_matching
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 from delta_store.values.subjects import SubjectFilter, overlaps, subset
 
 
-class ConsumerRegistry(EngineLinks):
-    """Implements :class:`consumers.engine.consumer_directory.Consumers`."""
+class ConsumerRegistry:
+    """Makes, changes and ends the consumers of a directory."""
 
-    def names(self, stream: str) -> list[str]:
-        """Names of a stream's consumers, sorted."""
-        home = self.streams.get(stream)
-        return sorted(home.by_name) if home is not None else []
+    def __init__(
+        self,
+        catalog: Catalog,
+        directory: ConsumerDirectory,
+        desk: EffectDesk,
+        subjects: DeliverSubjects,
+        *,
+        interested: Callable[[bytes], bool],
+        new_id: Callable[[], str],
+    ) -> None:
+        self.directory = directory
+        self.interested = interested
+        """Whether somebody listens to a subject right now."""
+        self.listened_to = subjects.listened_to
+        self._catalog = catalog
+        self._desk = desk
+        self._kept = desk.kept
+        self._subjects = subjects
+        self._new_id = new_id
+        self._synced = -1
 
-    def get(self, stream: str, name: str) -> ConsumerMachine | None:
-        """A consumer, None when there is none of that name."""
-        home = self.streams.get(stream)
-        return home.by_name.get(name) if home is not None else None
+    # --- with their streams ---
 
-    def newest(self, stream: str) -> ConsumerMachine | None:
-        """The consumer that was created last, None when there is none."""
-        home = self.streams.get(stream)
-        return next(reversed(home.by_name.values()), None) if home is not None else None
+    def restore(self, *, now_ns: int, rows: RowColumns) -> None:
+        """Build the consumers that the journal knows, when the catalog has been rebuilt."""
+        self.directory.follow_streams()
+        for home in self.directory.streams.values():
+            for name, record in list(home.state.consumers.items()):
+                shown = json.loads(record.config)
+                consumer = self._add(
+                    home,
+                    MachineConfig.from_record({**shown["config"], "name": name}),
+                    created_ns=int(shown["created_ns"]),
+                    now_ns=now_ns,
+                    state=ConsumerState.decode(record.state) if record.state else None,
+                )
+                self._desk.after(consumer)
+                if consumer.config.mem_storage:
+                    self._kept.take_over(home, consumer, now_ns=now_ns, rows=rows)
 
-    def company(self, stream: str) -> Company:
-        """A stream's consumers, counted; none for a stream that is not there."""
-        home = self.streams.get(stream)
-        return home.company if home is not None else Company()
+    def sync_streams(self, now_ns: int) -> None:
+        """Follow the catalog, whose streams may have been created, changed or deleted.
 
-    def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Add a consumer whose configuration has been checked."""
-        home = self._home_of(state)
-        if not config.mem_storage:
-            self._catalog.require_change()
-        home.drop_unwanted()
-        consumer = self._add(home, config, created_ns=now_ns, now_ns=now_ns)
-        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
-        self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
-        self.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
-        self._after(consumer, [])
-        self.tell_if_paused(state, config.name, now_ns=now_ns)
-        return consumer
-
-    def tell_if_paused(self, state: StreamState, name: str, *, now_ns: int) -> None:
-        """Advise of a pause that lasts: what asking for a consumer does, be it there already or not."""
-        home, consumer = self._known(state, name)
-        until_ns = consumer.config.pause_until
-        if until_ns > now_ns:
-            self.outbox.append((consumer, advisories.paused(home.name, name, until_ns=until_ns, now_ns=now_ns)))
-
-    def update(
-        self, state: StreamState, name: str, config: MachineConfig, *, now_ns: int, rows: RowColumns
-    ) -> ConsumerMachine:
-        """Give a consumer another configuration, which has been checked."""
-        home, consumer = self._changeable(state, name)
-        moves = config.deliver_subject != consumer.config.deliver_subject
-        self._forget_subject(consumer)
-        effects = consumer.reconfigure(config, now_ns)
-        self._note_subject(consumer)
-        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
-        home.drop_all_unwanted()
-        self._after(consumer, effects)
-        if moves:
-            self._starting.append(consumer)
-        else:
-            self._activate(consumer, now_ns)
-        return consumer
-
-    def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
-        """Take a consumer away; who waits for it is told."""
-        home, consumer = self._changeable(state, name)
-        self._delete(home, consumer, now_ns=now_ns, rows=rows)
-
-    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Deliver nothing until then; 0 or a time that is past resumes."""
-        home, consumer = self._changeable(state, name)
-        effects = consumer.pause(until_ns, now_ns)
-        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
-        self._after(consumer, effects)
-        return consumer
-
-    def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
-        """Start over behind a sequence (the ack floor when None); returns where."""
-        home, consumer = self._changeable(state, name)
-        reached = consumer.reset(seq, now_ns)
-        self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
-        self._after(consumer, [])
-        return reached
-
-    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
-        """Let another client of a priority group be pinned."""
-        _, consumer = self._known(state, name)
-        self._after(consumer, consumer.unpin(group, now_ns))
+        What nobody wants leaves a stream that keeps by interest from now on.
+        """
+        if self._synced == self._catalog.changes:
+            return
+        self._synced = self._catalog.changes
+        live, streams = self._catalog.streams, self.directory.streams
+        for name, home in list(streams.items()):
+            if live.get(name) is not home.state:
+                for consumer in list(home.by_name.values()):
+                    self._desk.remove(consumer)
+                del streams[name]
+        self.directory.follow_streams()
+        for home in streams.values():
+            if (home.retention_changed() | home.copies_changed()) and home.drop_all_unwanted():
+                for consumer in home.by_name.values():
+                    self._desk.after(consumer, consumer.stored(now_ns))
 
     def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
-        """A purge took messages of a subject (wildcards possible), or of all when it is empty."""
-        home, index = self._home_of(state), state.index
+        """Let consumers pass over what a purge took: messages of a subject (wildcards possible), or all if empty."""
+        home, index = self.directory.home_of(state), state.index
         chosen = SubjectFilter((subject,)) if subject else None
         left, first_left = index.live.next(1) or 1, next_matching(index, chosen, 1) or index.last_seq + 1
         for consumer in list(home.by_name.values()):
@@ -115,17 +97,113 @@ class ConsumerRegistry(EngineLinks):
                 first = left
             else:
                 continue
-            self._after(consumer, consumer.stored(now_ns, purged_to=first))
+            self._desk.after(consumer, consumer.stored(now_ns, purged_to=first))
 
-    def listened_to(self, config: MachineConfig) -> bool:
-        """Whether somebody listens where a consumer of this configuration delivers of its own accord."""
-        subject, group = config.deliver_subject.encode(), config.deliver_group.encode()
-        return bool(subject) and self._listened_to(subject, group)
+    # --- by the API ---
+
+    def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
+        """Add a consumer whose configuration has been checked and whose name is free."""
+        home = self.directory.home_of(state)
+        if not config.mem_storage:
+            self._catalog.require_change()
+        home.drop_unwanted()
+        consumer = self._add(home, config, created_ns=now_ns, now_ns=now_ns)
+        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
+        self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
+        self._desk.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
+        self._desk.after(consumer)
+        self.tell_if_paused(state, config.name, now_ns=now_ns)
+        return consumer
+
+    def tell_if_paused(self, state: StreamState, name: str, *, now_ns: int) -> None:
+        """Advise of a pause that lasts: what asking for a consumer does, be it there already or not."""
+        home, consumer = self.directory.known(state, name)
+        until_ns = consumer.config.pause_until
+        if until_ns > now_ns:
+            paused = advisories.paused(home.name, name, until_ns=until_ns, now_ns=now_ns)
+            self._desk.outbox.append((consumer, paused))
+
+    def update(
+        self, state: StreamState, name: str, config: MachineConfig, *, now_ns: int, rows: RowColumns
+    ) -> ConsumerMachine:
+        """Give a consumer another configuration, which has been checked."""
+        home, consumer = self._changeable(state, name)
+        moves = config.deliver_subject != consumer.config.deliver_subject
+        self.directory.withdraw(consumer)
+        effects = consumer.reconfigure(config, now_ns)
+        self.directory.enter(consumer)
+        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
+        home.drop_all_unwanted()
+        self._desk.after(consumer, effects)
+        if moves:
+            self._subjects.tell_later(consumer)
+        else:
+            self._subjects.tell(consumer, now_ns)
+        return consumer
+
+    def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
+        """Take a consumer away; who waits for it is told."""
+        _, consumer = self._changeable(state, name)
+        self._desk.delete(consumer, now_ns=now_ns, rows=rows)
+
+    def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
+        """Let a consumer deliver nothing until then; 0 or a time that is past resumes."""
+        home, consumer = self._changeable(state, name)
+        effects = consumer.pause(until_ns, now_ns)
+        self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
+        self._desk.after(consumer, effects)
+        return consumer
+
+    def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
+        """Start over at a sequence, or behind the ack floor; returns where.
+
+        Raises :class:`consumers.machine.consumer_machine.InvalidReset`.
+        """
+        home, consumer = self._changeable(state, name)
+        reached = consumer.reset(seq, now_ns)
+        self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
+        self._desk.after(consumer)
+        return reached
+
+    def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
+        """Let another client of a priority group be pinned."""
+        _, consumer = self.directory.known(state, name)
+        self._desk.after(consumer, consumer.unpin(group, now_ns))
 
     def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
         """Make what an info is about to say part of the group that gathers; raises 10047 where no group can."""
-        _, consumer = self._known(state, name)
-        self._after(consumer, consumer.stored(now_ns))
+        _, consumer = self.directory.known(state, name)
+        self._desk.after(consumer, consumer.stored(now_ns))
         if consumer.progress.dirty and not consumer.config.mem_storage:
             self._catalog.require_change()
         self._kept.show(consumer)
+
+    def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
+        """A consumer, to change it in a way that must be recorded; raises 10047 while nothing can be."""
+        home, consumer = self.directory.known(state, name)
+        if not consumer.config.mem_storage or home.retention != LIMITS:
+            self._catalog.require_change()
+        return home, consumer
+
+    def _add(
+        self,
+        home: StreamConsumers,
+        config: MachineConfig,
+        *,
+        created_ns: int,
+        now_ns: int,
+        state: ConsumerState | None = None,
+    ) -> ConsumerMachine:
+        """A new consumer, or one that stands where ``state`` says."""
+        consumer = ConsumerMachine(
+            config,
+            created_ns=created_ns,
+            stream=home,
+            now_ns=now_ns,
+            new_id=self._new_id,
+            interested=self.interested,
+            state=state,
+        )
+        self.directory.add(home, consumer)
+        self._subjects.tell_later(consumer)
+        return consumer

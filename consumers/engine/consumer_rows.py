@@ -79,7 +79,7 @@ class ConsumerRows:
     def _append(
         self, home: StreamConsumers, kind: Kind, consumer: ConsumerMachine, data: bytes, at: tuple[int, RowColumns]
     ) -> None:
-        name, (now_ns, rows) = consumer.config.name, at
+        name, (now_ns, rows) = consumer.name, at
         self._catalog.record_consumer(home.state, kind, name=name, data=data, now_ns=now_ns, rows=rows)
 
 

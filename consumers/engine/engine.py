@@ -6,46 +6,71 @@ applied at once and recorded: at once where an event row says so, with the group
 :meth:`ConsumerEngine.seal` appends.
 """
 
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from consumers.config.consumer_config import MachineConfig
 from consumers.engine.ack_subject import ACK_PREFIX, AckMessage, parse_acks, parse_flow
+from consumers.engine.consumer_directory import ConsumerDirectory
 from consumers.engine.consumer_registry import ConsumerRegistry
-from consumers.engine.stream_consumers import StreamConsumers
+from consumers.engine.deliver_subjects import DeliverSubjects
+from consumers.engine.effect_desk import EffectDesk
 from consumers.machine.consumer_machine import ConsumerMachine
-from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.effects import PullRequest
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 from delta_store.values.stream_message import StreamMessage
 
 
-class ConsumerEngine(ConsumerRegistry):
-    """The registry with the events that reach its consumers."""
+class ConsumerEngine:
+    """Brings events to the consumers of its directory, and what they say to its desk."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        interested: Callable[[bytes], bool],
+        listened_to: Callable[[bytes, bytes], bool],
+        new_id: Callable[[], str],
+        rows: Callable[[], RowColumns],
+    ) -> None:
+        """``rows`` gives those of the group that gathers now.
+
+        ``listened_to`` says of a deliver subject and its group (empty for none) whether there is such a subscription,
+        wildcards not counted.
+        """
+        self.directory = directory = ConsumerDirectory(catalog)
+        self._desk = desk = EffectDesk(catalog, directory, rows=rows)
+        self._subjects = DeliverSubjects(directory, desk, listened_to)
+        self.registry = ConsumerRegistry(catalog, directory, desk, self._subjects, interested=interested, new_id=new_id)
+        self.outbox = desk.outbox
+        """Effects in order, for whoever sends them and empties this: Deliver, Status, Reply and Advisory."""
+        self.ready = desk.ready
+        """Consumers that may have something to deliver now."""
+        self._catalog = catalog
+        self._rows = rows
 
     # --- events from the links ---
 
     def pull(self, stream: str, name: str, request: PullRequest, now_ns: int) -> bool:
         """Take a request for messages; False when there is no such consumer."""
-        consumer = self.get(stream, name)
+        consumer = self.directory.get(stream, name)
         if consumer is None:
             return False
-        home = self._home[consumer]
+        home = self.directory.homes[consumer]
         effects = [] if consumer in home.attentive else consumer.stored(now_ns)
         effects += consumer.pull(request, now_ns)
-        self._after(consumer, effects)
+        self._desk.after(consumer, effects)
         return True
 
     def acks(self, messages: Iterable[AckMessage], now_ns: int) -> list[bytes]:
         """Take messages to ack subjects; gives the beginnings of those subjects that no consumer takes acks on."""
         unheard: list[bytes] = []
         for (stream, name), acks in parse_acks(messages).items():
-            consumer = self.get(stream.decode(errors="replace"), name.decode(errors="replace"))
+            consumer = self.directory.get(stream.decode(errors="replace"), name.decode(errors="replace"))
             if consumer is None or consumer.config.ack_policy == "none":
                 unheard.append(b"%b%b.%b." % (ACK_PREFIX, stream, name))
             else:
-                self._after(consumer, consumer.acks(acks, now_ns))
+                self._desk.after(consumer, consumer.acks(acks, now_ns))
         return unheard
 
     def flow(self, subject: bytes, header: bytes, now_ns: int) -> None:
@@ -54,69 +79,56 @@ class ConsumerEngine(ConsumerRegistry):
         if parsed is None:
             return
         stream, name, token = parsed
-        consumer = self.get(stream.decode(errors="replace"), name.decode(errors="replace"))
+        consumer = self.directory.get(stream.decode(errors="replace"), name.decode(errors="replace"))
         if consumer is not None:
-            self._after(consumer, consumer.flow_reply(token, now_ns, header))
+            self._desk.after(consumer, consumer.flow_reply(token, now_ns, header))
 
     def interest_changed(self, subject: bytes, now_ns: int) -> None:
         """Somebody began or ceased to listen to a subject (wildcards possible)."""
-        found = self._delivering.overlapping(subject.decode(errors="replace"))
-        for consumer in {one.value: None for one in found}:
-            self._activate(consumer, now_ns)
+        self._subjects.changed(subject, now_ns)
+
+    # --- the links, and this process, come and go ---
+
+    def attached(self, attached: bool, now_ns: int) -> None:  # noqa: FBT001  # a state, told as it is
+        """Clients can be heard again, or not: the time that consumers may be unused begins anew, as at a start."""
+        self._desk.reachable = attached
+        if attached:
+            for consumer in self.directory.homes:
+                consumer.disuse.begin_anew(now_ns)
+                self._desk.wakes.expect(consumer, consumer.next_wake_ns)
+
+    def call_back(self) -> None:
+        """Have those ask anew who waited when the process before this one ended, or when it last recorded progress."""
+        for consumer in self.directory.homes:
+            called = consumer.sent_off.call_back()
+            if called:
+                self.outbox += [(consumer, status) for status in called]
+                consumer.progress.dirty = True
+                self._desk.kept.note(consumer)
+
+    def send_off(self, now_ns: int) -> None:
+        """The process ends: tell whoever waits, and hand over what only memory holds, if there can be commits."""
+        for consumer, home in list(self.directory.homes.items()):
+            self._desk.after(consumer, consumer.close(for_now=True))
+            if consumer.config.mem_storage and not self._catalog.held:
+                self._desk.kept.hand_over(home, consumer, now_ns=now_ns, rows=self._rows())
 
     # --- events from the store ---
 
-    def restore(self, now_ns: int) -> None:
-        """Build the consumers that the journal knows, when the catalog has been rebuilt."""
-        self._look_at_streams()
-        for home in self.streams.values():
-            for name, record in list(home.state.consumers.items()):
-                shown = json.loads(record.config)
-                consumer = self._add(
-                    home,
-                    MachineConfig.from_record({**shown["config"], "name": name}),
-                    created_ns=int(shown["created_ns"]),
-                    now_ns=now_ns,
-                    state=ConsumerState.decode(record.state) if record.state else None,
-                )
-                self._after(consumer, [])
-                if consumer.config.mem_storage:
-                    self._kept.take_over(home, consumer, now_ns=now_ns, rows=self._rows())
-
-    def sync_streams(self, now_ns: int) -> None:
-        """Follow the catalog: streams may have been created, changed or deleted."""
-        if self._synced == self._catalog.changes:
-            return
-        self._synced = self._catalog.changes
-        live = self._catalog.streams
-        for name, home in list(self.streams.items()):
-            if live.get(name) is not home.state:
-                for consumer in list(home.by_name.values()):
-                    self._remove(home, consumer)
-                del self.streams[name]
-        self._look_at_streams()
-        for home in self.streams.values():
-            if (home.retention_changed() | home.copies_changed()) and home.drop_all_unwanted():
-                for consumer in home.by_name.values():
-                    self._after(consumer, consumer.stored(now_ns))
-
     def stored(self) -> None:
         """Messages were added (not yet durable): drop those of interest streams that nobody wants."""
-        for home in self._retaining:
+        for home in self.directory.retaining:
             home.drop_unwanted()
 
     def copied(self, state: StreamState, seqs: Sequence[int]) -> None:
         """Mirrors or sources have taken messages: those that nobody else needs leave the stream."""
-        self._home_of(state).done(seqs, None)
+        self.directory.home_of(state).done(seqs, None)
 
     def released(self, reached: Mapping[tuple[str, int], int], now_ns: int) -> None:
         """Streams are durable up to these sequences: their consumers may go on."""
-        starting, self._starting = self._starting, []
-        for consumer in starting:
-            if consumer in self._home:
-                self._activate(consumer, now_ns)
+        self._subjects.tell_new(now_ns)
         for (stream, stream_id), seq in reached.items():
-            home = self.streams.get(stream)
+            home = self.directory.streams.get(stream)
             if home is None or home.state.stream_id != stream_id:
                 continue
             told = home.attentive
@@ -126,7 +138,7 @@ class ConsumerEngine(ConsumerRegistry):
                 continue
             home.durable_seq = max(seq, home.durable_seq)
             for consumer in list(told):
-                self._after(consumer, consumer.stored(now_ns))
+                self._desk.after(consumer, consumer.stored(now_ns))
 
     # --- delivery ---
 
@@ -134,48 +146,48 @@ class ConsumerEngine(ConsumerRegistry):
         self, consumer: ConsumerMachine, messages: Sequence[StreamMessage], missing: Collection[int], now_ns: int
     ) -> None:
         """Hand messages that :meth:`ConsumerMachine.upcoming` named to their consumer; ``missing`` left the stream."""
-        self._after(consumer, consumer.deliver(messages, missing, now_ns))
-
-    def is_live(self, consumer: ConsumerMachine) -> bool:
-        """Whether the consumer has not been deleted."""
-        return consumer in self._home
-
-    def home(self, consumer: ConsumerMachine) -> StreamConsumers:
-        """The stream side of a live consumer."""
-        return self._home[consumer]
+        self._desk.after(consumer, consumer.deliver(messages, missing, now_ns))
 
     # --- time ---
 
     @property
     def next_wake_ns(self) -> int:
         """When :meth:`wake` is due next, 0 for never."""
-        return self._wakes.next_ns
+        return self._desk.wakes.next_ns
 
     def wake(self, now_ns: int) -> None:
         """Tell the consumers whose time has come."""
-        while 0 < self._wakes.next_ns <= now_ns:
-            consumer = self._wakes.take()
-            self._after(consumer, consumer.wake(now_ns))
+        wakes = self._desk.wakes
+        while 0 < wakes.next_ns <= now_ns:
+            consumer = wakes.take()
+            self._desk.after(consumer, consumer.wake(now_ns))
+
+    # --- what the journal must hold ---
 
     @property
     def unsaved(self) -> bool:
         """Whether some consumer's progress has not been recorded."""
-        return self._kept.unsaved
+        return self._desk.kept.unsaved
 
     def persist_dirty(self) -> bool:
         """Have the state of all changed consumers recorded with the next group; returns whether there is anything."""
-        return self._kept.all_wait() or any(home.consumed for home in self._retaining)
+        return self._desk.kept.all_wait() or any(home.consumed for home in self.directory.retaining)
 
     def seal(self, rows: RowColumns, now_ns: int) -> None:
         """Append what a group must record of consumers before it becomes durable."""
-        for home in self._retaining:
+        for home in self.directory.retaining:
             if home.consumed:
                 self._catalog.record_removal(home.state, home.take_consumed(), "consumed", now_ns=now_ns, rows=rows)
-        if not self._kept.waiting:
+        kept = self._desk.kept
+        if not kept.waiting:
             return
-        waiting, self._kept.waiting = self._kept.waiting, {}
+        waiting, kept.waiting = kept.waiting, {}
         for consumer in waiting:
-            home_of = self._home.get(consumer)
+            home_of = self.directory.homes.get(consumer)
             if home_of is not None and consumer.progress.dirty:
-                self._kept.state(home_of, consumer, now_ns=now_ns, rows=rows)
-                self._after(consumer, [])
+                kept.state(home_of, consumer, now_ns=now_ns, rows=rows)
+                self._desk.after(consumer)
+
+    def resume(self) -> None:
+        """There can be commits again: let out what waited for one."""
+        self._desk.resume()

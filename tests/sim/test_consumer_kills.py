@@ -81,9 +81,9 @@ class History:
             self.books[name] = Book()
         elif dice < 0.5:
             config = MachineConfig(name=name, **{**EXPLICIT, "max_ack_pending": self.rng.randint(2, 9)})
-            shard.engine.update(shard.state, name, config, now_ns=shard.now, rows=shard.rows)
+            shard.engine.registry.update(shard.state, name, config, now_ns=shard.now, rows=shard.rows)
         else:
-            shard.engine.delete(shard.state, name, now_ns=shard.now, rows=shard.rows)
+            shard.engine.registry.delete(shard.state, name, now_ns=shard.now, rows=shard.rows)
             del self.books[name]
         self.note(shard.said())
 
@@ -125,9 +125,9 @@ def test_a_kill_at_any_point_leaves_what_was_told(seed: int) -> None:
     for _ in range(STEPS):
         history.step()
         again = history.killed()
-        assert set(again.engine.names("S")) == history.durable_names
+        assert set(again.engine.directory.names("S")) == history.durable_names
         for name in history.durable_names & set(history.books):
-            book, consumer = history.books[name], again.engine.get("S", name)
+            book, consumer = history.books[name], again.engine.directory.get("S", name)
             assert consumer is not None
             if not book.answered and not book.recorded:
                 continue

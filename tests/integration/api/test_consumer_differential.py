@@ -73,7 +73,7 @@ def silt_replies(steps: list[Step]) -> list[Reply]:
         nonlocal now_ns
         now_ns += 1_000_000
         request = ApiRequest(subject.encode(), b"_INBOX.x", header, payload)
-        reply = dispatch(catalog, request, now_ns=now_ns, rows=rows, account=account, consumers=engine)
+        reply = dispatch(catalog, request, now_ns=now_ns, rows=rows, account=account, consumers=engine.registry)
         assert reply is None or isinstance(reply, bytes)
         return json.loads(reply) if reply is not None else None
 

@@ -71,7 +71,7 @@ class Store:
             warn=self.warnings.append,
         )
         self.commits = 0
-        self.consumers.restore(self.clock.now_ns())
+        self.consumers.registry.restore(now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
         self.copies.restore()
 
     def hold(self, held: bool) -> None:
@@ -96,7 +96,7 @@ class Store:
         """Create a stream."""
         made = StreamConfig(name=name, **config)
         self.catalog.create(made, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
-        self.consumers.sync_streams(self.clock.now_ns())
+        self.consumers.registry.sync_streams(self.clock.now_ns())
         self.copies.sync()
         self.committer.changed()
 
@@ -104,14 +104,14 @@ class Store:
         """Change a stream."""
         made = StreamConfig(name=name, **config)
         self.catalog.update(made, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
-        self.consumers.sync_streams(self.clock.now_ns())
+        self.consumers.registry.sync_streams(self.clock.now_ns())
         self.copies.sync()
         self.committer.changed()
 
     def delete(self, name: str) -> None:
         """Delete a stream."""
         self.catalog.delete(name, now_ns=self.clock.now_ns(), rows=self.gathering.group.rows)
-        self.consumers.sync_streams(self.clock.now_ns())
+        self.consumers.registry.sync_streams(self.clock.now_ns())
         self.copies.sync()
         self.committer.changed()
 

@@ -39,7 +39,7 @@ class Api:
             now_ns=self.now_ns,
             rows=self.rows,
             account=self.account,
-            consumers=self.consumers,
+            consumers=self.consumers.registry,
         )
         if isinstance(reply, NeedMessage):
             return msg_get_reply(self.messages.get((reply.stream, reply.seq)), no_hdr=reply.no_hdr)

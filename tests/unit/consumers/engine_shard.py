@@ -29,12 +29,12 @@ class Shard:
             for row in rows.rows():
                 self.catalog.apply(row)
         self.state = self.catalog.streams["S"]
-        self.engine.restore(self.now)
+        self.engine.registry.restore(now_ns=self.now, rows=self.rows)
 
     def create(self, name: str = "C", **config: Any) -> ConsumerMachine:
         """Add a consumer."""
         made = MachineConfig(name=name, **{**EXPLICIT, **config})
-        return self.engine.create(self.state, made, now_ns=self.now, rows=self.rows)
+        return self.engine.registry.create(self.state, made, now_ns=self.now, rows=self.rows)
 
     def store(self, *subjects: str, headers: bytes | None = None, data: bytes = b"x") -> None:
         """Messages come; they are not durable yet."""
@@ -61,7 +61,8 @@ class Shard:
             del self.engine.ready[consumer]
             if seqs := consumer.upcoming(100, self.now):
                 self.engine.deliver(consumer, [self.messages[seq] for seq in seqs], (), self.now)
-        outbox, self.engine.outbox = self.engine.outbox, []
+        outbox = self.engine.outbox.copy()
+        self.engine.outbox.clear()
         shown: list[object] = []
         for consumer, effect in outbox:
             if isinstance(effect, Deliver):

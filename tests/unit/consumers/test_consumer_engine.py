@@ -50,7 +50,7 @@ def test_push_consumers_follow_interest_and_durability() -> None:
     assert not consumer.push_bound
     shard.store("s.c")
     assert shard.commit() == []
-    assert not shard.engine.home(consumer).attentive
+    assert not shard.engine.directory.homes[consumer].attentive
 
 
 def test_a_push_consumer_may_find_a_listener() -> None:
@@ -71,7 +71,7 @@ def test_another_deliver_subject_is_another_interest() -> None:
     consumer = shard.create(deliver_subject="d", ack_policy="none", ack_wait=0, max_ack_pending=0)
     shard.commit()
     changed = MachineConfig(name="C", deliver_subject="e", max_waiting=512)
-    shard.engine.update(shard.state, "C", changed, now_ns=shard.now, rows=shard.rows)
+    shard.engine.registry.update(shard.state, "C", changed, now_ns=shard.now, rows=shard.rows)
     shard.listened.remove(b"d")
     shard.engine.interest_changed(b"d", shard.now)
     assert consumer.push_bound
@@ -88,7 +88,7 @@ def test_a_request_waits_for_durable_messages() -> None:
     shard.store("s.a", "s.a")
     assert shard.said() == []
     assert shard.commit() == [("C", 1)]
-    assert not shard.engine.home(consumer).attentive
+    assert not shard.engine.directory.homes[consumer].attentive
     assert not shard.engine.ready
     assert not shard.engine.pull("S", "D", PullRequest(b"r", b"1"), shard.now)
 
@@ -106,18 +106,18 @@ def test_a_deleted_consumer_leaves_nothing_behind() -> None:
     shard.ack(1, reply=b"ok")
     rows = len(shard.rows)
     for name in "CD":
-        shard.engine.ready[shard.engine.streams["S"].by_name[name]] = None
-        shard.engine.delete(shard.state, name, now_ns=shard.now, rows=shard.rows)
+        shard.engine.ready[shard.engine.directory.streams["S"].by_name[name]] = None
+        shard.engine.registry.delete(shard.state, name, now_ns=shard.now, rows=shard.rows)
     assert not shard.engine.ready
     assert shard.said() == [Status(b"r", 409, "Consumer Deleted"), "DELETED", "DELETED"]
     assert [Kind(kind) for kind in shard.rows.kind[rows:]] == [Kind.CONSUMER_DELETE] * 2
     assert shard.engine.next_wake_ns == 0
     assert not shard.engine.persist_dirty()
-    assert not shard.engine.is_live(pulled)
-    assert not shard.engine.is_live(pushed)
-    assert not list(shard.engine._delivering.overlapping(">"))
-    assert not shard.engine.streams["S"].attentive
-    assert not shard.restarted().engine.streams["S"].by_name
+    assert pulled not in shard.engine.directory.homes
+    assert pushed not in shard.engine.directory.homes
+    assert not list(shard.engine.directory.delivering.overlapping(">"))
+    assert not shard.engine.directory.streams["S"].attentive
+    assert not shard.restarted().engine.directory.streams["S"].by_name
 
 
 def test_an_unused_consumer_is_deleted_in_time() -> None:
@@ -129,7 +129,7 @@ def test_an_unused_consumer_is_deleted_in_time() -> None:
     shard.engine.wake(shard.now)
     assert shard.said() == ["DELETED"]
     assert shard.engine.next_wake_ns == 0
-    assert not shard.restarted().engine.streams["S"].by_name
+    assert not shard.restarted().engine.directory.streams["S"].by_name
 
 
 def test_nobody_uses_a_consumer_while_the_hub_is_away() -> None:
@@ -139,11 +139,11 @@ def test_nobody_uses_a_consumer_while_the_hub_is_away() -> None:
     shard.create("P", deliver_subject="d", inactive_threshold=5 * SECOND)
     shard.create("Q", inactive_threshold=2 * RETURN)
     shard.commit()
-    shard.engine.reachable = False
+    shard.engine.attached(False, shard.now)
     for _ in range(10):
         shard.now += SECOND
         shard.engine.wake(shard.now)
-    shard.engine.attached(shard.now)
+    shard.engine.attached(True, shard.now)
     shard.pass_time(RETURN - 1)
     assert shard.said() == []
     shard.pass_time(1)
@@ -159,7 +159,7 @@ def test_who_came_back_has_the_threshold_alone() -> None:
     shard.create("P", deliver_subject="d", inactive_threshold=5 * SECOND)
     shard.commit()
     shard.pass_time(SECOND)
-    shard.engine.attached(shard.now)
+    shard.engine.attached(True, shard.now)
     shard.pass_time(SECOND)
     shard.listened.add(b"d")
     shard.engine.interest_changed(b"d", shard.now)
@@ -224,7 +224,7 @@ def test_who_waits_is_sent_off_and_called_back_once() -> None:
     assert shard.engine.persist_dirty()
     shard.commit()
     again = shard.restarted()
-    memory = again.engine.get("S", "M")
+    memory = again.engine.directory.get("S", "M")
     assert memory is not None
     assert (memory.delivered, memory.num_ack_pending) == ((1, 1), 1)
     again.engine.call_back()
@@ -238,7 +238,7 @@ def test_who_waits_is_sent_off_and_called_back_once() -> None:
         shard.rows.append(row)
     last = shard.restarted()
     last.engine.call_back()
-    assert (last.said(), last.engine.names("S")) == ([], ["C"])
+    assert (last.said(), last.engine.directory.names("S")) == ([], ["C"])
 
 
 def test_timers_reach_their_consumers() -> None:
@@ -267,7 +267,7 @@ def test_a_double_ack_is_recorded_with_its_answer() -> None:
     shard.pull(3)
     assert shard.ack(1, reply=b"ok") == [Reply(b"ok")]
     shard.commit()
-    assert shard.restarted().engine.streams["S"].by_name["C"].ack_floor == (1, 1)
+    assert shard.restarted().engine.directory.streams["S"].by_name["C"].ack_floor == (1, 1)
     shard.ack(2)
     rows = len(shard.rows)
     shard.commit()
@@ -275,7 +275,7 @@ def test_a_double_ack_is_recorded_with_its_answer() -> None:
     assert shard.engine.persist_dirty()
     shard.commit()
     assert not shard.engine.persist_dirty()
-    again = shard.restarted().engine.streams["S"].by_name["C"]
+    again = shard.restarted().engine.directory.streams["S"].by_name["C"]
     assert (again.ack_floor, again.num_ack_pending, again.config) == ((2, 2), 1, consumer.config)
     assert again.created_ns == consumer.created_ns
 
@@ -287,9 +287,9 @@ def test_consumers_in_memory_have_no_rows() -> None:
     shard.create(mem_storage=True)
     shard.pull(1)
     assert not shard.engine.persist_dirty()
-    shard.engine.show(shard.state, "C", now_ns=shard.now)
+    shard.engine.registry.show(shard.state, "C", now_ns=shard.now)
     shard.commit()
-    shard.engine.delete(shard.state, "C", now_ns=shard.now, rows=shard.rows)
+    shard.engine.registry.delete(shard.state, "C", now_ns=shard.now, rows=shard.rows)
     assert len(shard.rows) == rows
 
 
@@ -303,7 +303,7 @@ def test_what_an_info_shows_is_recorded() -> None:
     rows = len(shard.rows)
     shard.commit()
     assert len(shard.rows) == rows
-    shard.engine.show(shard.state, "C", now_ns=shard.now)
+    shard.engine.registry.show(shard.state, "C", now_ns=shard.now)
     shard.commit()
     assert [Kind(kind) for kind in shard.rows.kind[rows:]] == [Kind.CONSUMER_STATE]
 
@@ -336,13 +336,13 @@ def test_an_interest_stream_keeps_what_somebody_needs() -> None:
     assert shard.live() == [1, 3]
     shard.engine.acks([AckMessage(b"$JS.ACK.S.D.1.1.1.1.0", b"", b"", b"")], shard.now)
     assert shard.live() == [3]
-    shard.engine.delete(shard.state, "C", now_ns=shard.now, rows=shard.rows)
+    shard.engine.registry.delete(shard.state, "C", now_ns=shard.now, rows=shard.rows)
     assert shard.live() == [3]
     shard.store("s.b", "s.a")
     assert shard.live() == [3, 5]
     shard.commit()
     assert shard.restarted().live() == [3, 5]
-    shard.engine.delete(shard.state, "D", now_ns=shard.now, rows=shard.rows)
+    shard.engine.registry.delete(shard.state, "D", now_ns=shard.now, rows=shard.rows)
     assert shard.live() == []
 
 
@@ -357,7 +357,7 @@ def test_limits_streams_keep_everything() -> None:
     assert shard.live() == [1, 2, 3]
     config = StreamConfig("S", ("s.>",), retention="interest")
     shard.catalog.update(config, now_ns=shard.now, rows=shard.rows)
-    shard.engine.sync_streams(shard.now)
+    shard.engine.registry.sync_streams(shard.now)
     assert shard.live() == [3]
 
 
@@ -379,7 +379,7 @@ def test_content_sizes(headers: bytes | None, data: bytes, size: int) -> None:
     """What a message weighs without its row and subject; a message that is not there weighs nothing."""
     shard = Shard()
     shard.store("s.long.subject", headers=headers, data=data)
-    home = shard.engine.streams["S"]
+    home = shard.engine.directory.streams["S"]
     assert home.content_size(1) == size
     assert home.content_size(2) == 0
 

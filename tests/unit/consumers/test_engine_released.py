@@ -11,11 +11,11 @@ def test_rows_of_an_older_stream_make_nothing_durable() -> None:
     catalog, rows = Catalog(), RowColumns()
     old = catalog.create(StreamConfig("S", ("s",)), now_ns=1, rows=rows)
     engine = engine_of(catalog, rows)
-    engine.restore(1)
+    engine.registry.restore(now_ns=1, rows=rows)
     catalog.delete("S", now_ns=2, rows=rows)
     new = catalog.create(StreamConfig("S", ("s",)), now_ns=3, rows=rows)
-    engine.sync_streams(3)
+    engine.registry.sync_streams(3)
     engine.released({("S", old.stream_id): 1000}, 4)
-    assert engine.streams["S"].durable_seq == 0
+    assert engine.directory.streams["S"].durable_seq == 0
     engine.released({("S", new.stream_id): 7}, 5)
-    assert engine.streams["S"].durable_seq == 7
+    assert engine.directory.streams["S"].durable_seq == 7
