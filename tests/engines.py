@@ -1,4 +1,4 @@
-"""A consumer engine without links, for tests of what is decided in this process."""
+"""A consumer engine without links, for tests of its decisions."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ from delta_store.values.records import RowColumns
 
 
 def engine_of(catalog: Catalog, rows: RowColumns, *, listened: Collection[bytes] = ()) -> ConsumerEngine:
-    """The consumers of a catalog; somebody listens to just the subjects in ``listened``, which may change."""
+    """Return an engine on a catalog; only the subjects in ``listened``, which may change, have interest."""
     return ConsumerEngine(
         catalog,
         interested=lambda subject: subject in listened,

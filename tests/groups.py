@@ -1,4 +1,4 @@
-"""Groups of rows as the gateway commits them, and what the tests of the journal share."""
+"""Groups of rows as the gateway commits them, and helpers of the tests of the journal."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,22 +20,22 @@ SHARD = "0"
 
 
 class SteppedClock:
-    """A clock that moves only when it is told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
 
     def now_ns(self) -> int:
-        """Wall time, in step with the monotonic one."""
+        """Return the wall time in ns, in step with the monotonic one."""
         return STREAM_ID + int(self.seconds * 1e9)
 
     def monotonic(self) -> float:
-        """Seconds set by the test."""
+        """Return the seconds set by the test."""
         return self.seconds
 
 
 def message(seq: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID, data: bytes | None = None) -> Row:
-    """One message row; its content follows from its sequence."""
+    """Return a message row, whose content follows from its sequence."""
     subject, headers = f"{stream.lower()}.{seq % 7}", b"NATS/1.0\r\nN: %d\r\n\r\n" % seq if seq % 3 else None
     body = b"payload %d" % seq if data is None else data
     crc = checksum(subject, headers, body)
@@ -44,14 +44,14 @@ def message(seq: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID, dat
 
 
 def event(seq: int, event_no: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> Row:
-    """One event row after message ``seq``."""
+    """Return an event row after message ``seq``."""
     data = b'{"config":{}}'
     crc = checksum("", None, data)
     return Row(stream, stream_id, seq, event_no, Kind.STREAM, "", stream_id + seq, None, 1, 0, None, data, crc)
 
 
 def columns(rows: Iterable[Row]) -> RowColumns:
-    """The rows as the journal takes them."""
+    """Return rows as columns."""
     gathered = RowColumns()
     for row in rows:
         gathered.append(row)
@@ -59,52 +59,52 @@ def columns(rows: Iterable[Row]) -> RowColumns:
 
 
 def group(first: int, count: int = 1, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> RowColumns:
-    """``count`` messages of one stream from sequence ``first``."""
+    """Return ``count`` messages of one stream from sequence ``first`` on."""
     return columns(message(seq, stream=stream, stream_id=stream_id) for seq in range(first, first + count))
 
 
 def open_journal(folder: Path, clock: SteppedClock | SystemClock | None = None) -> Journal:
-    """The journal of a folder, claimed."""
+    """Open and claim the journal of a folder."""
     journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=clock or SystemClock())
     journal.claim()
     return journal
 
 
 def reader(folder: Path) -> JournalReader:
-    """The journal of a folder, for reading."""
+    """Open the journal of a folder for reading."""
     return JournalReader.read_only(LocalStorage(folder), shard=SHARD)
 
 
 def rows_in(journal: JournalReader, file: JournalFile) -> RowColumns:
-    """All rows of a file, held against what its log entry says of it."""
+    """Return all rows of a file; its size and checksum are compared with its log entry."""
     return journal_file.decode(journal.storage.read(file.name), size=file.size, checksum=file.checksum)
 
 
 def live_rows(journal: JournalReader) -> Iterator[tuple[int, RowColumns]]:
-    """All rows of the table, commit by commit with its version."""
+    """Yield all rows of the table, by commit, with the version."""
     for file in journal.live_files():
         yield file.version, rows_in(journal, file)
 
 
 def tail(journal: JournalReader, version: int) -> Iterator[tuple[int, RowColumns]]:
-    """The groups committed at a version and later, with their versions, up to the end of the log."""
+    """Yield the groups committed at a version and later, with their versions."""
     for entry in journal.log.since(version):
         for file in entry.added:
             yield entry.version, rows_in(journal, file)
 
 
 def settled_to(seq: int, *, stream: str = "ORDERS", stream_id: int = STREAM_ID) -> dict[str, Position]:
-    """One stream's settled position."""
+    """Return the settled position of one stream."""
     return {stream: Position(stream_id, seq, 0)}
 
 
 def sequences(groups: Iterable[tuple[int, RowColumns]]) -> list[int]:
-    """The sequences of what :func:`tail` and :func:`live_rows` give, in order."""
+    """Return the sequences of the rows of :func:`tail` or :func:`live_rows`, in order."""
     return [seq for _, rows in groups for seq in rows.seq]
 
 
 def through_delta_rs(folder: Path) -> list[int]:
-    """The table's sequences as delta-rs reads them, sorted."""
+    """Return the table's sequences as delta-rs reads them, sorted."""
     table = pa.table(DeltaTable(str(folder)).to_pyarrow_dataset().to_table(columns=["seq"]))
     return sorted(table["seq"].to_pylist())
 
@@ -115,7 +115,7 @@ _longs = st.integers(0, 2**62)
 
 @st.composite
 def any_rows(draw: st.DrawFn) -> list[Row]:
-    """Rows of a few streams, each stream's in order, with any content the schema allows."""
+    """Draw rows of a few streams, each stream's in order, with any content that the schema allows."""
     count = draw(st.integers(1, 12))
     streams = draw(st.lists(st.tuples(_texts, _longs), min_size=1, max_size=3, unique_by=lambda item: item[1]))
     stand = {stream_id: (draw(_longs) // 2, 0) for _, stream_id in streams}

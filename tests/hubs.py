@@ -1,7 +1,4 @@
-"""Real hubs and links for asyncio tests: a nats-server with any configuration, a leaf or client link on it.
-
-All are ended with the block that started them.
-"""
+"""Real hubs and links for asyncio tests, ended with the block that started them."""
 
 import asyncio
 import random
@@ -30,20 +27,20 @@ WAIT = 10.0
 
 @dataclass(frozen=True)
 class AnyHub(HubConfig):
-    """A hub with more in its configuration: ``leafnodes`` inside that block, ``extra`` beside it."""
+    """A hub with more configuration: ``leafnodes`` inside that block, ``extra`` beside it."""
 
     leafnodes: str = ""
     extra: str = ""
 
     def render(self) -> str:
-        """The usual file with both texts in it."""
+        """Return the usual configuration with both texts in it."""
         text = super().render().replace("leafnodes {", "leafnodes {\n" + self.leafnodes)
         return f"{text}{self.extra}\n"
 
 
 @asynccontextmanager
 async def running(config: HubConfig) -> AsyncIterator[HubAddress]:
-    """A hub until the block ends."""
+    """Run a hub until the block ends."""
     hub = HubProcess(find_nats_server(), config)
     address = await hub.start(WAIT)
     try:
@@ -54,14 +51,14 @@ async def running(config: HubConfig) -> AsyncIterator[HubAddress]:
 
 @dataclass
 class Heard:
-    """What a link reported and received."""
+    """The statuses and messages of a link."""
 
     messages: list[WireMessage] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     statuses: list[LinkStatus] = field(default_factory=list)
 
     def take(self, run: list[WireMessage]) -> None:
-        """Keep a run of messages."""
+        """Record a run of messages."""
         self.messages += run
         self.runs.append(len(run))
 
@@ -75,7 +72,7 @@ async def until(true: Callable[[], object]) -> None:
 
 @asynccontextmanager
 async def running_tls_first(config: HubConfig) -> AsyncIterator[HubAddress]:
-    """A hub whose listeners say nothing before TLS, which the product's own readiness probe would wait for."""
+    """Run a hub whose listeners send nothing before TLS, while ``HubProcess`` would wait for their INFO."""
     config.folder.mkdir(parents=True)
     config.config_file.write_text(config.render())
     child = Child([str(find_nats_server()), "-c", str(config.config_file)], config.log_file)
@@ -100,7 +97,7 @@ async def leaf(
     answer: Callable[[LeafLink, list[WireMessage]], None] | None = None,
     ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[LeafLink]:
-    """A leaf link that runs until the block ends; not attached yet when it begins."""
+    """Run a leaf link until the block ends; it may not be attached when the block begins."""
     access = Access(
         endpoints=parse_endpoints(url, default_port=7422),
         credentials=credentials or CredentialSource(),
@@ -137,7 +134,7 @@ async def client(
     answer: Callable[[ClientLink, list[WireMessage]], None] | None = None,
     ping_interval_seconds: float = 5.0,
 ) -> AsyncIterator[ClientLink]:
-    """A client link that runs until the block ends; not attached yet when it begins."""
+    """Run a client link until the block ends; it may not be attached when the block begins."""
     access = Access(
         endpoints=parse_endpoints(url, default_port=4222),
         credentials=credentials or CredentialSource(),
@@ -162,7 +159,7 @@ async def client(
 
 
 def free_port() -> int:
-    """A port that nothing listens on now, out of those that no connection going out is given."""
+    """Return a port that nothing listens on, outside the range of outgoing connections."""
     while True:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, suppress(OSError):
@@ -171,7 +168,7 @@ def free_port() -> int:
 
 
 async def opened(port: int, clock: Callable[[], float]) -> float:
-    """When a listener on ``port`` was first seen to answer."""
+    """Wait until a listener on ``port`` answers; return the clock's time then."""
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -184,7 +181,7 @@ async def opened(port: int, clock: Callable[[], float]) -> float:
 
 
 def keys_and_certificates(folder: Path) -> dict[str, Path]:
-    """A test authority, and a certificate of it for 127.0.0.1 and localhost that serves both sides."""
+    """Write a test authority, and its certificate for 127.0.0.1 and localhost, for server and client."""
     from datetime import UTC, datetime, timedelta
     from ipaddress import ip_address
 

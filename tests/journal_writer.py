@@ -1,9 +1,9 @@
-"""Commits groups to a journal until it is killed: the process that crash tests kill.
+"""A process that commits groups to a journal until a crash test kills it.
 
     python -m tests.journal_writer FOLDER ROWS_PER_GROUP [COMMITS]
 
-Continues after the last sequence of the journal. Says ``ack <seq>`` on standard output for each durable group, in one
-write each, so that what was said is what was acknowledged; an error of the journal ends it with ``stop <kind>``.
+It continues after the last sequence of the journal and writes ``ack <seq>`` to standard output for each durable group,
+in one write each, so that the output is what was acknowledged; an error of the journal ends it with ``stop <kind>``.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.groups import SHARD, group, live_rows
 
 
 def main() -> None:
-    """See the module's docstring."""
+    """Run the process, see the module's docstring."""
     folder, rows, commits = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1 << 62
     try:
         journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=SystemClock())

@@ -1,4 +1,4 @@
-"""A data folder with so much unsettled that its opening takes seconds."""
+"""A data folder with so many unsettled messages that its opening takes seconds."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _PER_COMMIT = 1_000
 
 
 def large_store(data: Path, rows: int) -> None:
-    """Write the stream ``S`` of subjects ``s.>`` with so many messages, a thousand a commit, none of them settled."""
+    """Write stream ``S`` of subjects ``s.>`` with ``rows`` unsettled messages, 1,000 a commit."""
     history = History()
     journal = open_journal(data / "journal")
     journal.commit(columns([history.create()]))

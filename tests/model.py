@@ -1,6 +1,6 @@
-"""The stream store as a list and two dicts: what Silt's streams must behave like, told as simply as possible.
+"""The model of a stream: a list and two dicts that behave as Silt's streams must.
 
-One message at a time, one limit after the other, no index. Property tests drive it beside the real thing.
+One message at a time, one limit after the other, no index. Property tests drive it beside the real store.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Stored(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a publish came to."""
+    """The result of a publish."""
 
     seq: int = 0
     duplicate: bool = False
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 @dataclass
 class ModelStream:
-    """One stream."""
+    """The model of one stream."""
 
     config: StreamConfig
     messages: list[Stored] = field(default_factory=list)
@@ -47,32 +47,32 @@ class ModelStream:
 
     @property
     def first_seq(self) -> int:
-        """As nats-server shows it."""
+        """First sequence as nats-server shows it."""
         if self.messages:
             return self.messages[0].seq
         return self.last_seq + 1 if self.last_seq else 0
 
     @property
     def bytes(self) -> int:
-        """Stored sizes of the live messages."""
+        """Sum of the stored sizes of the live messages."""
         return sum(message.size for message in self.messages)
 
     def tick(self, now_ns: int) -> int:
-        """The time of the next row."""
+        """Return the time of the next row."""
         self.clock_ns = max(now_ns, self.clock_ns + 1)
         return self.clock_ns
 
     def of(self, pattern: str) -> list[Stored]:
-        """Live messages that a filter matches, in order."""
+        """Return the live messages that a filter matches, in order."""
         return [message for message in self.messages if matches(pattern, message.subject)]
 
     def last_of(self, pattern: str) -> int:
-        """Last sequence that a filter matches, or 0."""
+        """Return the last sequence that a filter matches, or 0."""
         found = self.of(pattern)
         return found[-1].seq if found else 0
 
     def live_ids(self, now_ns: int) -> dict[str, int]:
-        """The ids that are remembered now."""
+        """Return the message ids in the duplicate window."""
         return {key: seq for key, seq in self.ids.items() if self.times[key] > now_ns - self.config.duplicate_window}
 
     def publish(self, subject: str, *, sizes: tuple[int, int], headers: dict[str, str], now_ns: int) -> Outcome:
@@ -94,13 +94,13 @@ class ModelStream:
         return self._store(subject, size, msg_id, now_ns)
 
     def remove(self, seq: int) -> bool:
-        """Delete one message."""
+        """Delete one message; return whether it was live."""
         before = len(self.messages)
         self.messages = [message for message in self.messages if message.seq != seq]
         return len(self.messages) != before
 
     def purge(self, pattern: str, seq: int, keep: int) -> int:
-        """Remove by filter, below a sequence or but the last few."""
+        """Purge by filter, below ``seq`` or all but the last ``keep``; return the number removed."""
         gone = [message.seq for message in self.of(pattern or ">")]
         if seq:
             gone = [one for one in gone if one < seq]
@@ -111,14 +111,14 @@ class ModelStream:
         return len(gone)
 
     def expire(self, now_ns: int) -> int:
-        """Remove what is too old."""
+        """Remove messages beyond ``max_age``; return the number removed."""
         before = len(self.messages)
         if self.config.max_age > 0:
             self.messages = [one for one in self.messages if one.ts_ns + self.config.max_age > now_ns]
         return before - len(self.messages)
 
     def reconfigure(self, config: StreamConfig) -> int:
-        """Take over limits and apply them; returns how many messages that removed."""
+        """Apply a new configuration; return the number of messages that its limits remove."""
         self.config = config
         before = len(self.messages)
         limit = config.max_msgs_per_subject

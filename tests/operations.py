@@ -1,4 +1,4 @@
-"""How much work something is, counted: what a busy machine can't change."""
+"""The cost of a function in calls: a measure that a busy machine does not change."""
 
 import sys
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def operations(work: Callable[[], object]) -> int:
-    """Calls of functions, Python's own included, that ``work`` makes."""
+    """Return the number of function calls that ``work`` makes, built-in ones included."""
     count = 0
 
     def see(_frame: Any, event: str, _arg: Any) -> None:
@@ -23,5 +23,5 @@ def operations(work: Callable[[], object]) -> int:
 
 
 def growth(work: Callable[[int], object], *, small: int, times: int) -> float:
-    """How many times the operations of ``work(small)`` are those of ``work(times * small)``."""
+    """Return the ratio of the operations of ``work(times * small)`` to those of ``work(small)``."""
     return operations(lambda: work(times * small)) / operations(lambda: work(small))

@@ -1,4 +1,4 @@
-"""An S3 server (moto) for tests, empty at its start, that takes one request at a time."""
+"""An S3 server (moto) for tests, empty at its start, that serves one request at a time."""
 
 import logging
 from collections.abc import Iterator
@@ -16,20 +16,20 @@ REGION = "us-east-1"
 
 
 class S3Server(NamedTuple):
-    """Where a running server is reached."""
+    """The address of a running server."""
 
     host: str
     port: int
 
     @property
     def url(self) -> str:
-        """Its endpoint."""
+        """URL of the endpoint."""
         return f"http://{self.host}:{self.port}"
 
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """A server with one bucket, :data:`BUCKET`, until the block ends."""
+    """Run a server with one bucket, :data:`BUCKET`, until the block ends."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -37,7 +37,7 @@ def s3_server() -> Iterator[S3Server]:
     server._server.app = _one_at_a_time(server._server.app)
     running = S3Server(*server.get_host_and_port())
     try:
-        # All servers of one process share what they store.
+        # All servers of one process share their buckets.
         with urlopen(Request(f"{running.url}/moto-api/reset", method="POST"), timeout=10):
             pass
         client = boto3.client(
@@ -54,7 +54,7 @@ def s3_server() -> Iterator[S3Server]:
 
 
 def storage_options(url: str) -> dict[str, str]:
-    """What a reader or writer of the bucket has to be told, for the server or for what stands before it."""
+    """Return a reader's or writer's options for the bucket at ``url``, that of the server or of a proxy."""
     return {
         "AWS_ENDPOINT_URL": url,
         "AWS_REGION": REGION,
@@ -65,7 +65,7 @@ def storage_options(url: str) -> dict[str, str]:
 
 
 def _one_at_a_time(app: Any) -> Any:
-    """The application without threads inside it: it looks and then puts, so on a busy machine two racers would win."""
+    """Return the application under a lock: its conditional puts check and put in two steps."""
     lock = Lock()
 
     def locked(environ: Any, start_response: Any) -> list[bytes]:

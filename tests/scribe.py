@@ -1,4 +1,4 @@
-"""A hub of a few lines on a real socket, which keeps every line that a link says to it."""
+"""A minimal hub on a real socket that records every line of a link."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ INFO = b'INFO {"server_id":"N","nonce":"x","headers":true,"max_payload":1024} \r
 
 @dataclass
 class Scribe:
-    """What was heard by a hub that says INFO first, and then PONG to each PING while it may."""
+    """A hub that sends INFO first, and a PONG for each PING once ``may_answer`` is set; ``lines`` has its input."""
 
     url: str = ""
     lines: list[bytes] = field(default_factory=list)
@@ -18,7 +18,7 @@ class Scribe:
     writer: asyncio.StreamWriter | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+        """Serve one connection."""
         self.writer = writer
         try:
             writer.write(INFO)
@@ -31,14 +31,14 @@ class Scribe:
             writer.transport.abort()
 
     def says(self, text: bytes) -> None:
-        """Something unasked."""
+        """Send ``text`` to the link."""
         assert self.writer is not None
         self.writer.write(text)
 
 
 @asynccontextmanager
 async def scribe(*, answers: bool = True) -> AsyncIterator[Scribe]:
-    """A scribe until the block ends."""
+    """Run a scribe until the block ends."""
     hub = Scribe()
     if answers:
         hub.may_answer.set()
@@ -47,4 +47,4 @@ async def scribe(*, answers: bool = True) -> AsyncIterator[Scribe]:
         hub.url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield hub
         server.close()
-        await asyncio.sleep(0.01)  # a connection that was just taken begins to be served, and so is ended with the rest
+        await asyncio.sleep(0.01)  # a connection just accepted begins to be served, and so is ended with the rest

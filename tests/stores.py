@@ -1,6 +1,6 @@
-"""A small store with a real journal and settled rows, and ways to damage it.
+"""A small store with a journal and settled rows, and functions that damage its files.
 
-What is settled is written through delta-rs, with the notes that the settle job writes; no JVM is needed.
+The settled rows are written through delta-rs, with the settle job's commit notes; no JVM is needed.
 """
 
 import os
@@ -22,12 +22,12 @@ Harm = Callable[[Path], None]
 
 @dataclass
 class Both:
-    """A journal of 800 messages, 700 of which are settled by two commits; all that is checked is real."""
+    """A journal of 800 messages, 700 of which are settled by two commits."""
 
     data: Path
     claims: bool = True
     relied: bool = False
-    """Whether the journal has forgotten what is settled."""
+    """Whether the journal is truncated to the unsettled rows."""
     journal: Journal = field(init=False)
     tables: Tables = field(init=False)
 
@@ -46,62 +46,62 @@ class Both:
 
     @property
     def settled(self) -> SettledTable:
-        """The settled table as a process finds it that has just started."""
+        """The settled table as a process that has just started opens it."""
         return SettledTable(str(self.data / "messages"))
 
     @property
     def relied_on(self) -> SettledTable:
-        """The same with all of it fsynced and relied on, so that nothing of it may be passed over as torn."""
+        """The same, relied on up to its version, so that nothing up to there may be passed over as torn."""
         return SettledTable(str(self.data / "messages"), relied_on=lambda: 1)
 
     def entry(self, version: int = 1, table: str = "messages") -> Path:
-        """A log entry."""
+        """Return the path of a log entry."""
         return self.data / table / "_delta_log" / f"{version:020d}.json"
 
     def file(self, table: str = "messages") -> Path:
-        """A data file with messages."""
+        """Return the path of a data file with messages."""
         return min(path for path in (self.data / table).rglob("*.parquet") if "events" not in str(path))
 
     def confirm(self) -> int:
-        """What the gateway does before it truncates."""
+        """Confirm the settled rows as the gateway does before it truncates."""
         settled = self.relied_on
         return confirm_settled(settled, settled.refresh(), self.journal.live_files())
 
     def checkpoint(self) -> None:
-        """Make a checkpoint of both tables."""
+        """Write a checkpoint of both tables."""
         self.journal.checkpoint()
         DeltaTable(str(self.data / "messages")).create_checkpoint()
 
 
 def empty(path: Path) -> None:
-    """To zero length."""
+    """Cut to zero length."""
     os.truncate(path, 0)
 
 
 def halve(path: Path) -> None:
-    """To half its length."""
+    """Cut to half its length."""
     os.truncate(path, path.stat().st_size // 2)
 
 
 def nul(path: Path) -> None:
-    """NUL bytes alone."""
+    """Overwrite with NUL bytes."""
     path.write_bytes(b"\0" * path.stat().st_size)
 
 
 def flip(path: Path) -> None:
-    """One bit, in the middle of the first half: of a Parquet file that is a value, not the footer."""
+    """Flip one bit in the middle of the first half: in a Parquet file a value, not the footer."""
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 4] ^= 1
     path.write_bytes(raw)
 
 
 def missing(path: Path) -> None:
-    """No such file any more."""
+    """Remove the file."""
     path.unlink()
 
 
 def flip_payload(path: Path) -> None:
-    """One bit among the payloads of a Parquet file."""
+    """Flip one bit among the payloads of a Parquet file."""
     group = pq.read_metadata(path).row_group(0)
     columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
     data = columns["data"]
@@ -112,7 +112,7 @@ def flip_payload(path: Path) -> None:
 
 
 def lose_adds(path: Path, *, keep: str = "") -> None:
-    """Every second ``add`` line of a log entry, or all that don't hold a text."""
+    """Remove every second ``add`` line of a log entry, or all without the text ``keep``."""
     lines = path.read_text().splitlines(keepends=True)
     adds = [line for line in lines if line.startswith('{"add"')]
     lost = [line for line in adds if keep not in line] if keep else adds[::2]

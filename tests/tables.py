@@ -1,7 +1,7 @@
-"""Both tables of a data folder as the gateway and the settle job leave them, ``messages`` written through delta-rs.
+"""Both tables of a data folder as gateway and settle job write them; ``messages`` is written through delta-rs.
 
-For tests of readers that need history in chosen steps, without a JVM: rows go into the journal, are settled up to any
-of them, limits are applied late or at once, the journal is truncated.
+For tests of readers that need history in chosen steps, without a JVM: commit to the journal, settle up to any row,
+apply limits late or at once, truncate the journal.
 """
 
 import random
@@ -34,13 +34,13 @@ class Tables:
     rows: list[Row] = field(default_factory=list)
     marks: dict[str, Watermark] = field(default_factory=dict)
     kept: set[tuple[str, Position]] = field(default_factory=set)
-    """The rows that ``messages`` has."""
+    """The rows in ``messages``."""
     claims: bool = True
-    """Whether notes say what their commits do, as they did not always."""
+    """Whether commit notes have a claim, which older ones lack."""
     _journal: Journal | None = None
 
     def commit(self, rows: Sequence[Row]) -> None:
-        """One journal commit."""
+        """Commit rows to the journal."""
         self.rows.extend(rows)
         self.journal.commit(columns(rows))
 
@@ -52,7 +52,7 @@ class Tables:
         return self._journal
 
     def settle(self, rows: Sequence[Row] | None = None) -> None:
-        """Append what is above the watermark (of ``rows``, or of all that was committed)."""
+        """Append the rows above the watermark to ``messages``, of ``rows`` or of all committed ones."""
         new = [row for row in (self.rows if rows is None else rows) if not self._settled(row)]
         if not new:
             return
@@ -74,7 +74,7 @@ class Tables:
         )
 
     def apply_limits(self) -> None:
-        """Delete from ``messages`` whatever recorded effects up to the watermark say is gone."""
+        """Delete from ``messages`` what the recorded effects up to the watermark remove."""
         table = DeltaTable(str(self.data / "messages"))
         for stream, mark in self.marks.items():
             rows = [row for row in self.rows if row.stream == stream and self._settled(row)]
@@ -93,7 +93,7 @@ class Tables:
         DeltaTable(str(self.data / "messages")).optimize.compact(commit_properties=self._note(Op.COMPACT))
 
     def truncate(self) -> None:
-        """Take the files whose every row is settled out of the journal and from the disk."""
+        """Remove files whose rows are all settled from the journal and the disk."""
         self.journal.truncate({stream: mark.position for stream, mark in self.marks.items()})
         self.journal.delete_removed(grace_seconds=0)
 
@@ -112,7 +112,7 @@ def _partition(row: Row) -> str:
 
 
 def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
-    """The live messages of one incarnation at a point, one row after another: the slow, obvious way."""
+    """Return the live sequences of one incarnation at a point, row by row: slow and obvious."""
     rows = list(rows)
     events = [
         EventRow(row.seq, row.event_no, row.kind, row.first_seq, row.data, row.ts_ns)
@@ -136,11 +136,11 @@ def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
 
 @dataclass(slots=True)
 class History:
-    """A stream that decides as a gateway would: limits recorded on rows, deletes, purges and expiry as events."""
+    """A stream whose rows are decided as by the gateway: limits recorded on rows; deletes, purges, expiry as events."""
 
     stream: str = "S"
     stream_id: int = 0
-    """Every name has one of its own."""
+    """Derived from the name by default."""
     per_subject: int = -1
     max_msgs: int = -1
     rows: list[Row] = field(default_factory=list)
@@ -153,7 +153,7 @@ class History:
         self.stream_id = self.stream_id or START_NS + (self.stream != "S") * crc32(self.stream.encode())
 
     def create(self) -> Row:
-        """The stream's own event."""
+        """Return the stream's creation event."""
         self.event_no += 1
         config = StreamConfig(name=self.stream, subjects=("s.>",), allow_direct=True)
         return self._event(Kind.STREAM, stream_data(config, self.stream_id))
@@ -161,7 +161,7 @@ class History:
     def publish(
         self, subject: str, data: bytes = b"", *, headers: bytes | None = None, msg_id: str | None = None
     ) -> Row:
-        """Store a message; what the limits remove for it is recorded on its row."""
+        """Store a message; the removals by limits are recorded on its row."""
         self.seq += 1
         self.now_ns += 10
         self.live[self.seq] = subject
@@ -180,7 +180,7 @@ class History:
         return row
 
     def remove(self, seqs: Sequence[int], reason: str, *, erase: bool) -> Row:
-        """Remove messages by an event."""
+        """Return the event that removes messages."""
         for seq in seqs:
             self.live.pop(seq, None)
         self.event_no += 1
@@ -193,7 +193,7 @@ class History:
         return min(self.live, default=self.seq + 1)
 
     def step(self, dice: random.Random) -> Row:
-        """Something at random, mostly a message."""
+        """Return a random row, mostly a message."""
         chance = dice.random()
         if chance < 0.08 and self.live:
             return self.remove([dice.choice(list(self.live))], "delete", erase=dice.random() < 0.7)

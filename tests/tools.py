@@ -1,4 +1,4 @@
-"""The foreign tools that tests drive Silt with: the ``nats`` CLI and nats.go (Go) and nats.js (npm), in ``.tools/``.
+"""The foreign clients of tests, in ``.tools/``: the ``nats`` CLI and nats.go (Go), nats.js (npm).
 
 Run ``python -m tests.tools`` to fetch them ahead of a test run. A machine without Go or Node gets :class:`Missing`,
 which tests turn into a skip with that reason; any other failure is an error.
@@ -28,16 +28,16 @@ NPM_PACKAGES = {
     "@nats-io/obj": "3.4.0",
 }
 STALLED = "stalled with too many outstanding async published messages"
-"""How nats.go, and so the CLI's bench, gives an asynchronous publisher up when 200 ms bring no ack."""
+"""Error of nats.go, and so of the CLI's bench, when an asynchronous publisher gets no ack for 200 ms."""
 _BUILD_SECONDS = 900
 
 
 class Missing(RuntimeError):
-    """A tool that can not be had on this machine; the text says which compiler or runtime is absent."""
+    """A tool is unavailable on this machine; the text names the compiler or runtime that is absent."""
 
 
 def nats_cli() -> Path:
-    """Path of the ``nats`` CLI of exactly :data:`NATSCLI_VERSION`, built from the Go module proxy if need be."""
+    """Return the path of the ``nats`` CLI, exactly :data:`NATSCLI_VERSION`, built if need be (Go module proxy)."""
     wanted = NATSCLI_VERSION.removeprefix("v")
     built = TOOLS / "nats"
     with _alone():
@@ -50,7 +50,7 @@ def nats_cli() -> Path:
 
 
 def node_modules() -> Path:
-    """Folder whose ``node_modules`` holds nats.js at the versions of :data:`NPM_PACKAGES`."""
+    """Return the folder whose ``node_modules`` has nats.js at the versions of :data:`NPM_PACKAGES`."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise Missing("node and npm are not installed")
@@ -65,7 +65,7 @@ def node_modules() -> Path:
 
 
 def go_program(source: Path) -> Path:
-    """Path of the program that the Go module in ``source`` makes; its dependencies come from the Go module proxy."""
+    """Build the Go module in ``source``; return the program's path. Dependencies come from the Go module proxy."""
     go = shutil.which("go")
     if go is None:
         raise Missing("go is not installed")
@@ -78,7 +78,7 @@ def go_program(source: Path) -> Path:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One process at a time looks and builds."""
+    """Let one process at a time check and build."""
     TOOLS.mkdir(exist_ok=True)
     with (TOOLS / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -92,7 +92,7 @@ def _build_nats_cli(target: Path, version: str) -> None:
     reply = _run([go, "mod", "download", "-json", f"{NATSCLI_MODULE}@{NATSCLI_VERSION}"], cwd=TOOLS)
     source = TOOLS / "natscli-src"
     if not source.exists():
-        # The module cache is read-only, and go build wants to write beside go.mod.
+        # The module cache is read-only, and go build writes beside go.mod.
         shutil.copytree(json.loads(reply)["Dir"], source)
         for folder, _, files in os.walk(source):
             for path in (Path(folder), *(Path(folder, name) for name in files)):

@@ -1,7 +1,7 @@
-"""A NATS client that hides nothing: replies come back with their header block byte for byte.
+"""A NATS client whose replies have their header block byte for byte.
 
-Client libraries fold header blocks into dictionaries and retry on their own; tests that compare order, case, repeats
-and status lines, or count what was acknowledged, read the wire itself.
+Client libraries parse header blocks into dictionaries and retry on their own; tests that compare order, case, repeats
+and status lines, or count acknowledgements, use this one.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 Headers = Sequence[tuple[str, str]]
 REPLY_SECONDS = 5.0
-# What is long enough to say that nothing (more) comes.
+# Silence after which no more replies are expected.
 SILENCE_SECONDS = 0.25
 STORE_FAILED = b"error creating store for stream"
-"""What nats-server answers on a busy machine while it clears away the folder of a deleted stream of that name."""
+"""nats-server's error on a busy machine while it removes the folder of a deleted stream of that name."""
 STORE_TRIES = 20
 _CONNECT = (
     b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"raw","version":"1"}\r\n'
@@ -29,7 +29,7 @@ class Reply(NamedTuple):
 
     @property
     def status(self) -> str:
-        """What follows ``NATS/1.0`` on the status line, such as ``204 EOB``; empty without one."""
+        """The status line behind ``NATS/1.0``, such as ``204 EOB``; empty without one."""
         return self.header.split(b"\r\n", 1)[0].removeprefix(b"NATS/1.0").strip().decode()
 
     @property
@@ -40,7 +40,7 @@ class Reply(NamedTuple):
         return [(key, value.removeprefix(" ")) for key, _, value in pairs]
 
     def get(self, name: str) -> str | None:
-        """The first value of a header."""
+        """Return the first value of a header."""
         return next((value for key, value in self.headers if key == name), None)
 
 
@@ -54,7 +54,7 @@ class Delivered(NamedTuple):
 
     @property
     def status(self) -> str:
-        """What follows ``NATS/1.0`` on the status line; empty without one."""
+        """The status line behind ``NATS/1.0``; empty without one."""
         return Reply(self.header, self.payload).status
 
 
@@ -62,13 +62,13 @@ Listener = Callable[[Delivered], None]
 
 
 def header_block(headers: Headers) -> bytes:
-    """The header block of a published message."""
+    """Return the header block of a message."""
     lines = "".join(f"{key}: {value}\r\n" for key, value in headers)
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
 class Wire:
-    """One connection with one wildcard inbox; :meth:`open` gives it."""
+    """A connection with one wildcard inbox, made by :meth:`open`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, inbox: str) -> None:
         self._reader = reader
@@ -119,24 +119,24 @@ class Wire:
                     queue.put_nowait(Reply(body[:head], body[head:]))
 
     def listen(self, subject: str, listener: Listener, *, queue: str = "") -> str:
-        """Subscribe; ``listener`` is called for each message as it is read. Gives what :meth:`unlisten` takes."""
+        """Subscribe; ``listener`` is called for each message as it is read. Returns the id for :meth:`unlisten`."""
         sid = str(len(self._listeners) + 2)
         self._listeners[sid] = listener
         self._writer.write(f"SUB {subject} {queue} {sid}\r\n".encode())
         return sid
 
     def unlisten(self, sid: str) -> None:
-        """End a subscription; what is still on its way is dropped."""
+        """End a subscription; messages still on their way are dropped."""
         self._listeners[sid] = lambda _: None
         self._writer.write(f"UNSUB {sid}\r\n".encode())
 
     def publish(self, subject: str, payload: bytes = b"", *, reply: str = "", header: bytes = b"") -> None:
-        """Publish, with a reply subject of the caller's choice or none."""
+        """Publish, with or without a reply subject."""
         verb, sizes = ("HPUB", f"{len(header)} {len(header) + len(payload)}") if header else ("PUB", f"{len(payload)}")
         self._writer.write(f"{verb} {subject} {reply} {sizes}\r\n".encode() + header + payload + b"\r\n")
 
     def send(self, subject: str, payload: bytes = b"", *, header: bytes = b"", expect_reply: bool = True) -> str:
-        """Publish; gives the inbox that replies will come to (empty when none is asked for)."""
+        """Publish; return the inbox of the replies, empty without ``expect_reply``."""
         inbox = ""
         if expect_reply:
             self._next += 1
@@ -150,7 +150,7 @@ class Wire:
         return inbox
 
     async def receive(self, inbox: str, *, seconds: float = REPLY_SECONDS) -> Reply | None:
-        """The next reply to this inbox, or None when none comes in time."""
+        """Return the next reply to this inbox, None if none arrives in time."""
         queue = self._waiting[inbox]
         if not queue.empty():
             return queue.get_nowait()
@@ -164,7 +164,7 @@ class Wire:
     async def ask(
         self, subject: str, payload: bytes = b"", *, header: bytes = b"", seconds: float = REPLY_SECONDS
     ) -> Reply | None:
-        """Publish and give the one reply, or None; a reply that comes later is dropped."""
+        """Publish and return the one reply, or None; a later reply is dropped."""
         inbox = self.send(subject, payload, header=header)
         try:
             return await self.receive(inbox, seconds=seconds)
@@ -172,9 +172,9 @@ class Wire:
             del self._waiting[inbox]
 
     def forget(self, inbox: str) -> None:
-        """Drop what still comes to this inbox."""
+        """Drop further replies to this inbox."""
         del self._waiting[inbox]
 
     def leftovers(self) -> int:
-        """How many replies came that nobody received: a request must not be answered more often than asked."""
+        """Return the number of replies that nobody received: a request must not get more replies than expected."""
         return sum(queue.qsize() for queue in self._waiting.values())

@@ -1,1 +1,1 @@
-"""The `silt` command: one verb a file, gathered by `main`."""
+"""The `silt` command: one verb a file, started by `main`. Imports any other room, each verb its own when it runs."""

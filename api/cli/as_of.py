@@ -1,4 +1,4 @@
-"""What ``--as-of`` means: a revision, a time, or how long ago. Pure."""
+"""The values of ``--as-of``: a revision, a time, or an age. Pure."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ _AGO = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?
 
 
 class AsOf(NamedTuple):
-    """A point in a stream's life: a sequence (it counts), a time (what was stored before it counts), or now."""
+    """A point in a stream's history: a sequence (inclusive), a time (exclusive), or now."""
 
     seq: int | None = None
     time: datetime | None = None
@@ -20,7 +20,7 @@ class NotAPoint(ValueError):
 
 
 def parse_as_of(text: str | None, *, now: datetime) -> AsOf:
-    """The point that a text names: ``42``, ``2026-01-31T12:00:00Z``, ``15m``, ``2d12h ago``; None is now.
+    """Parse ``42``, ``2026-01-31T12:00:00Z``, ``15m`` or ``2d12h ago``; None is now.
 
     A time without a zone is UTC. Raises :class:`NotAPoint`.
     """

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def connected(context: NatsContext) -> "AsyncIterator[Client]":
-    """Connect, and close in the end. Raises ``ConnectionError`` when no server answers."""
+    """Connect, and close at the end of the block. Raises ``ConnectionError`` when no server answers."""
     import nats
     from nats.errors import Error
 
     async def quiet(_: Exception) -> None:
-        """The caller gets the error as an exception."""
+        """Drop it: the caller gets the error as an exception."""
 
     try:
         client = await nats.connect(

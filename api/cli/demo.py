@@ -1,4 +1,4 @@
-"""``silt demo``: a year of flights, and three ways to ask about the past."""
+"""``silt demo``: a year of flights, and three ways to read the past."""
 
 from pathlib import Path
 from typing import Annotated

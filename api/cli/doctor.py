@@ -1,4 +1,4 @@
-"""``silt doctor``: whether everything that Silt needs is there."""
+"""``silt doctor``: checks of everything that Silt needs."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``silt gateway``: only the help text lives here; ``api.cli.main`` goes straight to the gateway's process."""
+"""``silt gateway``: its help text only; ``api.cli.main`` starts the gateway's process without importing this."""
 
 import runpy
 import sys

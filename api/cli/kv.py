@@ -1,4 +1,4 @@
-"""``silt kv get|ls|history``: buckets as they are, and as they were at any point within the history horizon."""
+"""``silt kv get|ls|history``: key-value buckets now, and at any point within the history horizon."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Absent(LookupError):
-    """The bucket has no value for the key at that point, or has not come to it yet."""
+    """The bucket has no value for the key at that point, or the revision is still to come."""
 
 
 class NotDirect(RuntimeError):
@@ -127,14 +127,14 @@ def history(
 
 
 def operation(message: StoredMessage) -> str:
-    """``PUT``, ``DEL`` or ``PURGE``; a marker that a limit left behind counts as the last."""
+    """Return ``PUT``, ``DEL`` or ``PURGE``; a marker left by a limit counts as ``PURGE``."""
     if "Nats-Marker-Reason" in message.headers:
         return "PURGE"
     return message.headers.get("KV-Operation", "PUT")
 
 
 async def _newest(stream: Stream, subject: str) -> list[StoredMessage]:
-    """A subject's last message; none is no error."""
+    """Return a subject's last message, or nothing."""
     try:
         return [await stream.get_msg(last_for=subject)]
     except (NothingFound, MessageNotFound):
@@ -142,7 +142,7 @@ async def _newest(stream: Stream, subject: str) -> list[StoredMessage]:
 
 
 async def _stored(stream: Stream, subject: str, policy: DeliverPolicy) -> list[StoredMessage]:
-    """What the stream holds of the subjects that match, oldest first: read by a consumer, which any bucket allows."""
+    """Return the messages of matching subjects, oldest first; read by a consumer, which every bucket allows."""
     consumer = stream.ordered_consumer(OrderedOptions(filter_subjects=[subject], deliver_policy=policy))
     found: list[StoredMessage] = []
     async with consumer.consume() as messages:
@@ -152,7 +152,7 @@ async def _stored(stream: Stream, subject: str, policy: DeliverPolicy) -> list[S
             try:
                 async with asyncio.timeout(_STALLED_SECONDS):
                     message = await anext(messages)
-            except TimeoutError:  # what was still to come may have been removed meanwhile
+            except TimeoutError:  # the messages still to come may have been removed meanwhile
                 pending = (await consumer.info()).num_pending or 0
                 continue
             place = message.metadata
@@ -165,7 +165,7 @@ async def _stored(stream: Stream, subject: str, policy: DeliverPolicy) -> list[S
 
 
 async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage]:
-    """The last message of each matching subject at the point; none is no error."""
+    """Return the last message of each matching subject at the point, if any."""
     last_seq = stream.cached_info.state.last_seq
     if point.seq is not None and point.seq > last_seq:
         raise Absent(f"revision {point.seq} is still to come: the bucket is at {last_seq}")
@@ -184,7 +184,7 @@ async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage
 
 
 def _check(key: str) -> None:
-    """Refuse what is no key, wildcards above all."""
+    """Refuse an invalid key, such as one with wildcards."""
     if not _KEY.fullmatch(key) or key.startswith(".") or key.endswith("."):
         raise typer.BadParameter(f"{key!r} is no key", param_hint="key")
 
@@ -205,7 +205,7 @@ def _point(text: str | None) -> AsOf:
 def _run(
     work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], bucket: str, server: str | None, context: str | None
 ) -> T:
-    """Connect, do ``work``, disconnect; ends the process with the right exit code when that fails."""
+    """Connect, do ``work``, disconnect; a failure ends the process with its exit code."""
     try:
         found = find_context(server, context, environment=os.environ, home=Path.home())
         return asyncio.run(_work(work, found))

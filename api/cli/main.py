@@ -1,8 +1,7 @@
-"""Where the ``silt`` command begins.
+"""The entry point of the ``silt`` command.
 
-``silt gateway`` must answer within a second of its start, so it goes to its process at once: neither typer nor
-rich is imported on that way. Of the other verbs only the one that is asked for is imported. Settings that can't be
-obeyed are refused here, so also by commands that have no use for any.
+``silt gateway`` must answer within a second of its start, so it imports neither typer nor rich. Of the other verbs only
+the one that runs is imported. Invalid settings are refused here, and so also by commands that use none.
 """
 
 import runpy
@@ -11,11 +10,11 @@ import sys
 from conf.exit_codes import Exit
 
 SETS_BY_ARGUMENT = ("up", "gateway", "serve", "settle")
-"""Verbs that look at the settings themselves: an argument may stand in the place of what can't be obeyed."""
+"""Verbs that load the settings themselves, as an argument may replace an invalid one."""
 
 
 def run() -> None:
-    """Run the command line in ``sys.argv``; ends the process with the verb's exit code."""
+    """Run the command line in ``sys.argv`` and end the process with the verb's exit code."""
     from conf.settings import SettingsError, load_settings
 
     try:

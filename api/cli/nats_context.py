@@ -1,6 +1,6 @@
-"""Where and as whom to reach NATS: ``--server`` and ``NATS_URL`` win over a context of the nats CLI.
+"""The address and login of NATS: ``--server`` and ``NATS_URL`` win over a context of the nats CLI.
 
-A context is ``<config>/nats/context/<name>.json``; the selected one's name stands in ``<config>/nats/context.txt``
+A context is ``<config>/nats/context/<name>.json``; ``<config>/nats/context.txt`` has the name of the selected one
 (``<config>`` is ``$XDG_CONFIG_HOME`` or ``~/.config``). Format: the nats CLI's (ADR-21).
 """
 
@@ -23,7 +23,7 @@ class UnknownContext(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class NatsContext:
-    """The fields of a context that Silt uses; empty means not set."""
+    """The fields of a context that Silt uses; an empty one is not set."""
 
     url: str = DEFAULT_URL
     user: str = ""
@@ -40,13 +40,13 @@ class NatsContext:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a context file; fields that Silt does not know are left out."""
+        """Parse a context file; unknown fields are ignored."""
         fields = json.loads(text)
         return cls(**{name: str(fields[name]) for name in cls.__slots__ if fields.get(name)})
 
     @property
     def shown_url(self) -> str:
-        """The address without a user or password in it, for messages."""
+        """The URL without its login, for messages."""
         return without_secrets(self.url)
 
     @property
@@ -57,7 +57,7 @@ class NatsContext:
         return self.jetstream_api_prefix or "$JS.API"
 
     def connect_options(self) -> dict[str, Any]:
-        """Arguments for ``nats.connect``."""
+        """Return the arguments of ``nats.connect``."""
         options: dict[str, Any] = {"servers": [url.strip() for url in self.url.split(",")]}
         named = {
             "user": self.user,
@@ -73,7 +73,7 @@ class NatsContext:
         return options
 
     def _tls(self) -> ssl.SSLContext:
-        """Raises :class:`UnknownContext`, which names the files: the error of reading them does not."""
+        """Load the certificates. Raises :class:`UnknownContext`, which names the files, as the ``OSError`` does not."""
         try:
             tls = ssl.create_default_context(cafile=_path(self.ca) or None)
             if self.cert:
@@ -85,7 +85,7 @@ class NatsContext:
 
 
 def find_context(server: str | None, context: str | None, *, environment: Mapping[str, str], home: Path) -> NatsContext:
-    """The context to use; raises :class:`UnknownContext` when ``context`` names none."""
+    """Return the context to use; raises :class:`UnknownContext` when ``context`` names none."""
     folder = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "nats"
     name = context or _selected(folder)
     found = _read(folder, name) if name else NatsContext()

@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options of several verbs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from conf.data_folder import data_folder
 
 
 def folder_option(text: str | Path) -> Path:
-    """A folder that the user names; ends with status 2 for a URL or a file."""
+    """Parse the name of a folder; a URL or a file ends the process with status 2."""
     try:
         folder = data_folder(str(text))
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""How a verb shows what it found: a table for people, or JSON, NDJSON or CSV for programs.
+"""The output of a verb: a table for people, or JSON, NDJSON or CSV for programs.
 
-Every format carries every column; column names are part of the interface and do not change.
+Every format has every column; column names are part of the interface and do not change.
 """
 
 import csv
@@ -17,7 +17,7 @@ from rich.text import Text
 
 
 class Format(StrEnum):
-    """What ``--output`` takes."""
+    """The values of ``--output``."""
 
     TEXT = "text"
     JSON = "json"
@@ -26,11 +26,11 @@ class Format(StrEnum):
 
 
 OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How results are printed.")]
-"""The option, the same on every verb that prints a table."""
+"""The option of every verb that prints a table."""
 
 
 class Output:
-    """Prints results to ``stream`` in one format."""
+    """A printer of results to ``stream`` in one format."""
 
     def __init__(self, kind: Format, stream: TextIO | None = None) -> None:
         self._format = kind
@@ -52,7 +52,7 @@ class Output:
                 self._json([dict(zip(columns, row, strict=True)) for row in rows])
 
     def record(self, fields: Mapping[str, Any], *, title: str = "") -> None:
-        """Print one thing with its fields."""
+        """Print one record with its fields."""
         match self._format:
             case Format.TEXT:
                 self._text_table(("", ""), list(fields.items()), title, header=False)
@@ -81,7 +81,7 @@ class Output:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no bytes and no times: text where bytes are UTF-8, else hexadecimal; times by ISO 8601."""
+    """Return a value that JSON has: bytes as UTF-8 text, else hexadecimal; times by ISO 8601."""
     if isinstance(value, bytes | bytearray | memoryview):
         raw = bytes(value)
         try:

@@ -1,4 +1,4 @@
-"""``silt repair``: put right what loses nothing, after saying what."""
+"""``silt repair``: repairs that lose nothing, announced first."""
 
 from contextlib import ExitStack
 from typing import Annotated

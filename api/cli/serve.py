@@ -1,4 +1,4 @@
-"""``silt serve``: readers alone, as many as wanted."""
+"""``silt serve``: a reader without a gateway."""
 
 import runpy
 import sys

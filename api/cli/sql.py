@@ -1,4 +1,4 @@
-"""``silt sql``: ask the tables."""
+"""``silt sql``: queries of the tables."""
 
 import logging
 from contextlib import chdir
@@ -26,16 +26,16 @@ def sql(
     """
     from delta_store.settling.sql_views import run_sql
 
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark tells each error twice
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark logs each error that it raises
     try:
-        with TemporaryDirectory(prefix="silt-sql-") as folder, chdir(folder):  # Spark leaves things where it stands
+        with TemporaryDirectory(prefix="silt-sql-") as folder, chdir(folder):  # Spark leaves files in its folder
             answer = run_sql(data, query)
-    except Exception as error:  # noqa: BLE001 - whatever Spark says of the statement is shown to the user
+    except Exception as error:  # noqa: BLE001  # any error of Spark's is shown to the user
         typer.echo(f"silt sql: {_without_plan(error_text(error))}", err=True)
         raise typer.Exit(Exit.FAILED) from None
     Output(output).table(answer.columns, answer.rows)
 
 
 def _without_plan(text: str) -> str:
-    """Spark's message as far as it is for people: query plans come after it."""
+    """Return Spark's message without the query plan behind it."""
     return text.strip().partition(";\n")[0].partition("\n\tat ")[0]

@@ -1,4 +1,4 @@
-"""``silt stream ls|info|report``: what streams there are, asked over NATS as any client would."""
+"""``silt stream ls|info|report``: the streams, requested over NATS."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from conf.exit_codes import EPILOG, Exit
 
 REQUEST_SECONDS = 5.0
 SETTLING_SECONDS = 1.0
-"""nats-server gives no answer when it is asked how settling is."""
+"""nats-server does not answer this request."""
 STREAM_NOT_FOUND = 10059
 REPORT = ("stream", "messages", "bytes", "first_seq", "last_seq", "last_time", "subjects", "deleted", "consumers")
 
@@ -35,7 +35,7 @@ class ApiRefused(RuntimeError):
 
 T = TypeVar("T")
 Ask = Callable[[str, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
-"""Sends one API request (subject without prefix, JSON body) and gives its reply."""
+"""Sends one API request (subject without prefix, JSON body) and returns its reply."""
 
 
 @app.command("ls")
@@ -109,7 +109,7 @@ def report(*, server: ServerOption = None, context: ContextOption = None, output
 
 
 def _settling_line(told: dict[str, Any]) -> str:
-    """How settling is, in words; a gateway that just started has nothing to tell yet."""
+    """Return the state of settling in words; a gateway that has just started does not know it yet."""
     if "rows" not in told:
         return "settling: not looked at yet"
     why = f" ({told['why']})" if told.get("why") else ""
@@ -118,7 +118,7 @@ def _settling_line(told: dict[str, Any]) -> str:
 
 
 async def _reported(ask: Ask) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """All streams, and what the server tells of settling; None where it is another server, which knows of none."""
+    """Return all streams and the state of settling, None if the server is not Silt."""
     streams = await _list(ask, None)
     try:
         async with asyncio.timeout(SETTLING_SECONDS):
@@ -128,7 +128,7 @@ async def _reported(ask: Ask) -> tuple[list[dict[str, Any]], dict[str, Any] | No
 
 
 async def _list(ask: Ask, subject: str | None) -> list[dict[str, Any]]:
-    """Every page of STREAM.LIST."""
+    """Return all pages of STREAM.LIST."""
     found: list[dict[str, Any]] = []
     while True:
         body: dict[str, Any] = {"offset": len(found)} | ({"subject": subject} if subject else {})
@@ -142,7 +142,7 @@ async def _list(ask: Ask, subject: str | None) -> list[dict[str, Any]]:
 def _run(
     work: Callable[[Ask], Coroutine[Any, Any, T]], server: str | None, context: str | None, *, stream: str = ""
 ) -> T:
-    """Connect, do ``work``, disconnect; ends the process with the right exit code when that fails."""
+    """Connect, do ``work``, disconnect; a failure ends the process with its exit code."""
     try:
         found = find_context(server, context, environment=os.environ, home=Path.home())
         return asyncio.run(_work(work, found))

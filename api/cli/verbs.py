@@ -1,4 +1,4 @@
-"""The command line, put together of its verbs; only the one that is asked for is imported, as the others cost time."""
+"""The command line, composed of its verbs; only the one that runs is imported, as the others cost time."""
 
 from importlib import import_module
 from typing import Annotated, Final
@@ -10,12 +10,12 @@ from conf.exit_codes import EPILOG
 COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "doctor", "verify", "repair")
 GROUPS: Final = ("stream", "kv", "key")
 ALL: Final = (*COMMANDS, *GROUPS, "demo")
-"""As help lists them; each stands in the module of ``api.cli`` that has its name."""
+"""In the order of the help; each is in the module of ``api.cli`` with its name."""
 HELP: Final = "Silt: a stream store with the NATS JetStream API in front and open Delta Lake tables behind."
 
 
 def command_line(first: str = "") -> typer.Typer:
-    """The whole command line, or what of it an argument list needs that begins with ``first``."""
+    """Return the command line with the verb ``first``, or with all if there is no such verb."""
     app = typer.Typer(
         help=HELP,
         epilog=EPILOG,

@@ -1,4 +1,4 @@
-"""``silt verify``: whether all that was written is there and unaltered."""
+"""``silt verify``: a check that everything written is present and unaltered."""
 
 import sys
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def verify(data: DataOption, *, output: OutputOption = Format.TEXT) -> None:
 
 
 def look(data: Path, verb: str) -> Report:
-    """Verify with a progress bar; ends the process when there is nothing to look at."""
+    """Verify with a progress bar; ends the process if there are no tables."""
     try:
         with _progress() as told:
             report = verify_store(data, told)
@@ -48,7 +48,7 @@ def look(data: Path, verb: str) -> Report:
 
 
 def tell(report: Report) -> None:
-    """What was looked at, in a line a table."""
+    """Print a line for each table checked, and the verdict."""
     for one in report.seen:
         unread = "can't be read" if one.entries else "is not there"
         place = unread if one.version < 0 else f"version {one.version}"
@@ -58,7 +58,7 @@ def tell(report: Report) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Told]:
-    """Shown to people only: a bar on standard error for each thing that is looked at."""
+    """Show a bar for each step on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 

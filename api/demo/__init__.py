@@ -1,1 +1,1 @@
-"""The demonstration: flights of a year in, questions about the past out, by three ways that must agree."""
+"""The demonstration: a year of flights, and the past read by NATS, REST and SQL. Imports `delta_store` and `conf`."""

@@ -1,4 +1,4 @@
-"""One question, three ways: the last message of each subject as of a sequence, by NATS, REST and SQL."""
+"""The last message of each subject as of a sequence, read by NATS, REST and SQL."""
 
 import asyncio
 import base64
@@ -20,11 +20,11 @@ SQL_SECONDS = 300.0
 
 
 class NotAnswered(RuntimeError):
-    """One of the three ways gave no answer."""
+    """One of the three reads failed."""
 
 
 async def by_nats(client: "Client", stream: str, subjects: str, as_of: int) -> dict[str, Answer]:
-    """Direct Get with ``multi_last`` and ``up_to_seq`` (ADR-31)."""
+    """Read by Direct Get with ``multi_last`` and ``up_to_seq`` (ADR-31)."""
     inbox = client.new_inbox()
     subscription = await client.subscribe(inbox)
     question = json.dumps({"multi_last": [subjects], "up_to_seq": as_of}).encode()
@@ -47,16 +47,16 @@ async def by_nats(client: "Client", stream: str, subjects: str, as_of: int) -> d
 
 
 def by_rest(base_url: str, stream: str, subjects: str, as_of: int) -> dict[str, Answer]:
-    """``GET /v1/streams/{stream}/multi-last``."""
+    """Read by ``GET /v1/streams/{stream}/multi-last``."""
     query = urlencode({"subject": subjects, "up_to_seq": as_of})
     address = f"{base_url}/v1/streams/{stream}/multi-last?{query}"
-    with urllib.request.urlopen(address, timeout=HTTP_SECONDS) as reply:  # noqa: S310 - our own server
+    with urllib.request.urlopen(address, timeout=HTTP_SECONDS) as reply:  # noqa: S310  # our own server
         messages = json.load(reply)["messages"]
     return {message["subject"]: Answer(message["seq"], base64.b64decode(message["data"])) for message in messages}
 
 
 async def by_sql(data: Path, stream: str, subjects: str, as_of: int) -> dict[str, Answer]:
-    """``silt sql`` with the table function ``multi_last``."""
+    """Read by ``silt sql`` with the table function ``multi_last``."""
     statement = f"SELECT subject, seq, text FROM multi_last('{stream}', '{subjects}', {as_of})"  # noqa: S608
     command = [sys.executable, "-P", "-m", "api.cli.main", "sql", statement, "--data", str(data), "--output", "json"]
     process = await asyncio.create_subprocess_exec(

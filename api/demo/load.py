@@ -1,4 +1,4 @@
-"""Publishing through nats-py as any program would, with a bounded number of messages in flight."""
+"""Publishing through nats-py, with a bounded number of messages in flight."""
 
 import asyncio
 from collections import deque
@@ -17,24 +17,24 @@ ACK_SECONDS = 30.0
 
 
 class Published(NamedTuple):
-    """What came of a run of publishes."""
+    """The result of a run of publishes."""
 
     messages: int
     duplicates: int
     in_order: bool
-    """Whether every message got the sequence of its place in the data."""
+    """Whether every message got the sequence of its position in the data."""
     seconds: float
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.seconds
 
 
 async def publish(
     stream: "JetStreamContext", flights: Flights, places: range, *, clock: Clock, advance: Advance
 ) -> Published:
-    """Publish the flights at ``places``; returns when the last one is acknowledged, raises when one is refused."""
+    """Publish the flights at ``places`` and wait for all acknowledgements; raises if one is refused."""
     waiting: deque[tuple[int, asyncio.Future[PubAck]]] = deque()
     duplicates, in_order, done = 0, True, 0
     began = clock.monotonic()

@@ -1,4 +1,4 @@
-"""The demonstration itself, act by act."""
+"""The demonstration's acts: publish, publish again, compare the reads, show the files."""
 
 import asyncio
 import os
@@ -34,11 +34,11 @@ ORIGIN = "JFK"
 DUPLICATE_WINDOW_SECONDS = 3600.0
 SETTLE_SECONDS = 600.0
 SHOWN = 5
-"""Routes of the answer that are printed."""
+"""Number of routes that are printed."""
 
 
 class DemoFailed(RuntimeError):
-    """Something did not work, or the answers differ."""
+    """A step of the demonstration failed, or the answers differ."""
 
 
 def play(*, rows: int | None = None, keep: Path | None = None) -> None:
@@ -143,7 +143,7 @@ async def _publish_again(console: Console, flights: Flights, jetstream: "JetStre
 async def _compare(
     console: Console, data: Path, flights: Flights, client: "Client", addresses: Addresses, as_of: int
 ) -> None:
-    """Ask for the last flight of each route as of a sequence, three ways, and hold the answers against pandas."""
+    """Read the last flight of each route as of a sequence, in three ways, and compare with pandas."""
     subjects = f"flights.{ORIGIN}.>"
     console.print(f"\nThe last flight of each route out of {ORIGIN} as of sequence {as_of:,}:", highlight=False)
     expected = last_of_routes(flights, ORIGIN, as_of)
@@ -189,6 +189,6 @@ def _rate(published: Published) -> str:
     return f"{published.rate:,.0f} messages/s ({published.seconds:.1f} s)"
 
 
-def _expect(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+def _expect(holds: bool, otherwise: str) -> None:  # noqa: FBT001  # reads as a sentence
     if not holds:
         raise DemoFailed(otherwise)

@@ -7,15 +7,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 Advance = Callable[[int], None]
-"""Called with how many are done so far."""
+"""Called with the number done so far."""
 
 PLAIN_STEPS = 10
-"""Lines that one bar becomes where there is no terminal."""
+"""Number of lines in place of a bar where there is no terminal."""
 
 
 @contextmanager
 def progress(console: Console, what: str, total: int) -> Iterator[Advance]:
-    """Show how much of ``total`` is done while the block runs."""
+    """Show the progress towards ``total`` while the block runs."""
     if not console.is_terminal:
         yield _plain_lines(console, what, total)
         return

@@ -1,4 +1,4 @@
-"""Runs ``silt up`` for the demonstration, as a user would, and ends it with it."""
+"""The process of ``silt up`` during the demonstration."""
 
 import asyncio
 import signal
@@ -13,11 +13,11 @@ STOP_SECONDS = 120.0
 
 
 class SiltNotUp(RuntimeError):
-    """``silt up`` did not come up, or did not end well."""
+    """``silt up`` did not become ready, or ended with an error."""
 
 
 class Addresses(NamedTuple):
-    """What the ready line says."""
+    """The addresses in the ready line."""
 
     nats: str
     http: str
@@ -25,7 +25,7 @@ class Addresses(NamedTuple):
 
 @asynccontextmanager
 async def silt_up(data: Path) -> AsyncIterator[Addresses]:
-    """Have ``silt up`` on ``data`` run while the block does, on free ports."""
+    """Run ``silt up`` on ``data`` and free ports while the block runs."""
     options = ["--data", str(data), "--port", "0", "--http-port", "0"]
     process = await asyncio.create_subprocess_exec(
         *[sys.executable, "-P", "-m", "api.cli.main", "up", *options], stdout=asyncio.subprocess.PIPE

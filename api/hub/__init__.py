@@ -1,4 +1,1 @@
-"""The embedded nats-server: its configuration, credentials and process.
-
-May import `api.process` and `conf`.
-"""
+"""The embedded nats-server: its configuration, logins and process. Imports `api.process`, `delta_store` and `conf`."""

@@ -17,7 +17,7 @@ from conf.settings import Settings, SettingsError
 
 @dataclass(frozen=True, slots=True)
 class HubPlan:
-    """nats-server with JetStream off and a leafnode listener; started again, it takes the ports it had."""
+    """The plan of nats-server with JetStream off and a leafnode listener; a restart keeps its ports."""
 
     folder: Path
     port: int
@@ -25,7 +25,7 @@ class HubPlan:
     name: str = "hub"
 
     def child(self, log: ProcessLog) -> Child:
-        """One run of it; nats-server keeps its own log in ``folder``."""
+        """Return a new run; nats-server writes its own log in ``folder``."""
         del log
         return HubChild(self)
 
@@ -74,20 +74,20 @@ class HubChild:
         }
 
     async def run(self) -> int:
-        """Wait until the server ends; its exit status."""
+        """Wait until the server ends; return its exit status."""
         assert self._hub is not None
         return await self._hub.wait()
 
     async def wait_answering(self, timeout_seconds: float) -> Mapping[str, Any]:
-        """Its addresses; it answers once started."""
+        """Return its addresses; it answers once started."""
         return await self.wait_ready(timeout_seconds)
 
     async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
-        """Its addresses; it is ready once started."""
+        """Return its addresses; it is ready once started."""
         del timeout_seconds
         return self._said
 
     async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
-        """End the server; it has nothing of ours to drain."""
+        """End the server; it has nothing to drain."""
         if self._hub is not None:
             await self._hub.stop(0.1 if hurry is not None and hurry.is_set() else timeout_seconds)

@@ -1,7 +1,7 @@
-"""Configuration of the nats-server that ``silt up`` starts, and where its binary is.
+"""The configuration of the nats-server that ``silt up`` starts, and the search for its binary.
 
-The hub has no JetStream of its own: Silt is the JetStream behind it. ``default_js_domain: {"$G": ""}`` lets subjects
-of the JetStream API and of KV cross a leaf link, which nats-server otherwise denies (server/leafnode.go,
+The hub has no JetStream of its own, as Silt is its JetStream. ``default_js_domain: {"$G": ""}`` lets the subjects of
+the JetStream API and of KV cross a leaf link, which nats-server otherwise denies (server/leafnode.go,
 addLeafNodeConnection).
 """
 
@@ -26,47 +26,47 @@ class Login:
 
 
 class HubBinaryMissing(RuntimeError):
-    """No nats-server is installed; the text says how to get one."""
+    """No nats-server is installed; the text says how to install one."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubConfig:
-    """What can differ between two embedded hubs; a port of 0 lets the kernel pick one."""
+    """The parameters of an embedded hub; port 0 lets the kernel pick one."""
 
     folder: Path
-    """Takes the configuration, log and pid file; one hub at a time."""
+    """Holds the configuration, log and pid file of one hub at a time."""
     host: str = "127.0.0.1"
-    """Where clients connect; the leafnode listener is always on loopback."""
+    """Address of the client listener; the leafnode listener is always on loopback."""
     port: int = 0
     leaf_port: int = 0
     server_name: str = "silt-hub"
     max_payload_bytes: int = MIB
     api_over_leaf: bool = True
-    """Let ``$JS.API.>`` and ``$KV.>`` cross the leaf link; without it Silt needs its client link for them."""
+    """Whether ``$JS.API.>`` and ``$KV.>`` cross the leaf link; otherwise Silt needs its client link for them."""
     leaf_user: str = ""
     leaf_password: str = field(default="", repr=False)
-    """Both or neither: what a leaf must show to attach."""
+    """The login of leafnodes: both or neither."""
     client_user: str = ""
     client_password: str = field(default="", repr=False)
-    """Likewise for clients."""
+    """The login of clients: both or neither."""
 
     @property
     def config_file(self) -> Path:
-        """The rendered configuration."""
+        """File of the rendered configuration."""
         return self.folder / "nats-server.conf"
 
     @property
     def log_file(self) -> Path:
-        """The server's own log, rotated by it."""
+        """File of the server's own log, which it rotates."""
         return self.folder / "nats-server.log"
 
     @property
     def pid_file(self) -> Path:
-        """Holds the process id while it runs, and after a kill."""
+        """File of the server's process id; a kill leaves it behind."""
         return self.folder / "nats-server.pid"
 
     def render(self) -> str:
-        """The configuration file's text."""
+        """Return the text of the configuration file."""
         lines = [
             f"server_name: {_quoted(self.server_name)}",
             f"listen: {_quoted(_address(self.host, self.port))}",
@@ -89,10 +89,7 @@ class HubConfig:
 
 
 def find_nats_server() -> Path:
-    """The nats-server beside the running Python, of its scripts folder, or on the PATH.
-
-    Raises :class:`HubBinaryMissing`.
-    """
+    """Find nats-server beside the running Python, in its scripts folder, or on the PATH; HubBinaryMissing if none."""
     for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
         if (folder / BINARY).is_file():
             return folder / BINARY
@@ -112,7 +109,7 @@ def _authorization(user: str, password: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of nats-server's configuration language; its escapes are those of JSON, apart from the numeric one."""
+    """Return a string of nats-server's configuration language, which has JSON's escapes but for the numeric one."""
     if not text.isprintable():
         raise ValueError("a value of nats-server's configuration holds what is not printable")
     return json.dumps(text, ensure_ascii=False)

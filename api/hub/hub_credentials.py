@@ -1,8 +1,8 @@
-"""Who may enter the nats-server of ``silt up``: made at its first start, kept beside it for their owner alone.
+"""The logins to the nats-server of ``silt up``: generated at its first start, in a file that only the owner can read.
 
-Leafs always show theirs, so no other process can attach to the leafnode listener and answer in Silt's place. Clients
-show theirs where ``hub.require_credentials`` says so. ``nats.leaf_user`` and ``nats.user``, with their passwords, take
-the place of what is made.
+A leafnode always needs its login, so no other process can attach to the leafnode listener and answer in Silt's place.
+Clients need theirs if ``hub.require_credentials`` is set. ``nats.leaf_user`` and ``nats.user``, with their passwords,
+replace the generated ones.
 """
 
 import json
@@ -21,16 +21,16 @@ _PASSWORD_BYTES = 24
 
 @dataclass(frozen=True, slots=True)
 class HubCredentials:
-    """Both ways in."""
+    """The logins of the leaf link and of clients."""
 
     leaf: Login
     client: Login
 
 
 def hub_credentials(folder: Path, nats: Nats) -> HubCredentials:
-    """Those of the settings, of the file in ``folder``, or new ones, which the file then holds.
+    """Return the logins of the settings, else of the file in ``folder``, else new ones, saved to that file.
 
-    Raises ``SettingsError`` when the settings give a half of one, or the file can't be used.
+    Raises ``SettingsError`` if the settings have a user without a password or vice versa, or the file can't be used.
     """
     make_private_folder(folder)
     path = folder / FILE
@@ -54,7 +54,7 @@ def hub_credentials(folder: Path, nats: Nats) -> HubCredentials:
 
 
 def write_context(folder: Path, url: str, client: Login | None) -> None:
-    """A context for the ``nats`` command and ``silt stream``: copy it to ~/.config/nats/context/."""
+    """Write a context for the ``nats`` command and ``silt stream``, to be copied to ~/.config/nats/context/."""
     login = {} if client is None else {"user": client.user, "password": client.password}
     context = {"description": "the nats-server of silt up", "url": url, **login}
     write_private(folder / CONTEXT_FILE, json.dumps(context, indent=2) + "\n")

@@ -1,6 +1,6 @@
-"""Run the embedded nats-server: start it, know when it answers, stop it. It dies with its parent (Linux).
+"""The process of the embedded nats-server: start, wait until it answers, stop. It dies with its parent (Linux).
 
-The server picks free ports itself and says in its log which, so no port is ever taken between choosing and using it.
+The server picks free ports itself and logs them, so no port is taken between choice and use.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class HubNotStarted(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class HubAddress:
-    """Where a started hub listens."""
+    """The addresses of a started hub's listeners."""
 
     host: str
     port: int
@@ -33,12 +33,12 @@ class HubAddress:
 
     @property
     def url(self) -> str:
-        """For clients."""
+        """URL for clients."""
         return f"nats://{self.host}:{self.port}"
 
     @property
     def leaf_url(self) -> str:
-        """For the leaf link."""
+        """URL for the leaf link."""
         return f"nats-leaf://127.0.0.1:{self.leaf_port}"
 
 
@@ -52,7 +52,7 @@ class HubProcess:
 
     @property
     def pid(self) -> int:
-        """The child's process id; it must have been started."""
+        """Process id of the child, which must have been started."""
         assert self._process is not None
         return self._process.pid
 
@@ -86,12 +86,12 @@ class HubProcess:
             raise
 
     async def wait(self) -> int:
-        """The exit status, once the server has ended; negative for a signal."""
+        """Wait until the server ends; return its exit status, negative for a signal."""
         assert self._process is not None
         return await self._process.wait()
 
     async def stop(self, timeout: float) -> int:
-        """SIGTERM, and SIGKILL if it still runs after ``timeout`` seconds; the exit status."""
+        """Send SIGTERM, then SIGKILL if it still runs after ``timeout`` seconds; return the exit status."""
         assert self._process is not None
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGTERM)
@@ -121,7 +121,7 @@ class HubProcess:
         return address
 
     def _log(self, before: int) -> str:
-        """What the server has logged since this start."""
+        """Return the server's log since this start."""
         with self._config.log_file.open("rb") as log:
             log.seek(before)
             return log.read().decode(errors="replace")
@@ -132,12 +132,12 @@ class HubProcess:
 
 
 def _reachable(host: str) -> str:
-    """An address to connect to for one to listen on."""
+    """Return the address to connect to for a listener's address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104  # compared, not bound
 
 
 async def _answers(host: str, port: int) -> None:
-    """Wait for the INFO that greets every connection. Raises ``OSError``."""
+    """Connect and wait for the server's INFO. Raises ``OSError``."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         if await reader.read(5) != b"INFO ":

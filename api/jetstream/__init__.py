@@ -1,4 +1,4 @@
-"""`$JS.API`: what a request says, which handler answers it, and the JSON of the answer.
+"""`$JS.API` without IO: the shapes of requests, their handlers, and the JSON of the replies.
 
-Decides and does no IO; commits and reads are asked of the gateway.
+The gateway commits and reads. Imports `consumers`, `delta_store` and `ingest.publishing`.
 """

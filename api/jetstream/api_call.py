@@ -1,4 +1,4 @@
-"""One call of the JetStream API: what a handler is given, and what it may give back."""
+"""One call of the JetStream API: a handler's argument, and its results."""
 
 import sys
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from delta_store.values.records import RowColumns
 
 
 class ApiRequest(NamedTuple):
-    """A request as it came from NATS: the fields of a link's message, b"" when absent."""
+    """A request: the fields of a link's message, b"" when absent."""
 
     subject: bytes
     reply: bytes
@@ -27,7 +27,7 @@ class ApiRequest(NamedTuple):
 
 
 class NeedMessage(NamedTuple):
-    """The answer is this message: whoever holds payloads fetches it and replies with ``responses.msg_get_reply``."""
+    """A message to reply with: the caller fetches it and replies with ``responses.msg_get_reply``."""
 
     stream: str
     stream_id: int
@@ -36,83 +36,83 @@ class NeedMessage(NamedTuple):
 
 
 class Uncounted(NamedTuple):
-    """A reply that carries an error and yet is no error to the API's counters: a message that could not be deleted."""
+    """An error reply that the API's counters count as no error: a message that could not be deleted."""
 
     error: api_errors.ApiRefusal
 
 
 class Silence(NamedTuple):
-    """No answer at all: the endpoint exists only for what the subject names, and that is not there."""
+    """No reply: nats-server's endpoint exists only together with the consumer that the subject names."""
 
 
 _ESCAPE_BYTES_MAX: Final = 6
-"""What one byte of a request may become in a reply."""
+"""Most bytes that one byte of a request becomes in a reply."""
 _BESIDE_CONFIG_BYTES: Final = 8192
-"""Room for what a reply shows beside a configuration."""
+"""Room for a reply's fields beside the configuration."""
 
 SILENCE: Final = Silence()
 
 Result = dict[str, Any] | NeedMessage | Uncounted | Silence
-"""What a handler gives back: the fields of a success reply, or one of the special answers."""
+"""A handler's result: the fields of a success reply, or one of the special replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """A request and all that answering it may read or change; handlers raise :class:`ApiRefusal` to refuse."""
+    """A request with the state that its handler reads or changes; handlers raise :class:`ApiRefusal` to refuse."""
 
     catalog: Catalog
     account: ApiAccount
     names: tuple[str, ...]
-    """What stands in the subject for the endpoint's wildcards; the first is the stream."""
+    """The subject's tokens for the endpoint's wildcards; the first is the stream's name."""
     header: bytes
     payload: bytes
     now_ns: int
     rows: RowColumns
-    """Takes the event rows of changes: the reply may only leave once they are durable."""
+    """Gets the event rows of changes; the reply may leave only when they are durable."""
     consumers: ConsumerRegistry | None = None
-    """None where there can be no consumers: only streams are asked about."""
+    """None where there are only streams."""
     page_max: int = sys.maxsize
-    """Entries that the reply may hold, as far as it has any: as many as fit into one message."""
+    """Most entries of a paged reply: as many as fit into one message."""
 
     @property
     def stream_name(self) -> str:
-        """The stream that the subject names."""
+        """Name of the stream, from the subject."""
         return self.names[0]
 
     @property
     def registry(self) -> ConsumerRegistry:
-        """Where consumers are made and changed; there must be some way to have any."""
+        """The registry of consumers, where there can be any."""
         assert self.consumers is not None
         return self.consumers
 
     @property
     def directory(self) -> ConsumerDirectory:
-        """The consumers that there are."""
+        """The directory of consumers."""
         return self.registry.directory
 
     def consumer_count(self, stream: str) -> int:
-        """How many consumers the stream has."""
+        """Return the number of the stream's consumers."""
         return self.consumers.directory.company(stream).count if self.consumers is not None else 0
 
     def page(self, most: int) -> int:
-        """Entries of a page that would have ``most``."""
+        """Return the most entries of a page whose own limit is ``most``."""
         return min(most, self.page_max)
 
     def refuse_unanswerable(self, shown: dict[str, Any]) -> None:
-        """Refuse a configuration that no reply could show, before anything is made of it."""
+        """Refuse a configuration too large for a reply, before anything is created."""
         most = self.account.reply_bytes_max
         if len(self.payload) * _ESCAPE_BYTES_MAX > most and len(write_json(shown)) > most - _BESIDE_CONFIG_BYTES:
             raise api_errors.MESSAGE_TOO_LARGE.error
 
     def body(self, shape: Struct) -> Decoded:
-        """The body, which must be JSON of this shape (or nothing)."""
+        """Decode the body, which must be JSON of this shape, or empty."""
         try:
             return decode(self.payload, shape)
         except JsonError as error:
             raise api_errors.invalid_json(str(error)) from None
 
     def optional_body(self, shape: Struct) -> Decoded | None:
-        """The body if it looks like JSON at all, else None."""
+        """Decode the body if it begins like JSON; return None otherwise."""
         return self.body(shape) if is_object_or_array(self.payload) else None
 
     def require_body(self) -> None:
@@ -131,7 +131,7 @@ class ApiCall:
             raise api_errors.REQUIRED_API_LEVEL.error
 
     def stream(self) -> StreamState:
-        """The stream that the subject names, without what is too old by now; refuses when there is none."""
+        """Return the stream that the subject names, its expired messages removed; refuses if there is none."""
         state = self.catalog.streams.get(self.stream_name)
         if state is None:
             raise api_errors.STREAM_NOT_FOUND.error

@@ -1,4 +1,4 @@
-"""Consumers: create, update, list, show, pause, reset, unpin and delete them."""
+"""``$JS.API.CONSUMER.*``: create, update, list, info, pause, reset, unpin and delete consumers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ Naming = Callable[[MachineConfig], MachineConfig]
 
 
 def create(call: ApiCall) -> Result:
-    """Create a consumer, or change it; its name is the subject's, or the body's, or one of ours."""
+    """Create or update a consumer; its name is the subject's, the body's, or generated."""
     if len(call.names) == 1:
         return _create(call, consumer_create_rules.named_by_request)
     name, wanted = call.names[1], ".".join(call.names[2:])
@@ -35,12 +35,12 @@ def create(call: ApiCall) -> Result:
 
 
 def create_durable(call: ApiCall) -> Result:
-    """Create a durable consumer, or change it, in the old way."""
+    """Create or update a durable consumer by the older request."""
     return _create(call, lambda config: consumer_create_rules.named_durable(config, call.names[1]))
 
 
 def names(call: ApiCall) -> Result:
-    """A page of the names of a stream's consumers."""
+    """Return a page of the names of a stream's consumers."""
     state, offset = _page(call)
     found = [consumer.name for consumer in _public(call, state)]
     offset = min(offset, len(found))
@@ -50,7 +50,7 @@ def names(call: ApiCall) -> Result:
 
 
 def listing(call: ApiCall) -> Result:
-    """A page of a stream's consumers with their configuration and state."""
+    """Return a page of a stream's consumers with their configuration and state."""
     state, offset = _page(call)
     found = _public(call, state)
     offset = min(offset, len(found))
@@ -60,7 +60,7 @@ def listing(call: ApiCall) -> Result:
 
 
 def info(call: ApiCall) -> Result:
-    """A consumer's configuration and state."""
+    """Return a consumer's configuration and state."""
     call.refuse_body()
     call.require_level()
     state = call.stream()
@@ -77,7 +77,7 @@ def delete(call: ApiCall) -> Result:
 
 
 def pause(call: ApiCall) -> Result:
-    """Let a consumer deliver nothing until some time, or go on at once."""
+    """Pause a consumer until a time, or resume it."""
     request = call.optional_body(CONSUMER_PAUSE_REQUEST) or {}
     call.require_level()
     state = call.stream()
@@ -90,7 +90,7 @@ def pause(call: ApiCall) -> Result:
 
 
 def reset(call: ApiCall) -> Result:
-    """Let a consumer start over; one that is not there is not answered for."""
+    """Reset a consumer to a sequence or its start; no reply if it does not exist."""
     state = call.catalog.streams.get(call.stream_name)
     consumer = call.directory.get(call.stream_name, call.names[1])
     if state is None or consumer is None:
@@ -106,7 +106,7 @@ def reset(call: ApiCall) -> Result:
 
 
 def unpin(call: ApiCall) -> Result:
-    """Let another client of a priority group be pinned."""
+    """Unpin a priority group's client, so that another is pinned."""
     group = _loose_body(call, CONSUMER_UNPIN_REQUEST).get("group", "")
     if not group:
         raise api_errors.invalid_json("consumer group not specified")
@@ -150,7 +150,7 @@ def _create(call: ApiCall, named: Naming) -> Result:
 def _update(
     call: ApiCall, state: StreamState, known: ConsumerMachine, config: MachineConfig, *, must_create: bool
 ) -> dict[str, Any]:
-    """Change a consumer that is there, which is nothing at all when the same one is asked for."""
+    """Update an existing consumer; nothing changes if the configuration is the same."""
     if must_create and not consumer_create_rules.same_config(config, known.config):
         raise api_errors.CONSUMER_ALREADY_EXISTS.error
     if state.config.retention == "workqueue":
@@ -177,13 +177,13 @@ def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dic
 
 
 def _page(call: ApiCall) -> tuple[StreamState, int]:
-    """The stream, and where the page that is asked for begins."""
+    """Return the stream and the offset of the requested page."""
     request = call.optional_body(CONSUMERS_REQUEST) or {}
     return call.stream(), max(request.get("offset", 0), 0)
 
 
 def _public(call: ApiCall, state: StreamState) -> list[ConsumerMachine]:
-    """The stream's consumers by name, without those that are for other servers only."""
+    """Return the stream's consumers sorted by name, without the ``direct`` ones, which are for other servers."""
     found = (call.directory.get(state.name, name) for name in call.directory.names(state.name))
     return [consumer for consumer in found if consumer is not None and not consumer.config.direct]
 
@@ -196,7 +196,7 @@ def _known(call: ApiCall, state: StreamState) -> ConsumerMachine:
 
 
 def _info(call: ApiCall, state: StreamState, consumer: ConsumerMachine, *, dynamic: bool = True) -> dict[str, Any]:
-    """What a consumer is, told when it is durable."""
+    """Return a consumer's info object."""
     call.registry.show(state, consumer.name, now_ns=call.now_ns)
     return consumer_info(consumer, now_ns=call.now_ns, dynamic=dynamic)
 

@@ -1,4 +1,4 @@
-"""What replies show of a consumer: nats-server's fields in its order, without what it leaves out when empty."""
+"""A consumer's info object: nats-server's fields in its order, empty ones left out as there."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -55,17 +55,17 @@ _EARLIEST_NS: Final = -(2**63)
 
 
 def name_seed(stream: str, created_ns: int) -> str:
-    """What the name of a consumer that was given none is made from."""
+    """Return the text that a generated consumer name is computed from."""
     return f"{stream} {created_ns}"
 
 
 def shown_time(ts_ns: int) -> str:
-    """A time of a request as replies show it; what is too early for 64 bits can only have been Go's zero time."""
+    """Format a request's time (ns) as in replies; the earliest that 64 bits hold stands for Go's zero time."""
     return format_time(ts_ns if ts_ns > _EARLIEST_NS else None)
 
 
 def config_json(config: MachineConfig, *, dynamic: bool, with_name: bool = True) -> Json:
-    """The ``config`` object; ``dynamic`` adds the server's version and level, as replies about one consumer do."""
+    """Return the ``config`` object; ``dynamic`` adds the server's version and level, as replies on one consumer do."""
     shown: Json = {}
     for field in _ORDER:
         value = getattr(config, field)
@@ -92,7 +92,7 @@ def _metadata(config: MachineConfig, *, dynamic: bool) -> dict[str, str]:
 
 
 def consumer_info(consumer: ConsumerMachine, *, now_ns: int, dynamic: bool = True, push_bound: bool = False) -> Json:
-    """The info object; ``push_bound`` says so before the consumer knows (it is told when it is durable)."""
+    """Return the info object; ``push_bound`` is for a new consumer, which learns of listeners when it is durable."""
     config = consumer.config
     generated = not config.is_durable and is_generated(
         consumer.name, name_seed(consumer.stream_name, consumer.created_ns)
@@ -119,7 +119,7 @@ def consumer_info(consumer: ConsumerMachine, *, now_ns: int, dynamic: bool = Tru
 
 
 def paused_json(until_ns: int, *, now_ns: int) -> Json:
-    """``paused`` and ``pause_remaining`` while it lasts, else nothing."""
+    """Return ``paused`` and ``pause_remaining`` (ns) during a pause, else no fields."""
     return {"paused": True, "pause_remaining": until_ns - now_ns} if until_ns > now_ns else {}
 
 
@@ -129,7 +129,7 @@ def _sequences(place: tuple[int, int], last_ns: int) -> Mapping[str, Any]:
 
 
 def _group(consumer: ConsumerMachine) -> Json:
-    """The first of the priority groups stands for all, as nats-server has it."""
+    """Return the first priority group, the only one that nats-server shows."""
     shown: Json = {"group": consumer.config.priority_groups[0]}
     if consumer.pin.id:
         shown["pinned_client_id"] = consumer.pin.id

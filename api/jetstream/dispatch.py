@@ -1,7 +1,7 @@
-"""From a request's subject to its handler, and from what that gives back to the reply.
+"""The endpoints of the API by subject, and the way from a request to its reply.
 
-``$JS.API.>`` is served, and ``$JS.<domain>.API.>`` for the catalog's domain. A subject that no endpoint has is not
-answered, as nats-server does not answer it; Direct Get and CONSUMER.MSG.NEXT are served elsewhere.
+``$JS.API.>`` is served, and ``$JS.<domain>.API.>`` for the catalog's domain. A subject without an endpoint gets no
+reply, as from nats-server; Direct Get and CONSUMER.MSG.NEXT are served elsewhere.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,17 +21,17 @@ Handler = Callable[[ApiCall], Result]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint: the type of its replies, its handler, and what an error reply shows beside the error."""
+    """One endpoint: the type of its replies, its handler, and the fields of an error reply beside the error."""
 
     kind: str
     handler: Handler
     beside_error: Mapping[str, Any] = field(default_factory=dict)
     level_first: bool = True
-    """Whether the API level is looked at before anything else."""
+    """Whether the API level is checked first."""
     counted: bool = True
-    paged: bool = False
-    """Whether it gives fewer entries, and changes nothing, when it is asked again with a smaller page."""
     """Whether requests count in the account's info."""
+    paged: bool = False
+    """Whether a call with a smaller page returns fewer entries, and none changes anything."""
 
 
 _PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -94,10 +94,10 @@ def dispatch(
     account: ApiAccount,
     consumers: ConsumerRegistry | None = None,
 ) -> bytes | NeedMessage | None:
-    """Answer a request: the reply, the message that the reply must hold, or None for no answer at all.
+    """Handle a request: return the reply, the message to reply with, or None for no reply.
 
-    Changes to streams are made in ``catalog`` and appended to ``rows`` at once; the caller sends the reply (if the
-    request has a reply subject) only after these rows are durable. ``account``'s counters go on.
+    Changes to streams are made in ``catalog`` and appended to ``rows`` at once; the caller sends the reply only when
+    these rows are durable. ``account``'s counters are incremented.
     """
     found = _find(request.subject, catalog.domain)
     if found is None:
@@ -123,13 +123,13 @@ def dispatch(
 
 
 def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
-    """The reply to a request while nothing can be looked at; None for a subject that no endpoint has."""
+    """Return the reply to any request while the store is unavailable; None for a subject without an endpoint."""
     found = _find(subject, domain)
     return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
 
 
 def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:
-    """What a handler gives back and, of a success, the reply: with as many entries as one message holds."""
+    """Call the handler; return its result and, of a success, the reply, with as many entries as one message holds."""
     most = call.account.reply_bytes_max
     while True:
         result = endpoint.handler(call)
@@ -143,13 +143,13 @@ def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:
 
 
 def _entries(result: Mapping[str, Any]) -> int:
-    """The length of the longest list in a reply, as good as it needs be known."""
+    """Return the length of the longest list in a reply."""
     inside = [*result.values(), *result.get("state", {}).values()]
     return max((len(one) for one in inside if isinstance(one, list | dict)), default=1)
 
 
 def _find(subject: bytes, domain: str) -> tuple[Endpoint, tuple[str, ...]] | None:
-    """The endpoint of a subject and what stands for its wildcards."""
+    """Return a subject's endpoint and the tokens for its wildcards."""
     try:
         tokens = subject.decode().split(".")
     except UnicodeDecodeError:

@@ -12,7 +12,7 @@ from delta_store.values import subjects
 
 
 def get(call: ApiCall) -> Result:
-    """Which message is asked for; its payload is fetched by the caller."""
+    """Look up the requested message's sequence; the caller fetches its payload."""
     call.require_body()
     request = call.body(MSG_GET_REQUEST)
     if request.get("batch", 0) > 0 or request.get("max_bytes", 0) > 0 or _conflicts(request):
@@ -25,7 +25,7 @@ def get(call: ApiCall) -> Result:
 
 
 def delete(call: ApiCall) -> Result:
-    """Delete one message; without ``no_erase`` reads of the past do not show it either."""
+    """Delete one message; without ``no_erase`` it is gone from reads of the past too."""
     call.require_body()
     request = call.body(MSG_DELETE_REQUEST)
     state = call.stream()
@@ -51,7 +51,7 @@ def _conflicts(request: dict[str, Any]) -> bool:
 
 
 def _wanted(state: StreamState, request: dict[str, Any]) -> int:
-    """The sequence asked for, if it is live, or 0."""
+    """Return the requested sequence, 0 if it is not live."""
     index = state.index
     seq = index.seq_at_time(request["start_time"]) if "start_time" in request else request.get("seq", 0)
     following, last = request.get("next_by_subj", ""), request.get("last_by_subj", "")
@@ -63,7 +63,7 @@ def _wanted(state: StreamState, request: dict[str, Any]) -> int:
 
 
 def _not_deleted(state: StreamState, seq: int) -> ApiRefusal:
-    """Why there was nothing to delete: nats-server's file store tells three cases apart, its memory store none."""
+    """Return the refusal of a delete: nats-server's file store distinguishes three cases, its memory store none."""
     index = state.index
     if state.config.storage == "file":
         if seq > index.last_seq:

@@ -30,13 +30,13 @@ def _words(*words: str) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A word out of a few, whose refusal shows what stood there as it was written."""
+    """A word out of a few, whose refusal quotes the rejected value as written."""
 
     words: tuple[str, ...]
     refusal: str
 
-    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002 - an own Go decoder: no context
-        """The word; null is none of them."""
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002  # a Go type with a decoder of its own: no context
+        """Return the word; null is refused."""
         if type(value) is str and value in self.words:
             return value
         raise JsonError(f"{self.refusal}: {written(value)}")

@@ -1,4 +1,4 @@
-"""The replies of the JetStream API: envelopes, objects in nats-server's field order, and its way to write JSON."""
+"""The replies of the JetStream API: envelopes, and objects in nats-server's field order."""
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -18,36 +18,36 @@ from delta_store.values.stream_message import StreamMessage
 Json = dict[str, Any]
 
 SERVER_VERSION = "2.15.1"
-"""The nats-server release whose API this is: what ``_nats.ver`` says."""
+"""The nats-server release whose API this is, shown as ``_nats.ver``."""
 
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 
 
 @dataclass(slots=True)
 class ApiAccount:
-    """What the API says about itself: who serves it, and how often it was asked."""
+    """The API's own data: server name, counters of requests, limit of replies."""
 
     server_name: str = "silt"
     api_total: int = 0
     api_errors: int = 0
     reply_bytes_max: int = LINK_PAYLOAD_BYTES_MAX
-    """What a reply may weigh: the hub takes no more in one message."""
+    """Most bytes of a reply: the hub's limit for one message."""
     settling: Callable[[], Mapping[str, Any]] = dict
-    """How settling is, for ``silt stream report``."""
+    """Returns the state of settling, for ``silt stream report``."""
 
 
 def success(kind: str, body: Mapping[str, Any]) -> bytes:
-    """A reply of this type; ``kind`` is the type's last part, like ``stream_info_response``."""
+    """Return a success reply; ``kind`` is the last part of its type, like ``stream_info_response``."""
     return write_json({"type": TYPE_PREFIX + kind, **body})
 
 
 def failure(kind: str, error: ApiRefusal, body: Mapping[str, Any]) -> bytes:
-    """An error reply; ``body`` holds the fields that nats-server prints even then."""
+    """Return an error reply; ``body`` has the fields that nats-server prints even then."""
     return write_json({"type": TYPE_PREFIX + kind, "error": error.as_json(), **body})
 
 
 def with_dynamic_metadata(config: StreamConfig) -> Json:
-    """The configuration as replies about one stream show it, with the server's version and API level."""
+    """Return the configuration with the server's version and API level, as in replies on one stream."""
     shown = config.as_json()
     dynamic = {VERSION_KEY: SERVER_VERSION, LEVEL_KEY: str(API_LEVEL)}
     return shown | {"metadata": dict(sorted((config.metadata | dynamic).items()))}
@@ -60,9 +60,9 @@ def state_json(
     subjects: Mapping[str, int] | None = None,
     deleted_max: int = 0,
 ) -> Json:
-    """The ``state`` object of a stream with so many consumers.
+    """Return the ``state`` object of a stream with so many consumers.
 
-    ``subjects`` are the counts asked for, ``deleted_max`` how many deleted sequences may be listed.
+    ``subjects`` are the requested counts, ``deleted_max`` is the most deleted sequences to list.
     """
     index = state.index
     shown: Json = {
@@ -85,7 +85,7 @@ def state_json(
 
 
 def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: int, extra: Mapping[str, Any]) -> Json:
-    """A stream's info object; ``extra`` (domain, cluster) stands between its state and its time."""
+    """Return a stream's info object; ``extra`` (domain, cluster, sources) goes between its state and its time."""
     return {
         "config": config,
         "created": format_time(state.created_ns),
@@ -96,7 +96,7 @@ def stream_info(config: Json, state: StreamState, shown_state: Json, *, now_ns: 
 
 
 def msg_get_reply(message: StreamMessage | None, *, no_hdr: bool = False, most: int = LINK_PAYLOAD_BYTES_MAX) -> bytes:
-    """The reply of STREAM.MSG.GET, of at most so many bytes; None is a message that is not there (any more)."""
+    """Return the reply of STREAM.MSG.GET, of at most ``most`` bytes; None is a message that does not exist."""
     kind = "stream_msg_get_response"
     if message is None:
         return failure(kind, NO_MESSAGE_FOUND.error, {})
@@ -110,7 +110,7 @@ def msg_get_reply(message: StreamMessage | None, *, no_hdr: bool = False, most: 
 
 
 def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) -> Json:
-    """The account info object: what there is, is stored and reserved, without limits, and the API's counters."""
+    """Return the account info object: streams, bytes used and reserved, no limits, and the API's counters."""
     used = {"memory": 0, "file": 0}
     reserved = {"memory": 0, "file": 0}
     for state in catalog.streams.values():

@@ -1,4 +1,4 @@
-"""Which streams an answer of the API shows something of, as far as its subject tells. Pure."""
+"""The streams that a reply of the API shows, judged by the request's subject. Pure."""
 
 from collections.abc import Collection
 from typing import Final
@@ -10,7 +10,10 @@ _ALL: Final = frozenset({"INFO", "STREAM.NAMES", "STREAM.LIST"})
 
 
 def shows_any(catalog: Catalog, path: bytes, names: Collection[str]) -> bool:
-    """Whether a request (what follows ``$JS.API.``) may show any of these streams; in doubt it does."""
+    """Whether the reply to a request may show any of the streams ``names``; True when in doubt.
+
+    ``path`` is the request's subject behind ``$JS.API.``.
+    """
     text = path.decode(errors="replace")
     if not names or text in _ALL:
         return bool(names)

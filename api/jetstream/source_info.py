@@ -1,4 +1,4 @@
-"""What stream info says of mirrors and sources."""
+"""Mirrors and sources in stream info."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ Json = dict[str, Any]
 
 
 def source_info(catalog: Catalog, state: StreamState, *, created: bool = False) -> Json:
-    """The fields ``mirror`` or ``sources`` of a stream's info, none of any other stream.
+    """Return the field ``mirror`` or ``sources`` of a stream's info; none for a stream without.
 
-    In the answer to a stream's creation (``created``) nothing has been heard of the origin yet.
+    ``created``: in the reply to a stream's creation nothing is known of the origin yet.
     """
     found = []
     for link in links_of(state):

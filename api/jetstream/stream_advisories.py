@@ -1,7 +1,4 @@
-"""Advisories about streams, their batches and the API, with the fields of nats-server's schemas but type, id and time.
-
-Pure.
-"""
+"""Advisories on streams, batches and the API: the fields of nats-server's schemas but type, id and time. Pure."""
 
 from typing import Any, Final
 
@@ -17,7 +14,7 @@ _ACTIONS: Final = {
 
 
 def stream_action(path: bytes) -> Advisory | None:
-    """What a request that changed something has done to a stream; None when that is no advisory's matter.
+    """Return the advisory of a request that changed a stream; None if there is none for it.
 
     ``path`` is the request's subject behind ``$JS.API.``.
     """
@@ -31,9 +28,9 @@ def stream_action(path: bytes) -> Advisory | None:
 
 
 def api_audit(path: bytes, request: bytes, response: bytes, *, server: str) -> Advisory:
-    """A request was answered.
+    """Return the audit advisory of a request that was answered.
 
-    Of the client only its account is known: a hub tells those behind a leaf link no more.
+    Of the client only its account is known: a hub forwards no more over a leaf link.
     """
     fields: dict[str, Any] = {"server": server, "client": {"acc": "$G"}, "subject": f"$JS.API.{_text(path)}"}
     if request:
@@ -42,7 +39,7 @@ def api_audit(path: bytes, request: bytes, response: bytes, *, server: str) -> A
 
 
 def abandoned_batches(group: Group) -> list[Advisory]:
-    """The atomic batches that a group names as ended without a commit; it forgets them."""
+    """Return advisories of the atomic batches that a group lists as abandoned, and clear its list."""
     if not group.abandoned:
         return []
     abandoned, group.abandoned = group.abandoned, []

@@ -1,4 +1,4 @@
-"""Streams as wholes: create, update, delete, list, info, purge, and what a single server refuses."""
+"""``$JS.API.STREAM.*``: create, update, delete, list, info, purge, and the refusal of snapshots and clusters."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from delta_store.values.subjects import SubjectFilter
 
 
 def create(call: ApiCall) -> Result:
-    """Create a stream; asking again for the same one is no error."""
+    """Create a stream; one that exists with the same configuration is no error."""
     request = call.body(request_shapes.STREAM_CONFIG_REQUEST)
     request["metadata"] = stream_config_rules.with_required_level(request.get("metadata", {}), request)
     _require_name(call, request.get("name", ""))
@@ -43,7 +43,7 @@ def create(call: ApiCall) -> Result:
 
 
 def update(call: ApiCall) -> Result:
-    """Change a stream's configuration."""
+    """Update a stream's configuration."""
     request = call.body(request_shapes.STREAM_CONFIG_REQUEST)
     config = _normalised(call, request)
     _require_name(call, config.name)
@@ -69,7 +69,7 @@ def delete(call: ApiCall) -> Result:
 
 
 def purge(call: ApiCall) -> Result:
-    """Remove messages: all, those of a filter, those below a sequence, or all but the last few."""
+    """Remove messages: all, those of a filter, those below a sequence, or all but the last ``keep``."""
     request = call.optional_body(request_shapes.STREAM_PURGE_REQUEST) or {}
     seq, keep = request.get("seq", 0), request.get("keep", 0)
     if seq and keep:
@@ -90,7 +90,7 @@ def purge(call: ApiCall) -> Result:
 
 
 def names(call: ApiCall) -> Result:
-    """A page of the stream names."""
+    """Return a page of the stream names."""
     found, offset = _page(call, call.optional_body(request_shapes.STREAM_NAMES_REQUEST) or {})
     limit = call.page(NAMES_PAGE)
     page = [state.name for state in found[offset : offset + limit]]
@@ -98,7 +98,7 @@ def names(call: ApiCall) -> Result:
 
 
 def listing(call: ApiCall) -> Result:
-    """A page of the streams with their configuration and state."""
+    """Return a page of the streams with their configuration and state."""
     found, offset = _page(call, call.optional_body(request_shapes.STREAM_LIST_REQUEST) or {})
     limit = call.page(LIST_PAGE)
     page = [
@@ -109,7 +109,7 @@ def listing(call: ApiCall) -> Result:
 
 
 def info(call: ApiCall) -> Result:
-    """A stream's configuration and state, with subjects and deleted sequences when asked for."""
+    """Return a stream's configuration and state, with subjects and deleted sequences if requested."""
     request = call.optional_body(request_shapes.STREAM_INFO_REQUEST) or {}
     state = call.stream()
     paged = {"total": 0, "offset": 0, "limit": 0}
@@ -128,7 +128,7 @@ def info(call: ApiCall) -> Result:
 
 
 def snapshot(call: ApiCall) -> Result:
-    """Refused, as far as nats-server would not refuse it before: there are no snapshots yet."""
+    """Refuse, with nats-server's own errors first: there are no snapshots yet."""
     call.require_body()
     call.stream()
     request = call.body(request_shapes.SNAPSHOT_REQUEST)
@@ -138,7 +138,7 @@ def snapshot(call: ApiCall) -> Result:
 
 
 def restore(call: ApiCall) -> Result:
-    """Refused, as far as nats-server would not refuse it before: there are no snapshots yet."""
+    """Refuse, with nats-server's own errors first: there are no snapshots yet."""
     call.require_body()
     request = call.body(request_shapes.RESTORE_REQUEST)
     config = request.get("config", {})
@@ -153,7 +153,7 @@ def restore(call: ApiCall) -> Result:
 
 
 def needs_cluster(_call: ApiCall) -> Result:
-    """What moves leaders and replicas: a single server has none."""
+    """Refuse a move of leaders or replicas: a single server has none."""
     raise api_errors.CLUSTER_REQUIRED.error
 
 
@@ -172,7 +172,7 @@ def _normalised(call: ApiCall, request: dict[str, Any]) -> StreamConfig:
 
 
 def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], int]:
-    """The streams asked for by their subjects, sorted by name, and where the page begins."""
+    """Return the streams with subjects that match the request, sorted by name, and the page's offset."""
     wanted = request.get("subject", "")
     call.catalog.expire(now_ns=call.now_ns, rows=call.rows)
     names = call.catalog.streams_taking(wanted) if wanted else call.catalog.streams
@@ -181,7 +181,7 @@ def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], in
 
 
 def _state(call: ApiCall, state: StreamState, **details: Any) -> dict[str, Any]:
-    """The state of a stream with the details asked for."""
+    """Return a stream's state with the requested details."""
     return state_json(state, consumers=call.consumer_count(state.name), **details)
 
 
@@ -196,6 +196,6 @@ def _extra(call: ApiCall, state: StreamState) -> dict[str, Any]:
 def _info(
     call: ApiCall, state: StreamState, shown_state: dict[str, Any], *, cluster: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """The info object of a reply about one stream; only STREAM.INFO says who leads."""
+    """Return the info object of a reply on one stream; only STREAM.INFO has ``cluster``."""
     extra = _domain(call) | ({"cluster": cluster} if cluster else {}) | source_info(call.catalog, state)
     return stream_info(with_dynamic_metadata(state.config), state, shown_state, now_ns=call.now_ns, extra=extra)

@@ -1,4 +1,1 @@
-"""What each process of ours does alike: arguments, log, the errors that leave it, children that end with it.
-
-Imports no other room of `api`.
-"""
+"""The common parts of our processes: arguments, log files, child processes. Imports no other room of `api`."""

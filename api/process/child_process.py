@@ -1,9 +1,8 @@
-"""One child process of ``silt up``: started, watched until it says that it is ready, ended; never orphaned.
+"""One child process of ``silt up``: started, watched until it reports ready, ended; never orphaned.
 
-A child of ours says that it is ready by a line of JSON on its standard output, ``{"ready": true, …}``, and before that,
-if it takes long and can say so to others, ``{"answering": true, …}``; all that it prints goes to its log. It lives in a
-session of its own, so that Ctrl-C reaches the supervisor alone, and the kernel kills it when the supervisor dies,
-however that happens.
+A child reports by lines of JSON on its standard output: ``{"ready": true, …}`` and, before that, if opening takes long
+and it already answers requests, ``{"answering": true, …}``. All its output goes to its log. It has a session of its
+own, so that Ctrl-C reaches the supervisor alone, and the kernel kills it when the supervisor dies.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ _READ_BYTES = 64 * 1024
 
 
 class ChildFailed(RuntimeError):
-    """A child ended, or was not ready in time; the text tells which and holds the end of its log."""
+    """A child ended, or was not ready in time; the text has the end of its log."""
 
 
 class Child(Protocol):
@@ -31,55 +30,55 @@ class Child(Protocol):
 
     @property
     def pid(self) -> int:
-        """The process id, once started."""
+        """Process id, once started."""
         ...
 
     async def start(self, said_before: Mapping[str, Any]) -> None:
-        """Start it, given what it said when it was last ready; raises :class:`ChildFailed`."""
+        """Start it, given its last report of being ready; raises :class:`ChildFailed`."""
         ...
 
     async def run(self) -> int:
-        """Return its exit status when it has ended."""
+        """Wait until it ends; return its exit status."""
         ...
 
     async def wait_answering(self, timeout_seconds: float) -> Mapping[str, Any]:
-        """What it says when whoever asks gets an answer, ready or not; raises as :meth:`wait_ready`."""
+        """Wait until it answers requests, ready or not; return its report. Raises as :meth:`wait_ready`."""
         ...
 
     async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
-        """What it says when it is ready; raises :class:`ChildFailed` when it ends first or takes too long."""
+        """Wait until it is ready; return its report. Raises :class:`ChildFailed` if it ends first or takes too long."""
         ...
 
     async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
-        """Ask it to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
+        """Ask it to end, wait, and kill it after the timeout or once ``hurry`` is set."""
         ...
 
 
 class Plan(Protocol):
-    """How to make one kind of child."""
+    """A kind of child, of which runs are made."""
 
     @property
     def name(self) -> str:
-        """Of the child and its log."""
+        """Name of the child and of its log."""
         ...
 
     def child(self, log: ProcessLog) -> Child:
-        """A new run of it."""
+        """Return a new run, whose output goes to ``log``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """How to start one kind of child of ours."""
+    """A kind of child that is a Python process of ours."""
 
     name: str
     command: Callable[[Mapping[str, Any]], Sequence[str]]
-    """The command line, given what the child said when it was last ready (empty the first time)."""
+    """Returns the command line, given the child's last report of being ready (empty the first time)."""
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
 
     def child(self, log: ProcessLog) -> Child:
-        """A new run of it, whose output goes to ``log``."""
+        """Return a new run, whose output goes to ``log``."""
         return ChildProcess(self, log)
 
 
@@ -96,7 +95,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id of the running child."""
+        """Process id of the running child."""
         assert self._process is not None
         return self._process.pid
 
@@ -116,7 +115,7 @@ class ChildProcess:
         )
 
     async def run(self) -> int:
-        """Carry the child's output to its log until it ends; return its exit status."""
+        """Copy the child's output to its log until it ends; return its exit status."""
         assert self._process is not None
         assert self._process.stdout is not None
         try:
@@ -131,17 +130,17 @@ class ChildProcess:
                     said.cancel()
 
     async def wait_answering(self, timeout_seconds: float) -> Mapping[str, Any]:
-        """What the child says when it answers, ready or not; raise as :meth:`wait_ready`."""
+        """Wait until it answers requests, ready or not; return its report. Raises as :meth:`wait_ready`."""
         assert self._answering is not None
         return await self._said(self._answering, timeout_seconds)
 
     async def wait_ready(self, timeout_seconds: float) -> Mapping[str, Any]:
-        """What the child says when it is ready; raise :class:`ChildFailed` when it ends first or takes too long."""
+        """Wait until it is ready; return its report. Raises :class:`ChildFailed` if it ends first or takes too long."""
         assert self._ready is not None
         return await self._said(self._ready, timeout_seconds)
 
     async def stop(self, timeout_seconds: float, *, hurry: asyncio.Event | None = None) -> None:
-        """Ask the child to end, wait, and kill it when it takes too long or once ``hurry`` is set."""
+        """Ask it to end, wait, and kill it after the timeout or once ``hurry`` is set."""
         if self._process is None or self._process.returncode is not None:
             return
         with suppress(ProcessLookupError):
@@ -177,7 +176,7 @@ class ChildProcess:
                 return
 
     def _kill_group(self) -> None:
-        """Kill what is left of the child's session: a JVM or a worker must not outlive it."""
+        """Kill the rest of the child's session: a JVM or a worker must not outlive it."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -187,7 +186,7 @@ class ChildProcess:
 
 
 async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Return when one of them is done; the others are cancelled."""
+    """Wait until one is done, and cancel the others."""
     async with asyncio.TaskGroup() as tasks:
         waiting = {tasks.create_task(wait) for wait in waits}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -196,7 +195,7 @@ async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 def _said_line(line: bytes) -> Mapping[str, Any] | None:
-    """What a line says of the child, None for any other output."""
+    """Return the report in a line of output; None for any other line."""
     if not line.startswith(b"{"):
         return None
     try:

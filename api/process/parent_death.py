@@ -1,4 +1,4 @@
-"""A child process that the kernel kills when its parent ends, however that happens (Linux)."""
+"""Child processes that the kernel kills when their parent ends (Linux)."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with(parent: int) -> Callable[[], None] | None:
-    """What a child does between fork and exec to be killed when ``parent`` ends; None where there is no such thing.
+    """Return a ``preexec_fn`` that has the child killed when ``parent`` ends; None where the system can't.
 
     The kernel watches the thread that forked: start the child from one that lives as long as the process.
     """

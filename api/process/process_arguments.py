@@ -1,7 +1,7 @@
-"""The arguments that the long-running processes share, and the settings under them.
+"""The arguments common to the long-running processes, and the settings that they override.
 
-An argument wins over the environment, and that over the file (:mod:`conf.settings`). An argument can be read by every
-user of the machine, so an address that holds a password is refused there: the environment and the file may hold it.
+An argument wins over the environment, and that over the file (:mod:`conf.settings`). Every user of the machine can read
+arguments, so a URL with a login is refused there; the environment and the file may have one.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
-    """``--data``, or the variable ``SILT_DATA``."""
+    """Add ``--data``, whose default is the variable ``SILT_DATA``."""
     found = os.environ.get(DATA_VARIABLE)
     parser.add_argument(
         "--data",
@@ -28,7 +28,7 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_nats_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the NATS server is; each stands for the setting that it is stored under."""
+    """Add the addresses of the NATS server; each overrides the setting that its help names."""
     default = "(default: the setting {})"
     parser.add_argument("--nats", metavar="URL", help=f"client port of the NATS server {default.format('nats.url')}")
     parser.add_argument("--leaf", metavar="URL", help=f"its leafnode port {default.format('nats.leaf_url')}")
@@ -43,7 +43,7 @@ def add_nats_arguments(parser: argparse.ArgumentParser) -> None:
 def settings_under(
     parser: argparse.ArgumentParser, given: argparse.Namespace, **sections: Mapping[str, Any]
 ) -> Settings:
-    """The settings with the arguments over them; exits with status 2 if one is wrong.
+    """Return the settings with the arguments over them; exits with status 2 if one is wrong.
 
     ``given`` has what :func:`add_nats_arguments` added; ``sections`` are further arguments as settings.
     """
@@ -58,7 +58,7 @@ def settings_under(
 
 
 def has_secret(urls: str) -> bool:
-    """Whether one of the addresses, separated by commas, says who enters."""
+    """Whether one of the URLs, separated by commas, has a login."""
     return any("@" in urlsplit(url if "://" in url else f"nats://{url}").netloc for url in urls.split(","))
 
 

@@ -1,4 +1,4 @@
-"""Log files of child processes: appended to, and never larger than their bound."""
+"""Log files of child processes, bounded in size."""
 
 from pathlib import Path
 from typing import BinaryIO
@@ -7,7 +7,7 @@ from conf.limits import LOG_FILE_BYTES_MAX
 
 
 class ProcessLog:
-    """One log file; past ``bytes_max`` it becomes ``<name>.1`` (one is kept) and a new one begins."""
+    """One log file; beyond ``bytes_max`` it is renamed to ``<name>.1``, replacing the one before."""
 
     def __init__(self, path: Path, *, bytes_max: int = LOG_FILE_BYTES_MAX) -> None:
         self.path = path
@@ -16,7 +16,7 @@ class ProcessLog:
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, data: bytes) -> None:
-        """Append ``data``; a full disk loses log text but stops nobody."""
+        """Append ``data``; an error of the disk loses log text and raises nothing."""
         try:
             if self._file.tell() + len(data) > self._bytes_max:
                 self._rotate()
@@ -25,7 +25,7 @@ class ProcessLog:
             return
 
     def tail(self, bytes_max: int = 4000) -> str:
-        """The last ``bytes_max`` bytes as text."""
+        """Return the last ``bytes_max`` bytes as text."""
         return self.path.read_bytes()[-bytes_max:].decode(errors="replace")
 
     def close(self) -> None:

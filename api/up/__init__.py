@@ -1,4 +1,4 @@
-"""`silt up` and `silt doctor`: the parts of Silt as processes, started, watched and ended.
+"""`silt up` and `silt doctor`: Silt's processes, started, watched and ended.
 
-May import `api.hub`, `api.process` and what `api.rest` says of its door.
+Imports `api.hub`, `api.process`, the door of `api.rest`, and the rooms below `api`.
 """

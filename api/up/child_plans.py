@@ -1,4 +1,4 @@
-"""The command lines of the processes that ``silt up`` consists of."""
+"""The command lines of the processes of ``silt up``."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from api.process.child_process import ChildPlan
 
 
 def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
-    """The gateway, joined to ``hub``. Who it enters as goes into its environment: everybody can read arguments."""
+    """Return the plan of the gateway, linked to ``hub``. Its login is in the environment: arguments are public."""
     login: Login = hub["leaf_login"]
     env = {
         "SILT_NATS__URL": hub["url"],
@@ -23,19 +23,16 @@ def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
 
 
 def settle_plan(data: Path) -> ChildPlan:
-    """The settle job; it works in a folder of its own, because Spark leaves things where it stands.
-
-    It gives way (``settle.nice``) to all else: nobody waits for it.
-    """
+    """Return the plan of the settle job, with a working folder of its own, because Spark leaves files there."""
     folder = data / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     return ChildPlan("settle", lambda _: _module("delta_store.settling.settle_main", "--data", str(data)), cwd=folder)
 
 
 def serve_plan(data: Path, http_port: int) -> ChildPlan:
-    """The HTTP server; started again, it takes the port it had.
+    """Return the plan of the HTTP server; a restart keeps its port.
 
-    It answers no Direct Get here: the gateway does, and a client that reads over NATS sees what it just published.
+    It answers no Direct Get: the gateway does, so that a client reads over NATS what it has just published.
     """
 
     def command(said: Mapping[str, Any]) -> Sequence[str]:

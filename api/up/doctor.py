@@ -1,4 +1,4 @@
-"""What Silt needs around it, checked one by one; each failure says what to do about it."""
+"""Checks of what Silt needs around it; each failure comes with advice."""
 
 import json
 import os
@@ -34,23 +34,23 @@ _JAVA_VERSION = re.compile(r'version "(\d+)')
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding."""
+    """The result of one check."""
 
     name: str
     ok: bool
     found: str
     advice: str = ""
-    """What to do, when it is not ok."""
+    """The remedy, if it is not ok."""
 
 
 def check_python() -> Check:
-    """Python is new enough."""
+    """Check that Python is new enough."""
     found = ".".join(map(str, sys.version_info[:3]))
     return Check("python", sys.version_info >= PYTHON_MIN, found, "install Python 3.11 or newer")
 
 
 def check_java() -> Check:
-    """The Java that Spark will start is 17 or 21."""
+    """Check that the Java that Spark will start is 17 or 21."""
     home = os.environ.get("JAVA_HOME")
     binary = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = "install a Java 17 or 21 runtime (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
@@ -67,7 +67,7 @@ def check_java() -> Check:
 
 
 def check_spark() -> Check:
-    """Python's side of Spark and Delta is installed."""
+    """Check that the packages of Spark and Delta are installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -78,7 +78,7 @@ def check_spark() -> Check:
 
 
 def check_jars() -> Check:
-    """Delta's jars are on this machine."""
+    """Check that Delta's jars are on this machine."""
     from delta_store.settling.spark_session import fetched_jars
 
     jars = fetched_jars(Path.home())
@@ -87,7 +87,7 @@ def check_jars() -> Check:
 
 
 def fetch_jars() -> Check:
-    """Fetch Delta's jars where they are missing, by starting Spark once."""
+    """Fetch Delta's jars if they are missing, by starting Spark once."""
     found = check_jars()
     if found.ok:
         return found
@@ -95,13 +95,13 @@ def fetch_jars() -> Check:
 
     try:
         open_session("silt doctor", master="local[1]").stop()
-    except Exception as error:  # noqa: BLE001 - whatever Spark says is shown to the user
+    except Exception as error:  # noqa: BLE001  # any error of Spark's is shown to the user
         return Check("jars", ok=False, found=error_text(error).splitlines()[0], advice=found.advice)
     return check_jars()
 
 
 def check_nats_binary() -> Check:
-    """The nats-server that ``silt up`` starts is there."""
+    """Check that the nats-server that ``silt up`` starts is installed."""
     try:
         binary = find_nats_server()
         said = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=5, check=True)
@@ -111,14 +111,14 @@ def check_nats_binary() -> Check:
 
 
 def check_nats(url: str) -> Check:
-    """A NATS server answers at ``url``."""
+    """Check that a NATS server answers at ``url``."""
     shown = without_secrets(url)
     advice = f"start one (silt up brings its own), or give its address: silt doctor --nats URL (tried {shown})"
     return _server_info("nats", url, 4222, advice)
 
 
 def check_leaf(url: str) -> Check:
-    """A leafnode listener answers at ``url``."""
+    """Check that a leafnode listener answers at ``url``."""
     advice = (
         f"add to the server's configuration: leafnodes {{ listen: 127.0.0.1:7422 }}, or give its address: "
         f"silt doctor --leaf URL (tried {without_secrets(url)})"
@@ -127,7 +127,7 @@ def check_leaf(url: str) -> Check:
 
 
 def check_storage(folder: Path) -> Check:
-    """The folder takes files, fsync works on it, and there is room."""
+    """Check that the folder is writable, fsync works on it, and there is room."""
     probe = folder / ".silt-doctor"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def check_storage(folder: Path) -> Check:
 
 
 def check_settling(folder: Path, chosen: Journal) -> Check:
-    """How far settling is behind, of what may wait; read from the tables, beside whatever runs on them."""
+    """Check how far settling is behind, relative to its limits; reads the tables without a lock."""
     from delta_store.reading.settled import SettledTable
     from delta_store.values.read_errors import ReadError
 
@@ -170,12 +170,12 @@ def check_settling(folder: Path, chosen: Journal) -> Check:
 
 
 def installed_checks() -> list[Callable[[], Check]]:
-    """The checks of what is installed, without any server or folder."""
+    """Return the checks of installed parts, which need no server and no folder."""
     return [check_python, check_java, check_spark, check_nats_binary]
 
 
 def _server_info(name: str, url: str, default_port: int, advice: str) -> Check:
-    """Every NATS listener greets with ``INFO {json}``."""
+    """Check for the ``INFO {json}`` with which every NATS listener greets."""
     parts = urlsplit(url if "://" in url else f"nats://{url}")
     address = (parts.hostname or "127.0.0.1", parts.port or default_port)
     try:

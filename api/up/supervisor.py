@@ -1,12 +1,11 @@
 """``silt up``: nats-server, gateway, settle job and HTTP server as children of one process.
 
 Order of starting: nats-server and HTTP server at once, the gateway as soon as nats-server listens, and the settle job
-once the gateway's store is open: nobody who publishes or reads waits for Spark, and it takes no processor from those
-who do start. A large store is not waited for: gateway and HTTP server answer while they open it, and say so; one that
-can't be opened ends everything. A settle job that can't start is tried again, more and more rarely, and ends nothing
-else. Order of stopping: HTTP server, gateway (it drains), settle job, nats-server. A child that ends by itself is
-started again, later each time; its ports stay the same. When the supervisor dies, the kernel ends the children
-(:mod:`api.process.child_process`).
+once the gateway's store is open, so that no publisher or reader waits for Spark, and it takes no processor time from
+the others' start. While a large store opens, gateway and HTTP server already answer, with the progress; one that can't
+be opened ends everything. A settle job that can't start is retried, ever more rarely, and ends nothing else. Order of
+stopping: HTTP server, gateway (it drains), settle job, nats-server. A child that ends by itself is started again, after
+growing waits, with the same ports. When the supervisor dies, the kernel kills the children.
 """
 
 import asyncio
@@ -30,21 +29,21 @@ from conf.settings import Settings
 from delta_store.storage.store_lock import up_lock
 
 Said = Mapping[str, Any]
-"""What a child says when it is ready."""
+"""A child's report of answering or being ready."""
 STOP_ORDER = ("serve", "gateway", "settle", "hub")
 BACKOFF_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Waits before the first, second … restart; the last one repeats."""
+"""Seconds before the first, second … restart; the last one repeats."""
 SETTLE_BACKOFF_SECONDS = (1.0, 5.0, 15.0, 60.0)
-"""The same for the settle job: each of its starts is that of a JVM."""
+"""Likewise for the settle job, each of whose starts is that of a JVM."""
 START_TRIES = 4
-"""How often a child may end before it was ever ready until starting is given up, and all else with it."""
+"""Number of ends of a child that was never ready after which ``silt up`` gives up."""
 STEADY_SECONDS = 60.0
-"""A child that lived this long starts its waits anew."""
+"""After a run this long, a child's waits begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What ``silt up`` is asked for; port 0 means any free one."""
+    """The arguments of ``silt up``; port 0 means any free one."""
 
     data: Path
     port: int
@@ -53,23 +52,23 @@ class UpOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What a child says the first time that it answers, and that it is ready; an error where it never will."""
+    """A child's first reports of answering and of being ready; :class:`ChildFailed` if it never does."""
 
     answers: asyncio.Future[Said]
     ready: asyncio.Future[Said]
 
     def reached(self, stage: asyncio.Future[Said], said: Said) -> None:
-        """The child is so far, maybe again."""
+        """Record that the child has reached a stage, maybe again."""
         if not stage.done():
             stage.set_result(said)
 
     def fail(self, failure: ChildFailed) -> None:
-        """The child never gets further."""
+        """Record that the child never reaches the next stage."""
         (self.ready if self.answers.done() else self.answers).set_exception(failure)
 
 
 class Supervisor:
-    """Runs the children until a signal, and ends them in order."""
+    """The parent of the children: runs them until a signal, and ends them in order."""
 
     def __init__(self, options: UpOptions, settings: Settings, *, clock: Clock) -> None:
         self._options = options
@@ -112,7 +111,7 @@ class Supervisor:
                 await self._stop_children()
 
     async def _start_front(self, tasks: asyncio.TaskGroup) -> _Start | None:
-        """Start all that answers and print the ready line when it does; the gateway, None when asked to stop."""
+        """Start all but the settle job and print the ready line; return the gateway, None when asked to stop."""
         data = self._options.data
         hub = self._begin(tasks, HubPlan(data / "nats", self._options.port, self._settings))
         serve = self._begin(tasks, serve_plan(data, self._options.http_port))
@@ -126,7 +125,7 @@ class Supervisor:
         return gateway
 
     async def _store_open(self, gateway: _Start) -> bool:
-        """Wait until the gateway's store is open, and tell of it where that takes long; False when asked to stop."""
+        """Wait until the gateway's store is open, with notes on stderr if that takes long; False when asked to stop."""
         opening = gateway.answers.result().get("opening")
         if opening is not None:
             _tell(f"{opening}; until then nothing can be read or published")
@@ -139,14 +138,14 @@ class Supervisor:
         return True
 
     def _begin(self, tasks: asyncio.TaskGroup, plan: Plan) -> _Start:
-        """Keep the plan's child running; tells how far it is, the first time."""
+        """Keep the plan's child running; return its first reports."""
         loop = asyncio.get_running_loop()
         start = _Start(loop.create_future(), loop.create_future())
         tasks.create_task(self._keep(plan, start))
         return start
 
     async def _ready(self, *firsts: asyncio.Future[Said], all_of: Collection[asyncio.Future[Said]]) -> bool:
-        """Wait until ``all_of`` are ready; False when asked to stop before. Raises what any of ``firsts`` raises."""
+        """Wait until ``all_of`` are done; False when asked to stop before. Raises the error of any of ``firsts``."""
         stop = asyncio.ensure_future(self._stop.wait())  # noqa: TID251  # cancelled below
         try:
             while not self._stop.is_set():
@@ -162,9 +161,9 @@ class Supervisor:
             stop.cancel()
 
     async def _keep(self, plan: Plan, start: _Start | None) -> None:
-        """Run the plan's child again and again until asked to stop; ``start`` is told how far it is, the first time.
+        """Run the plan's child again and again until asked to stop; ``start`` gets its first reports.
 
-        Without ``start`` nobody waits for it: it is tried for ever.
+        Without ``start`` it is retried for ever.
         """
         said: Said = {}
         waits = BACKOFF_SECONDS if start is not None else SETTLE_BACKOFF_SECONDS
@@ -197,11 +196,11 @@ class Supervisor:
         said: Said,
         start: _Start | None,
     ) -> Said:
-        """One life of a child; returns what it said when it was ready, once it has ended."""
+        """Run a child until it ends; return its report of being ready."""
         child = plan.child(log)
         self._children[plan.name] = child
         await child.start(said)
-        if self._stop.is_set():  # asked to stop while the child was being started: nobody else has seen it
+        if self._stop.is_set():  # asked to stop while the child was starting: _stop_children may have passed it over
             await child.stop(0.5)
         failed: ChildFailed | None = None
         async with asyncio.TaskGroup() as tasks:
@@ -229,7 +228,7 @@ class Supervisor:
                 self._log.info("child stopped", child=name)
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, but no longer than until asked to stop."""
+        """Wait until the time has passed or a stop is asked for."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
@@ -237,14 +236,14 @@ class Supervisor:
             return
 
     def _ask_to_stop(self) -> None:
-        """First signal: stop in order. Second one: at once."""
+        """Stop in order at the first signal, at once at the second."""
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()
 
 
 def _tell(text: str) -> None:
-    """Tell whoever started us, who may have gone."""
+    """Write to standard error, which may be closed."""
     with suppress(OSError):
         sys.stderr.write(f"silt up: {text}\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Which settings have no place beside ``silt up``."""
+"""The settings that ``silt up`` refuses."""
 
 import os
 from pathlib import Path
@@ -14,14 +14,14 @@ OF_ANOTHER_SERVER = frozenset({
 
 
 def share_config() -> None:
-    """Let children that work in other folders find the file of settings by the name that this process was given."""
+    """Make the path of the settings file absolute in the environment, for children in other folders."""
     name = os.environ.get(CONFIG_VARIABLE)
     if name:
         os.environ[CONFIG_VARIABLE] = str(Path(name).resolve())
 
 
 def refuse_foreign_server(settings: Settings) -> None:
-    """Raise ``SettingsError`` when the settings say where another nats-server is, or leave a door open."""
+    """Raise ``SettingsError`` if the settings have the address of another nats-server, or HTTP open without keys."""
     refuse_open_door(settings.http)
     nats = settings.nats
     for prefix, user, password in (("", nats.user, nats.password), ("leaf_", nats.leaf_user, nats.leaf_password)):
