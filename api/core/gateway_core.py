@@ -11,7 +11,7 @@ from typing import Final
 
 from api.core.core_parts import CoreParts
 from api.core.effects import CoreEffects, Deferred
-from api.direct.direct_get import no_responders_frame
+from api.direct.direct_frames import no_responders_frame
 from api.jetstream import stream_advisories
 from api.jetstream.api_call import ApiRequest, NeedMessage
 from api.jetstream.dispatch import dispatch

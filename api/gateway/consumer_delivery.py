@@ -22,8 +22,7 @@ from conf.limits import (
 )
 from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.effects import Deliver, Status
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.store_reader import StoreReader
 
 _SECOND: Final = 1_000_000_000
 _IDLE_SECONDS: Final = 3600.0
@@ -68,10 +67,9 @@ class ConsumerDelivery:
     def __init__(
         self,
         core: GatewayCore,
-        payloads: Payloads,
+        reader: StoreReader,
         *,
         link: DeliveryLink,
-        threads: ReadThreads,
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
@@ -84,7 +82,7 @@ class ConsumerDelivery:
         self._changed = changed
         self._kick = asyncio.Event()
         self._unsaved = asyncio.Event()
-        self._reads = ConsumerReads(core.consumers, payloads, threads=threads, clock=clock, delivered=self._turn)
+        self._reads = ConsumerReads(core.consumers, reader, clock=clock, delivered=self._turn)
         self._going_on = False
 
     def flush(self) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import islice
 
 from api.gateway.consumer_ahead import ConsumerAhead
@@ -18,10 +17,11 @@ from conf.log import log
 from consumers.engine.engine import ConsumerEngine
 from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.index.matching import iter_matching
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.reading.read_plan import ReadPlan, step_of
+from delta_store.reading.read_threads import ReadsBusy
+from delta_store.reading.store_reader import FoundRun, StoreReader
 from delta_store.values.read_errors import ReadError
-from delta_store.values.stream_message import MessageRun, StreamMessage
+from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
 
@@ -31,17 +31,15 @@ class ConsumerReads:
     def __init__(
         self,
         engine: ConsumerEngine,
-        payloads: Payloads,
+        reader: StoreReader,
         *,
-        threads: ReadThreads,
         clock: Clock,
         delivered: Callable[[], None],
     ) -> None:
         """``delivered`` is called when a read has ended."""
         self._delivered = delivered
         self._engine = engine
-        self._payloads = payloads
-        self._threads = threads
+        self._reader = reader
         self._clock = clock
         self._reading: dict[ConsumerMachine, bool] = {}
         """Consumers that are read for; True for those that can't go on before it is done."""
@@ -57,10 +55,7 @@ class ConsumerReads:
         """The first messages of these sequences, as many as memory gives; empty when a read has been begun for them."""
         state = self._engine.directory.homes[consumer].state
         found: Sequence[StreamMessage] | None = self._ahead.take(consumer, seqs)
-        found = found or self._payloads.span_now(state.config.name, state.stream_id, seqs)
-        if not found:
-            first = self._payloads.now(state.config.name, state.stream_id, seqs[0])
-            found = [first] if first is not None else []
+        found = found or self._reader.payloads.span_now(state.config.name, state.stream_id, seqs)
         if not found:
             self._begin(consumer, seqs)
         elif self._ahead.wants_more(consumer, seqs[len(found) - 1] + 1):
@@ -95,47 +90,35 @@ class ConsumerReads:
             self._delivered()
 
     async def _read_run(self, consumer: ConsumerMachine, seqs: list[int]) -> None:
-        home = self._engine.directory.homes[consumer]
-        state = home.state
+        state = self._engine.directory.homes[consumer].state
         wanted = self._further(consumer, seqs)
         if not wanted:
             return
-        fetch = partial(self._payloads.fetch_run, state.config.name, state.stream_id, wanted)
         try:
-            run = await self._threads.run(fetch)
+            found = await self._reader.read_run(ReadPlan(state.config.name, state.stream_id, wanted))
         except (ReadError, ReadsBusy, TimeoutError) as error:
             log.warning("delivery waits", stream=state.config.name, reason=f"{type(error).__name__}: {error}")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
             return
         if consumer not in self._engine.directory.homes:
             return
-        found = set(run.seqs) if len(run) < len(wanted) else frozenset(wanted)
-        lost = next((seq for seq in wanted if seq not in found and home.index.live.sid_of(seq) >= 0), None)
-        if lost is not None:
-            run = run[: bisect_left(run.seqs, lost)]
+        run, lost = found
         if not seqs:
             self._ahead.keep(consumer, run)
         elif len(run) and run.seqs[0] <= max(seqs):
-            self._deliver_read(consumer, seqs, run)
-        elif lost is not None:
+            self._deliver_read(consumer, seqs, found)
+        elif lost:
             log.warning("delivery waits", stream=state.config.name, reason=f"message {lost} is in no file")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
         else:
             self._engine.deliver(consumer, [], seqs, self._clock.now_ns())
 
-    def _deliver_read(self, consumer: ConsumerMachine, seqs: list[int], run: MessageRun) -> None:
+    def _deliver_read(self, consumer: ConsumerMachine, seqs: list[int], found: FoundRun) -> None:
         """Deliver what was asked for and keep what was read on top of it."""
+        run, lost = found
         places = {seq: place for place, seq in enumerate(run.seqs)}
-        index = self._engine.directory.homes[consumer].index
-        messages: list[StreamMessage] = []
-        missing: list[int] = []
-        for seq in seqs:
-            if seq in places:
-                messages.append(run[places[seq]])
-            elif index.live.sid_of(seq) >= 0:
-                break
-            else:
-                missing.append(seq)
+        messages = [run[places[seq]] for seq in seqs if seq in places]
+        missing = [seq for seq in seqs if seq not in places and not 0 < lost <= seq]
         self._engine.deliver(consumer, messages, missing, self._clock.now_ns())
         behind = bisect_left(run.seqs, max(seqs) + 1)
         self._ahead.keep(consumer, run[behind:])
@@ -146,7 +129,6 @@ class ConsumerReads:
         filters = consumer.config.filters
         start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1
         matching = iter_matching(home.index, SubjectFilter(filters) if filters else None, start)
-        size = max(1, home.index.bytes // max(1, home.index.msgs))
-        number = min(CONSUMER_AHEAD_MESSAGES, max(1, CONSUMER_AHEAD_BYTES // size))
+        number = step_of(home.index, CONSUMER_AHEAD_MESSAGES, CONSUMER_AHEAD_BYTES)
         behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= home.durable_seq]
         return sorted(seqs) + behind

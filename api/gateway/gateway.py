@@ -17,8 +17,7 @@ from api.core.effects import Deferred
 from api.core.gateway_core import GatewayCore
 from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink
 from conf.clock import Clock
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.store_reader import StoreReader
 from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter, Journal, Pace
 from ingest.flow.schedule_firing import ScheduleFiring
@@ -63,9 +62,8 @@ class Around:
     """What the gateway reaches the hub and the disk by."""
 
     journal: Journal
-    payloads: Payloads
+    reader: StoreReader
     reads: Reads
-    threads: ReadThreads
     link: Link
     subjects: Subjects
     clock: Clock
@@ -89,15 +87,9 @@ class Gateway:
             core.gathering, around.journal, self, executor=around.executor, pace=around.pace
         )
         changed = self.committer.changed
-        self._delivery = ConsumerDelivery(
-            core, around.payloads, link=around.link, threads=around.threads, clock=around.clock, changed=changed
-        )
-        self._copies = StreamCopies(
-            core, around.payloads, around.threads, clock=around.clock, changed=changed, warn=around.warn
-        )
-        self._schedules = ScheduleFiring(
-            core.catalog, around.payloads, around.threads, clock=around.clock, gathering=core.gathering
-        )
+        self._delivery = ConsumerDelivery(core, around.reader, link=around.link, clock=around.clock, changed=changed)
+        self._copies = StreamCopies(core, around.reader, clock=around.clock, changed=changed, warn=around.warn)
+        self._schedules = ScheduleFiring(core.catalog, around.reader, clock=around.clock, gathering=core.gathering)
         self._followed = -1
 
     def restore(self) -> None:

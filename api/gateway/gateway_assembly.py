@@ -11,14 +11,14 @@ from api.core.core_parts import HubView
 from api.core.gateway_core import GatewayCore
 from api.gateway.gateway import Around, Gateway, Link, Subjects
 from api.gateway.gateway_log import report
-from api.gateway.gateway_reads import GatewayReads, ReadStore
+from api.gateway.gateway_reads import GatewayReads
 from api.gateway.gateway_stores import Stores
 from api.gateway.gateway_upkeep import GatewayUpkeep
 from api.responder.direct_responder import Sink
 from conf.clock import Clock
 from conf.settings import Settings
-from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.store_reader import StoreReader
 from ingest.flow.group_commit import Pace
 from ingest.protocol.interest import InterestTable
 
@@ -69,14 +69,8 @@ def assemble(
 ) -> Assembled:
     """``threads`` run upkeep, and commits to a slow store; ``new_id`` gives random ids of consumers and advisories."""
     leaf, chosen = links.leaf, settings.reads
-    read_threads = ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds)
-    reads = GatewayReads(
-        ReadStore(stores.catalog, stores.payloads, PointInTime(stores.settled, stores.tail)),
-        leaf,
-        read_threads,
-        concurrency=chosen.concurrency_max,
-        drain_seconds=chosen.timeout_seconds,
-    )
+    reader = StoreReader(stores, ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds))
+    reads = GatewayReads(reader, leaf, concurrency=chosen.concurrency_max, drain_seconds=chosen.timeout_seconds)
     upkeep = GatewayUpkeep(
         stores.journal, stores.settled, table=stores.table, executor=threads, report=report, chosen=settings.journal
     )
@@ -90,9 +84,8 @@ def assemble(
     )
     around = Around(
         stores.journal,
-        stores.payloads,
+        reader,
         reads,
-        read_threads,
         leaf,
         links.subjects,
         clock,

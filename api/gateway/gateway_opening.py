@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any
 
-from api.direct.direct_get import no_responders_frame
+from api.direct.direct_frames import no_responders_frame
 from api.gateway.gateway_links import GatewayLinks
 from api.gateway.gateway_stores import Stores
 from api.jetstream.dispatch import refusal

@@ -5,18 +5,16 @@ when that group is durable, off the event loop.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from api.jetstream.api_call import NeedMessage
 from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.point_in_time import PointInTime
-from delta_store.reading.read_threads import ReadsBusy, ReadThreads
-from delta_store.streams.catalog import Catalog
+from delta_store.reading.read_threads import ReadsBusy
+from delta_store.reading.store_reader import StoreReader
 from delta_store.values.read_errors import ReadError
 from delta_store.values.records import RowColumns
 from delta_store.values.stream_message import StreamMessage
@@ -36,28 +34,13 @@ class StoredRead:
         self.reply = reply
 
 
-class ReadStore:
-    """What the Direct Get responder answers from."""
-
-    __slots__ = ("catalog", "past", "payloads")
-
-    def __init__(self, catalog: Catalog, payloads: Payloads, past: PointInTime) -> None:
-        self.catalog = catalog
-        self.payloads = payloads
-        self.past = past
-
-
 class GatewayReads:
     """Decides reads at once; :meth:`submit` finishes those that could not be answered from memory."""
 
-    def __init__(
-        self, store: ReadStore, sink: Sink, threads: ReadThreads, *, concurrency: int, drain_seconds: float
-    ) -> None:
-        self._payloads = store.payloads
-        self._catalog = store.catalog
+    def __init__(self, reader: StoreReader, sink: Sink, *, concurrency: int, drain_seconds: float) -> None:
+        self._reader = reader
         self._sink = sink
-        self._threads = threads
-        self._direct = DirectResponder(store, sink, threads, concurrency=concurrency, drain_seconds=drain_seconds)
+        self._direct = DirectResponder(reader, sink, concurrency=concurrency, drain_seconds=drain_seconds)
         self._stored: asyncio.Queue[StoredRead] = asyncio.Queue(READ_QUEUE_MAX)
 
     def direct(self, request: WireMessage) -> bytes | Read | None:
@@ -66,14 +49,12 @@ class GatewayReads:
 
     def stored(self, wanted: NeedMessage, reply: bytes) -> bytes | StoredRead:
         """Answer a STREAM.MSG.GET: a frame, or what is left to read."""
-        message = self._payloads.now(wanted.stream, wanted.stream_id, wanted.seq)
-        if message is None:
-            return StoredRead(wanted, reply)
-        return encode_message(reply, self._reply(wanted, message))
+        found = self._reader.payloads.run_now(*wanted.plan)
+        return self._frame(wanted, found, reply) if found else StoredRead(wanted, reply)
 
     def keep(self, rows: RowColumns, payload_bytes: int) -> None:
         """Rows are durable: keep their payloads at hand."""
-        self._payloads.stored(rows, payload_bytes=payload_bytes)
+        self._reader.payloads.stored(rows, payload_bytes=payload_bytes)
 
     def submit(self, read: Read | StoredRead) -> None:
         """Finish a read whose state is durable by now."""
@@ -98,19 +79,11 @@ class GatewayReads:
     async def _work(self) -> None:
         while True:
             read = await self._stored.get()
-            wanted = read.wanted
-            try:
-                fetch = partial(self._payloads.fetch, wanted.stream, wanted.stream_id, [wanted.seq])
-                found = (await self._threads.run(fetch)).get(wanted.seq)
-            except (ReadError, ReadsBusy, TimeoutError):
-                continue  # no answer: a client tries again, and must not take damage for a missing message
-            if found is None and self._is_live(wanted):
-                continue  # likewise
-            self._sink.send_runs(encode_message(read.reply, self._reply(wanted, found)))
+            # No answer to what fails: a client tries again, and must not take damage for a missing message.
+            with suppress(ReadError, ReadsBusy, TimeoutError):
+                found = await self._reader.read(read.wanted.plan)
+                self._sink.send_runs(self._frame(read.wanted, found, read.reply))
 
-    def _reply(self, wanted: NeedMessage, message: StreamMessage | None) -> bytes:
-        return msg_get_reply(message, no_hdr=wanted.no_hdr, most=self._sink.payload_max)
-
-    def _is_live(self, wanted: NeedMessage) -> bool:
-        state = self._catalog.streams.get(wanted.stream)
-        return state is not None and state.stream_id == wanted.stream_id and state.index.live.sid_of(wanted.seq) >= 0
+    def _frame(self, wanted: NeedMessage, found: Sequence[StreamMessage], reply: bytes) -> bytes:
+        message = found[0] if found else None
+        return encode_message(reply, msg_get_reply(message, no_hdr=wanted.no_hdr, most=self._sink.payload_max))

@@ -11,6 +11,7 @@ from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import SHARD
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.payloads import Payloads
+from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
 from delta_store.storage.open_storage import open_storage
 from delta_store.stores.opening_progress import OpeningProgress
@@ -25,7 +26,7 @@ class Stores:
     journal: Journal
     settled: SettledTable
     payloads: Payloads
-    tail: JournalTail
+    past: PointInTime
     catalog: Catalog
     table: Path | None
     """The folder of ``messages`` on a local disk; None where the store itself is durable."""
@@ -53,4 +54,11 @@ def claim_stores(
     payloads = Payloads(settled, tail, tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)
-    return Stores(journal, settled, payloads, tail, opened.catalog, None if "://" in root else Path(root, "messages"))
+    return Stores(
+        journal,
+        settled,
+        payloads,
+        PointInTime(settled, tail),
+        opened.catalog,
+        None if "://" in root else Path(root, "messages"),
+    )

@@ -12,6 +12,7 @@ from delta_store.config.api_level import level_refused
 from delta_store.dialect.json_shapes import Decoded, Struct, decode, is_empty_request, is_object_or_array
 from delta_store.dialect.json_syntax import JsonError
 from delta_store.dialect.json_writer import write_json
+from delta_store.reading.read_plan import ReadPlan
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
@@ -29,9 +30,7 @@ class ApiRequest(NamedTuple):
 class NeedMessage(NamedTuple):
     """A message to reply with: the caller fetches it and replies with ``responses.msg_get_reply``."""
 
-    stream: str
-    stream_id: int
-    seq: int
+    plan: ReadPlan
     no_hdr: bool
 
 

@@ -7,6 +7,7 @@ from api.jetstream.request_shapes import MSG_DELETE_REQUEST, MSG_GET_REQUEST
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.index.matching import last_by_subject, next_matching
+from delta_store.reading.read_plan import ReadPlan
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
 
@@ -21,7 +22,7 @@ def get(call: ApiCall) -> Result:
     seq = _wanted(state, request)
     if not seq:
         raise api_errors.NO_MESSAGE_FOUND.error
-    return NeedMessage(state.name, state.stream_id, seq, request.get("no_hdr", False))
+    return NeedMessage(ReadPlan(state.name, state.stream_id, (seq,)), request.get("no_hdr", False))
 
 
 def delete(call: ApiCall) -> Result:

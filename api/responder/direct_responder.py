@@ -6,32 +6,29 @@ group, and hands what is left over to :meth:`submit` once the group is durable. 
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final, NamedTuple, Protocol
 
-from api.direct.direct_get import (
+from api.direct.direct_frames import (
     NOT_FOUND,
     PAST_HORIZON,
     TOO_MANY_RESULTS,
-    One,
-    Past,
-    Series,
+    PageFrames,
     no_responders_frame,
+    nothing,
     one_frame,
-    past_series,
-    plan,
     status_frame,
 )
-from api.direct.direct_request import parse_body, parse_subject, status_block
+from api.direct.direct_plan import Lasts, multi_page, plan
+from api.direct.direct_request import DirectRequest, parse_body, parse_subject, status_block
 from conf.limits import READ_QUEUE_MAX
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.point_in_time import PointInTime
-from delta_store.reading.read_threads import ReadsBusy, ReadThreads
-from delta_store.streams.catalog import Catalog
+from delta_store.reading.read_plan import PagePlan, PastPlan, ReadPlan
+from delta_store.reading.read_threads import ReadsBusy
+from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.copies_here import direct_server
-from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, ReadError, TooMany
+from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError, TooMany
 from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize
 
@@ -63,22 +60,6 @@ class Request(Protocol):
         """The JSON body, if any."""
 
 
-class Store(Protocol):
-    """What requests are answered from; the catalog may be replaced as a whole."""
-
-    @property
-    def catalog(self) -> Catalog:
-        """The live streams."""
-
-    @property
-    def payloads(self) -> Payloads:
-        """Their messages."""
-
-    @property
-    def past(self) -> PointInTime:
-        """What they held before."""
-
-
 class Sink(Protocol):
     """Where encoded frames go, in order; the leaf link is one."""
 
@@ -93,15 +74,21 @@ class Sink(Protocol):
         """Wait until more may be sent."""
 
 
-@dataclass(slots=True)
+class _Rest(NamedTuple):
+    """What is left of a page: ``frames`` were made on the spot, ``steps`` are still to be read."""
+
+    page: PageFrames
+    steps: Iterator[ReadPlan]
+    frames: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
-    """An answer that could not be given on the spot: ``frames`` are its beginning."""
+    """An answer that could not be given on the spot."""
 
     reply: bytes
-    plan: One | Series | Past
-    frames: bytes = b""
-    seqs: list[int] = field(default_factory=list)
-    """Handed out by the series and not sent yet."""
+    asked: DirectRequest
+    left: ReadPlan | _Rest | PastPlan
 
 
 class _SinkClosed(Exception):
@@ -111,12 +98,11 @@ class _SinkClosed(Exception):
 class DirectResponder:
     """Answers Direct Get from a store; ``run`` must be running for what can't be answered on the spot."""
 
-    def __init__(
-        self, store: Store, sink: Sink, threads: ReadThreads, *, concurrency: int, drain_seconds: float
-    ) -> None:
-        self._store = store
+    def __init__(self, reader: StoreReader, sink: Sink, *, concurrency: int, drain_seconds: float) -> None:
+        self._reader = reader
+        self._store = reader.store
+        self._payloads = reader.payloads
         self._sink = sink
-        self._threads = threads
         self._concurrency = concurrency
         self._drain_seconds = drain_seconds
         self._reads: asyncio.Queue[Read] = asyncio.Queue(READ_QUEUE_MAX)
@@ -134,13 +120,18 @@ class DirectResponder:
             asked = parse_subject(key.decode("utf-8", "replace"), request.header, request.payload)
         else:
             asked = parse_body(request.header, request.payload)
-        planned = asked if isinstance(asked, bytes) else plan(state, asked)
+        if isinstance(asked, bytes):
+            return status_frame(asked, reply)
+        try:
+            planned = plan(state, asked) or nothing(asked)
+        except TooMany:
+            planned = TOO_MANY_RESULTS
         if isinstance(planned, bytes):
             return status_frame(planned, reply)
-        if isinstance(planned, One):
-            message = self._store.payloads.now(planned.stream, planned.stream_id, planned.seq)
-            return self._one(planned, message, reply) if message is not None else Read(reply, planned)
-        return self._inline(planned, reply) if isinstance(planned, Series) else Read(reply, planned)
+        if isinstance(planned, ReadPlan):
+            message = self._payloads.now(planned.stream, planned.stream_id, planned.seqs[0])
+            return self._one(asked, planned, message, reply) if message is not None else Read(reply, asked, planned)
+        return self._inline(planned, asked, reply) if isinstance(planned, PagePlan) else Read(reply, asked, planned)
 
     def submit(self, read: Read) -> None:
         """Have a read finished by the workers; it must be durable by now. Refuses with a status when too many wait."""
@@ -167,34 +158,36 @@ class DirectResponder:
             for _ in range(self._concurrency):
                 group.create_task(self._work())
 
-    def _inline(self, series: Series, reply: bytes) -> bytes | Read:
-        """As much of a series as is in memory and fits a turn."""
-        frames: list[bytes] = []
-        for _ in range(_INLINE_STEPS):
-            if not series.open:
+    def _inline(self, planned: PagePlan, asked: DirectRequest, reply: bytes) -> bytes | Read:
+        """As much of a page as is in memory and fits a turn."""
+        page, steps, frames = PageFrames(planned, no_hdr=asked.no_hdr), planned.steps(), list[bytes]()
+        for step in islice(steps, _INLINE_STEPS):
+            messages = self._payloads.run_now(*step)
+            frames.append(self._frames(page, messages, reply))
+            if page.full:
                 break
-            seqs = series.wanted(series.step)
-            messages = self._store.payloads.run_now(series.stream, series.stream_id, seqs)
-            frames.append(self._frames(series, messages, reply))
-            if len(messages) < len(seqs) and not series.full:
-                return Read(reply, series, b"".join(frames), seqs[len(messages) :])
-        if series.open:
-            return Read(reply, series, b"".join(frames))
-        frames.append(status_frame(series.end(), reply))
+            if len(messages) < len(step.seqs):
+                rest = step._replace(seqs=step.seqs[len(messages) :])
+                return Read(reply, asked, _Rest(page, chain([rest], steps), b"".join(frames)))
+        else:
+            following = next(steps, None)
+            if following is not None:
+                return Read(reply, asked, _Rest(page, chain([following], steps), b"".join(frames)))
+        frames.append(status_frame(page.end(), reply))
         return b"".join(frames)
 
-    def _one(self, one: One, message: StreamMessage, reply: bytes) -> bytes:
-        frame = one_frame(one, message, reply)
+    def _one(self, asked: DirectRequest, one: ReadPlan, message: StreamMessage, reply: bytes) -> bytes:
+        frame = one_frame(one.stream, message, reply, no_hdr=asked.no_hdr)
         too_large = first_oversize(frame, self._sink.payload_max) is not None
         return status_frame(TOO_LARGE, reply) if too_large else frame
 
-    def _frames(self, series: Series, messages: Sequence[StreamMessage], reply: bytes) -> bytes:
-        """The next frames; one that the hub would not take ends the series, which then says so."""
-        frames = series.frames(messages, reply)
+    def _frames(self, page: PageFrames, messages: Sequence[StreamMessage], reply: bytes) -> bytes:
+        """The next frames; one that the hub would not take ends the page, which then says so."""
+        frames = page.frames(messages, reply)
         over = first_oversize(frames, self._sink.payload_max)
         if over is None:
             return frames
-        series.fail(TOO_LARGE)
+        page.fail(TOO_LARGE)
         return frames[: over.start]
 
     async def _work(self) -> None:
@@ -216,62 +209,30 @@ class DirectResponder:
                 continue
 
     async def _finish(self, read: Read) -> None:
-        planned = read.plan
-        if isinstance(planned, One):
-            found = await self._load(planned, [planned.seq])
-            block = self._one(planned, found[0], read.reply) if found else status_frame(NOT_FOUND, read.reply)
-            await self._send(block)
-        elif isinstance(planned, Series):
-            await self._finish_series(read, planned)
+        left, reply = read.left, read.reply
+        if isinstance(left, ReadPlan):
+            found = await self._reader.read(left)
+            await self._send(self._one(read.asked, left, found[0], reply) if found else status_frame(NOT_FOUND, reply))
+        elif isinstance(left, PastPlan):
+            state = await self._reader.read_past(left)
+            held = {message.seq: message for message in state.messages}
+            page = multi_page(Lasts(ReadPlan(left.stream, 0, list(held)), state.up_to_seq), read.asked)
+            if page is None:
+                await self._send(status_frame(nothing(read.asked), reply))
+            else:
+                await self._finish_page(_Rest(PageFrames(page), page.steps()), reply, held=held)
         else:
-            await self._finish_past(read, planned)
+            await self._finish_page(left, reply)
 
-    async def _finish_series(self, read: Read, series: Series) -> None:
-        await self._send(read.frames)
-        seqs = read.seqs
-        while series.open or (seqs and not series.full):
-            messages = await self._load(series, seqs or series.wanted(series.step))
-            seqs = []
-            await self._send(self._frames(series, messages, read.reply))
-        await self._send(status_frame(series.end(), read.reply))
-
-    async def _finish_past(self, read: Read, past: Past) -> None:
-        look = partial(
-            self._store.past.multi_last,
-            past.stream,
-            past.request.multi_last,
-            up_to_seq=past.up_to_seq,
-            up_to_ts_ns=past.up_to_ts_ns,
-            limit=past.subjects_max,
-        )
-        state = await self._threads.run(look)
-        held = {message.seq: message for message in state.messages}
-        series = past_series(past, stream_id=0, up_to_seq=state.up_to_seq, seqs=list(held))
-        if isinstance(series, bytes):
-            await self._send(status_frame(series, read.reply))
-            return
-        while series.open:
-            messages = [held[seq] for seq in series.wanted(series.step)]
-            await self._send(self._frames(series, messages, read.reply))
-        await self._send(status_frame(series.end(), read.reply))
-
-    async def _load(self, planned: One | Series, seqs: Sequence[int]) -> list[StreamMessage]:
-        """The messages in order; those that were removed meanwhile are left out.
-
-        Raises ``DamagedData`` when one that is live is nowhere to be found: that must not look like "no message".
-        """
-        payloads, stream, stream_id = self._store.payloads, planned.stream, planned.stream_id
-        near = payloads.run_now(stream, stream_id, seqs)
-        rest = seqs[len(near) :]
-        if not rest:
-            return near
-        found = await self._threads.run(partial(payloads.fetch, stream, stream_id, rest))
-        state = self._store.catalog.streams.get(stream)
-        if state is not None and state.stream_id == stream_id:
-            for seq in rest:
-                if seq not in found and state.index.subject_of(seq) is not None:
-                    raise DamagedData(f"stream {stream}", f"message {seq} is in no file")
-        return near + [found[seq] for seq in rest if seq in found]
+    async def _finish_page(self, rest: _Rest, reply: bytes, held: Mapping[int, StreamMessage] | None = None) -> None:
+        """``held`` are messages that have been read already."""
+        await self._send(rest.frames)
+        for step in rest.steps:
+            messages = await self._reader.read(step) if held is None else [held[seq] for seq in step.seqs]
+            await self._send(self._frames(rest.page, messages, reply))
+            if rest.page.full:
+                break
+        await self._send(status_frame(rest.page.end(), reply))
 
     async def _send(self, frames: bytes) -> None:
         if not frames:

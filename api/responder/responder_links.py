@@ -9,10 +9,10 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from api.responder.direct_responder import QUEUE_GROUP, DirectResponder, Store
+from api.responder.direct_responder import QUEUE_GROUP, DirectResponder
 from api.responder.hub_links import client_link, leaf_link
 from conf.settings import Settings
-from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.store_reader import StoreReader
 from ingest.links.link_log import report_link
 from ingest.protocol.wire_protocol import WireMessage
 
@@ -38,7 +38,7 @@ class ResponderOptions:
 class ResponderLinks:
     """The links and the responder behind them."""
 
-    def __init__(self, options: ResponderOptions, settings: Settings, store: Store, threads: ReadThreads) -> None:
+    def __init__(self, options: ResponderOptions, settings: Settings, reader: StoreReader) -> None:
         name = f"silt-responder-{secrets.token_hex(4)}"
         jitter = random.Random()  # noqa: S311 - spreads reconnects, guards nothing
         self._leaf = leaf_link(options, settings, name, jitter, (self._receive, report_link("leaf")))
@@ -49,9 +49,8 @@ class ResponderLinks:
         else:
             self._client.subscribe(subject, CLIENT_QUEUE_GROUP)
         self._responder = DirectResponder(
-            store,
+            reader,
             self._leaf,
-            threads,
             concurrency=settings.reads.concurrency_max,
             drain_seconds=settings.reads.timeout_seconds,
         )

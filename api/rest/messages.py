@@ -1,16 +1,15 @@
 """Routes about messages: one, the last of a subject, a range, and the last of many subjects at a point."""
 
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.direct.direct_get import TOO_MANY_RESULTS, Past, Series, plan, step_of
+from api.direct.direct_plan import direct_step, multi_last
 from api.direct.direct_request import DirectRequest
 from api.rest import problems
 from api.rest.bodies import MessageBody, MultiLastBody, message_fields, message_line
@@ -23,9 +22,9 @@ from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX, MULTI_LAST_SUBJECTS_MAX
 from conf.settings import Settings
 from delta_store.dialect.times import format_time, parse_time
 from delta_store.index.matching import iter_matching, last_by_subject, last_per_subject
-from delta_store.reading.point_in_time import Part, PastState
+from delta_store.reading.point_in_time import PastState
+from delta_store.reading.read_plan import PagePlan, Part, PastPlan, ReadPlan
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.read_errors import TooMany
 from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter, valid
 
@@ -44,17 +43,6 @@ _MULTI: Final = {
     **problems.responses(404, 410, 413, 503),
     **UNCHANGED,
 }
-
-
-class _Range(NamedTuple):
-    """A page of messages, decided before the first is read."""
-
-    stream: str
-    stream_id: int
-    seqs: list[int]
-    next_seq: int | None
-    step: int
-    """How many to read at a time."""
 
 
 class _Question(BaseModel):
@@ -109,12 +97,17 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         start = state.index.seq_at_time(_time(start_time)) if start_time is not None else from_seq or 0
         seqs = list(islice(iter_matching(state.index, wanted, start), limit + 1))
         following = seqs[limit] if len(seqs) > limit else None
-        page = _Range(name, state.stream_id, seqs[:limit], following, step_of(state.index))
-        headers = {"ETag": tag_of_range(page.stream_id, page.seqs, following), **_next(page, limit, subject)}
+        page = PagePlan(name, state.stream_id, seqs[:limit], limit, direct_step(state.index))
+        headers = {
+            "ETag": tag_of_range(page.stream_id, seqs[:limit], following),
+            **_next(name, following, limit, subject),
+        }
         if (same := unchanged(request, headers["ETag"], headers)) is not None:
             return same
-        first = await _load(store, page.stream, page.stream_id, page.seqs[: page.step])
-        return StreamingResponse(_lines(store, page, first), media_type=NDJSON, headers=headers)
+        steps = page.steps()
+        first = next(steps, None)
+        found = await store.reader.read(first) if first is not None else []
+        return StreamingResponse(_lines(store, name, found, steps), media_type=NDJSON, headers=headers)
 
     @router.get("/multi-last", response_model=MultiLastBody, responses=_MULTI, dependencies=[Depends(serves(JSON))])
     async def multi_last(
@@ -141,7 +134,7 @@ async def _one(store: RestStore, state: StreamState, seq: int, request: Request)
     tag, vary = tag_of_message(stream_id, seq), {"Vary": "Accept"}
     if (same := unchanged(request, tag, vary)) is not None:
         return same
-    found = await _load(store, name, stream_id, [seq])
+    found = await store.reader.read(ReadPlan(name, stream_id, (seq,)))
     if not found:
         raise problems.no_message_found()
     headers = {"ETag": tag, **vary}
@@ -156,22 +149,13 @@ async def _one(store: RestStore, state: StreamState, seq: int, request: Request)
     return Response(found[0].data, media_type=BINARY, headers=headers | particulars)
 
 
-async def _load(store: RestStore, stream: str, stream_id: int, seqs: Sequence[int]) -> list[StreamMessage]:
-    """The messages in order, without those that are gone meanwhile."""
-    near = store.payloads.run_now(stream, stream_id, seqs)
-    rest = seqs[len(near) :]
-    if not rest:
-        return near
-    found = await store.threads.run(partial(store.payloads.fetch, stream, stream_id, rest))
-    return near + [found[seq] for seq in rest if seq in found]
-
-
-async def _lines(store: RestStore, page: _Range, first: list[StreamMessage]) -> AsyncIterator[bytes]:
-    """The page as lines; the first chunk was read before, so that its errors could still become a status."""
-    yield b"".join(message_line(page.stream, message) for message in first)
-    for start in range(page.step, len(page.seqs), page.step):
-        chunk = await _load(store, page.stream, page.stream_id, page.seqs[start : start + page.step])
-        yield b"".join(message_line(page.stream, message) for message in chunk)
+async def _lines(
+    store: RestStore, stream: str, first: Sequence[StreamMessage], steps: Iterator[ReadPlan]
+) -> AsyncIterator[bytes]:
+    """The page as lines; the first step was read before, so that its errors could still become a status."""
+    yield b"".join(message_line(stream, message) for message in first)
+    for step in steps:
+        yield b"".join(message_line(stream, message) for message in await store.reader.read(step))
 
 
 async def _multi_last(store: RestStore, request: Request, name: str, asked: _Question) -> Response:
@@ -211,40 +195,27 @@ async def _page_at(store: RestStore, state: StreamState, asked: _Question, at_ns
         point = state.index.last_seq
         seqs = last_per_subject(state.index, SubjectFilter(asked.subject))
     else:
-        point = min(asked.up_to_seq, state.index.last_seq) if asked.up_to_seq is not None else 0
         question = DirectRequest(
             multi_last=tuple(asked.subject),
-            up_to_seq=point,
+            up_to_seq=min(asked.up_to_seq or 0, state.index.last_seq),
             up_to_time_ns=at_ns,
             max_subjects=MULTI_LAST_MORE_SUBJECTS_MAX,
         )
-        planned = plan(state, question)
-        if isinstance(planned, Past):
-            look = partial(
-                store.past.multi_last,
-                planned.stream,
-                asked.subject,
-                up_to_seq=planned.up_to_seq,
-                up_to_ts_ns=planned.up_to_ts_ns,
-                limit=part,
-            )
-            return await store.threads.run(look)
-        if planned == TOO_MANY_RESULTS:
-            raise TooMany(MULTI_LAST_SUBJECTS_MAX)
-        if at_ns is not None:
-            point = max(0, state.index.seq_at_time(at_ns) - 1)
-        seqs = planned.seqs if isinstance(planned, Series) else []
+        planned = multi_last(state, question)
+        if isinstance(planned, PastPlan):
+            return await store.reader.read_past(planned._replace(limit=part))
+        (_, _, seqs), point = planned
     wanted = part.of(seqs)
-    messages = await _load(store, state.config.name, state.stream_id, wanted)
+    messages = await store.reader.read(ReadPlan(state.config.name, state.stream_id, wanted))
     return PastState(point or state.index.last_seq, messages, more=bool(wanted) and wanted[-1] != seqs[-1])
 
 
-def _next(page: _Range, limit: int, subjects: list[str] | None) -> dict[str, str]:
+def _next(stream: str, seq: int | None, limit: int, subjects: list[str] | None) -> dict[str, str]:
     """The headers that name the next page, if there is one."""
-    if page.next_seq is None:
+    if seq is None:
         return {}
     filters = "".join(f"&subject={quote(subject, safe='')}" for subject in subjects or ())
-    url = f"{_path(page.stream)}/messages?from_seq={page.next_seq}&limit={limit}{filters}"
+    url = f"{_path(stream)}/messages?from_seq={seq}&limit={limit}{filters}"
     return {"Link": f'<{url}>; rel="next"'}
 
 

@@ -143,7 +143,7 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
                 ssl_keyfile=settings.http.tls_key_file,
             )
         )
-        links = _links(options, settings, replica, threads)
+        links = _links(options, settings, replica)
         async with asyncio.TaskGroup() as tasks:
             opened = asyncio.Event()
             running = [tasks.create_task(_follow(replica, links, opened, reads.refresh_interval_ms / 1000))]
@@ -160,15 +160,13 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
         threads.close()
 
 
-def _links(
-    options: ServeOptions, settings: Settings, replica: Replica, threads: ReadThreads
-) -> "ResponderLinks | None":
+def _links(options: ServeOptions, settings: Settings, replica: Replica) -> "ResponderLinks | None":
     """Imported only where they are asked for."""
     if options.responder is None:
         return None
     from api.responder.responder_links import ResponderLinks
 
-    return ResponderLinks(options.responder, settings, replica, threads)
+    return ResponderLinks(options.responder, settings, replica.reader)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,19 +2,23 @@
 
 from typing import Protocol
 
-from api.responder.direct_responder import Store
-from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.settle_watch import SettleReport
+from delta_store.reading.store_reader import StoreReader
 from delta_store.stores.opening_progress import OpeningProgress
+from delta_store.streams.catalog import Catalog
 from delta_store.values.watermark import Watermarks
 
 
-class RestStore(Store, Protocol):
+class RestStore(Protocol):
     """Streams, messages and their past, as of ``journal_version``; the catalog is never kept over an await."""
 
     @property
-    def threads(self) -> ReadThreads:
-        """Where blocking reads run."""
+    def catalog(self) -> Catalog:
+        """The live streams."""
+
+    @property
+    def reader(self) -> StoreReader:
+        """Their messages and what they held before."""
 
     @property
     def opened(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from delta_store.index.segments import SEGMENT_SHIFT, Ints, Segment
 from delta_store.index.stream_index import StreamIndex
 from delta_store.index.subject_table import Mask, SubjectTable
+from delta_store.values.read_errors import TooMany
 from delta_store.values.subjects import SubjectFilter, has_wildcard
 
 Filter = str | SubjectFilter | None
@@ -20,10 +21,6 @@ _SEGMENTS_NEAR = 32
 """Segments that are searched before it pays to ask for the bounds of the whole search."""
 _PEEK = 128
 """Live messages that are compared one by one before a filter is worth a mask."""
-
-
-class TooMany(Exception):
-    """More subjects match than the caller's limit allows."""
 
 
 def last_by_subject(index: StreamIndex, subject: str) -> int:
@@ -114,7 +111,7 @@ def last_per_subject(
     bounded = up_to_seq is not None and up_to_seq < index.last_seq
     found = _lasts_up_to(index, chosen, up_to_seq or 0) if bounded else _lasts(index, chosen)
     if limit is not None and len(found) > limit:
-        raise TooMany(f"{len(found)} subjects match, {limit} are allowed")
+        raise TooMany(limit)
     ascending: list[int] = np.sort(found).tolist()
     return ascending
 

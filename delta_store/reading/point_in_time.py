@@ -6,7 +6,6 @@ never not at all. The state at S ≤ watermark comes from the version that settl
 only after the append that carries them, so nothing that was live at S is missing there.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
@@ -55,18 +55,6 @@ class Point(NamedTuple):
     """Right after this message was stored."""
     before_ns: int = 0
     """With what was removed since then and before this time; 0 for none of it."""
-
-
-class Part(NamedTuple):
-    """Which messages of an answer are wanted: the others are not read."""
-
-    after_seq: int
-    most: int
-
-    def of(self, seqs: Sequence[int]) -> list[int]:
-        """Those of the ascending sequences."""
-        start = bisect_right(seqs, self.after_seq)
-        return list(seqs[start : start + self.most])
 
 
 class PastState(NamedTuple):

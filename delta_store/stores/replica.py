@@ -19,6 +19,7 @@ from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.read_threads import ReadsBusy, ReadThreads, within
 from delta_store.reading.settle_watch import SettleReport, SettleWatch
 from delta_store.reading.settled import CACHE_BYTES, SettledTable
+from delta_store.reading.store_reader import StoreReader
 from delta_store.reading.tail_cache import TailCache
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import Opened, open_stores
@@ -72,6 +73,7 @@ class Replica:
         self.catalog = Catalog()
         self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
         self.past = PointInTime(self._settled, self._journal)
+        self.reader = StoreReader(self, threads)
         self.journal_version = -1
         """Version of the journal that the catalog is at; -1 before there is one."""
         self.refreshed_at = clock.monotonic()

@@ -7,16 +7,16 @@ memory no longer holds is read in a thread, and the schedule fires at the next l
 import re
 from contextlib import suppress
 from datetime import UTC
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from conf.clock import Clock
 from conf.limits import SCHEDULES_READ_MAX, SCHEDULES_TURN_MAX
 from delta_store.config.schedule_pattern import zone
 from delta_store.dialect.times import format_time
 from delta_store.index.matching import last_by_subject
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.reading.read_plan import ReadPlan
+from delta_store.reading.read_threads import ReadsBusy
+from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.schedules import own_firing
 from delta_store.streams.stream_state import StreamState
@@ -31,27 +31,16 @@ from ingest.publishing.publish_headers import fields, with_field
 _STRIPPED: Final = re.compile(rb"\r\n(?:Nats-Schedule|Nats-Expected-|Nats-Msg-Id:|Nats-TTL:|Nats-Rollup:)[^\r]*")
 
 
-class _Wanted(NamedTuple):
-    """A message whose content a schedule needs."""
-
-    stream: str
-    stream_id: int
-    seq: int
-
-
 class ScheduleFiring:
     """Fires the schedules of all streams; belongs to the gateway's event loop."""
 
-    def __init__(
-        self, catalog: Catalog, payloads: Payloads, threads: ReadThreads, *, clock: Clock, gathering: Gathering
-    ) -> None:
+    def __init__(self, catalog: Catalog, reader: StoreReader, *, clock: Clock, gathering: Gathering) -> None:
         self._gathering = gathering
         self._catalog = catalog
-        self._payloads = payloads
-        self._threads = threads
+        self._reader = reader
         self._clock = clock
-        self._found: dict[_Wanted, StreamMessage] = {}
-        self._missing: list[_Wanted] = []
+        self._found: dict[ReadPlan, list[StreamMessage]] = {}
+        self._missing: list[ReadPlan] = []
 
     async def look(self) -> bool:
         """Fire what is due; whether the group has new rows."""
@@ -59,9 +48,7 @@ class ScheduleFiring:
         missing, self._missing, self._found = self._missing, [], {}
         for wanted in missing:
             with suppress(ReadError, ReadsBusy, TimeoutError):
-                fetch = partial(self._payloads.fetch, wanted.stream, wanted.stream_id, [wanted.seq])
-                found = await self._threads.run(fetch)
-                self._found.update((wanted, message) for message in found.values())
+                self._found[wanted] = await self._reader.read(wanted)
         return bool(self._found and self._fire(self._gathering.group)) or fired
 
     def _fire(self, group: Group) -> bool:
@@ -102,11 +89,11 @@ class ScheduleFiring:
         return True
 
     def _content(self, state: StreamState, seq: int) -> StreamMessage | None:
-        wanted = _Wanted(state.name, state.stream_id, seq)
-        found = self._payloads.now(*wanted) or self._found.get(wanted)
-        if found is None and len(self._missing) < SCHEDULES_READ_MAX:
+        wanted = ReadPlan(state.name, state.stream_id, (seq,))
+        found = self._reader.payloads.run_now(*wanted) or self._found.get(wanted)
+        if not found and len(self._missing) < SCHEDULES_READ_MAX:
             self._missing.append(wanted)
-        return found
+        return found[0] if found else None
 
 
 def _produced(own: StreamMessage, content: StreamMessage, *, due_ns: int, now_ns: int) -> Single | None:

@@ -10,14 +10,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from itertools import takewhile
 from typing import Protocol
 
 from conf.clock import Clock
 from conf.limits import COPY_RETRY_SECONDS, COPY_STEP_BYTES, COPY_STEP_MESSAGES, COPY_TURN_MESSAGES
-from delta_store.reading.payloads import Payloads
-from delta_store.reading.read_threads import ReadsBusy, ReadThreads
+from delta_store.reading.read_plan import ReadPlan, step_of
+from delta_store.reading.read_threads import ReadsBusy
+from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink, links_of
 from delta_store.streams.stream_sources import (
@@ -86,8 +85,7 @@ class StreamCopies:
     def __init__(
         self,
         core: Core,
-        payloads: Payloads,
-        threads: ReadThreads,
+        reader: StoreReader,
         *,
         clock: Clock,
         changed: Callable[[], None],
@@ -98,8 +96,7 @@ class StreamCopies:
         self._changed = changed
         self._warn = warn
         self._catalog = core.catalog
-        self._payloads = payloads
-        self._threads = threads
+        self._reader = reader
         self._clock = clock
         self._copies: dict[_Key, _Copy] = {}
         self._synced = -1
@@ -185,13 +182,12 @@ class StreamCopies:
             self._begin(copy, origin)
         if copy.next_seq > durable:
             return 0
-        mean = origin.index.bytes // max(1, origin.index.msgs)
-        limit = max(1, min(COPY_STEP_MESSAGES, COPY_STEP_BYTES // max(1, mean)))
+        limit = step_of(origin.index, COPY_STEP_MESSAGES, COPY_STEP_BYTES)
         seqs = copy.link.selection.sequences(origin.index, copy.next_seq, up_to=durable, limit=limit)
         if not seqs:
             copy.next_seq = durable + 1
             return 0
-        run = self._payloads.span_now(origin.name, origin.stream_id, seqs)
+        run = self._reader.payloads.span_now(origin.name, origin.stream_id, seqs)
         if not len(run):
             copy.waits = True
             self._reads.append((copy, origin, seqs))
@@ -213,7 +209,7 @@ class StreamCopies:
         """Copy messages out of files; what can't be read now is tried again later."""
         found, trouble = None, ""
         try:
-            found = await self._threads.run(partial(self._payloads.fetch_run, origin.name, origin.stream_id, seqs))
+            found = await self._reader.read_run(ReadPlan(origin.name, origin.stream_id, seqs))
         except ReadsBusy:
             trouble = copy.trouble
         except (ReadError, TimeoutError) as error:
@@ -225,16 +221,12 @@ class StreamCopies:
             return
         if found is None or self._catalog.held:
             self._try_later(copy, trouble)
-            return
-        held = set(found.seqs)
-        whole = list(takewhile(lambda seq: seq in held or origin.index.live.sid_of(seq) < 0, seqs))
-        run = found[: sum(seq in held for seq in whole)]
-        if len(run):
-            self._store(copy, origin, run)
-        elif whole:
-            copy.next_seq = whole[-1] + 1
+        elif len(found.run):
+            self._store(copy, origin, found.run)
+        elif found.lost == seqs[0]:
+            self._try_later(copy, f"its message {found.lost} is in no file")
         else:
-            self._try_later(copy, f"its message {seqs[0]} is in no file")
+            copy.next_seq = found.lost or seqs[-1] + 1
 
     def _try_later(self, copy: _Copy, trouble: str) -> None:
         copy.not_before = self._clock.monotonic() + COPY_RETRY_SECONDS

@@ -126,7 +126,7 @@ class Silt:
             consumers=self.consumers.registry,
         )
         if isinstance(reply, NeedMessage):
-            return msg_get_reply(self.messages.get((reply.stream, reply.seq)), no_hdr=reply.no_hdr)
+            return msg_get_reply(self.messages.get((reply.plan.stream, reply.plan.seqs[0])), no_hdr=reply.no_hdr)
         return reply
 
 

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from api.direct.direct_get import NOT_FOUND, One, Past, Series, one_frame, plan, status_frame
-from api.direct.direct_request import parse_body, parse_subject
+from api.direct.direct_frames import NOT_FOUND, TOO_MANY_RESULTS, PageFrames, nothing, one_frame, status_frame
+from api.direct.direct_plan import plan
+from api.direct.direct_request import DirectRequest, parse_body, parse_subject
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.times import format_time, parse_time
 from delta_store.index.matching import last_by_subject
+from delta_store.reading.read_plan import PagePlan, PastPlan, ReadPlan
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.read_errors import TooMany
 from delta_store.values.records import stored_size
 from delta_store.values.stream_message import StreamMessage
 from tests.servers import nats_server
@@ -141,20 +144,27 @@ class Mirror:
             parsed = parse_subject(request.key[1:], request.header, request.body)
         else:
             parsed = parse_body(request.header, request.body)
-        planned = parsed if isinstance(parsed, bytes) else plan(self.state, parsed)
-        assert not isinstance(planned, Past)
+        try:
+            planned = parsed if isinstance(parsed, bytes) else plan(self.state, parsed) or nothing(parsed)
+        except TooMany:
+            planned = TOO_MANY_RESULTS
+        assert not isinstance(planned, PastPlan)
         if isinstance(planned, bytes):
             return list(unframe(status_frame(planned, b"inbox")))
-        if isinstance(planned, One):
-            return list(unframe(one_frame(planned, self.stored[planned.seq], b"inbox")))
-        return list(unframe(self.series(planned)))
+        assert isinstance(parsed, DirectRequest)
+        if isinstance(planned, ReadPlan):
+            one = self.stored[planned.seqs[0]]
+            return list(unframe(one_frame(planned.stream, one, b"inbox", no_hdr=parsed.no_hdr)))
+        return list(unframe(self.page(planned, no_hdr=parsed.no_hdr)))
 
-    def series(self, series: Series) -> bytes:
+    def page(self, planned: PagePlan, *, no_hdr: bool) -> bytes:
         """The frames of a batch or of many subjects."""
-        frames = b""
-        while series.open:
-            frames += series.frames([self.stored[seq] for seq in series.wanted(3)], b"inbox")
-        return frames + status_frame(series.end(), b"inbox")
+        page, frames = PageFrames(planned, no_hdr=no_hdr), b""
+        for step in planned._replace(step=3).steps():
+            frames += page.frames([self.stored[seq] for seq in step.seqs], b"inbox")
+            if page.full:
+                break
+        return frames + status_frame(page.end(), b"inbox")
 
 
 def unframe(frames: bytes) -> Iterator[Reply]:
@@ -353,7 +363,7 @@ def test_a_missing_first_message_is_not_an_empty_batch() -> None:
     state = StreamState(StreamConfig(name="S"), stream_id=1, created_ns=1)
     parsed = parse_body(b"", b'{"seq":1,"batch":2}')
     assert not isinstance(parsed, bytes)
-    series = plan(state, parsed)
-    assert isinstance(series, Series)
-    assert series.wanted(10) == []
-    assert series.end() == NOT_FOUND
+    planned = plan(state, parsed)
+    assert isinstance(planned, PagePlan)
+    assert list(planned.steps()) == []
+    assert PageFrames(planned).end() == NOT_FOUND

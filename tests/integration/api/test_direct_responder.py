@@ -94,7 +94,7 @@ def over(folder: Path, use: Callable[[DirectResponder, Collected, Replica], Awai
         replica = Replica(str(folder), threads, clock=SystemClock(), tail_bytes=tail_bytes)
         await replica.open()
         sink = Collected()
-        responder = DirectResponder(replica, sink, threads, concurrency=2, drain_seconds=5)
+        responder = DirectResponder(replica.reader, sink, concurrency=2, drain_seconds=5)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(responder.run())
             await use(responder, sink, replica)

@@ -16,8 +16,10 @@ from delta_store.config.stream_parts import StreamSource, SubjectMapping
 from delta_store.index.matching import subjects_matching
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.payloads import Payloads
+from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.settled import SettledTable
+from delta_store.reading.store_reader import StoreReader
 from delta_store.stores.stores_open import open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind
@@ -55,6 +57,7 @@ class Store:
         self.journal = open_journal(data / "journal")
         tail = JournalTail(str(data / "journal"), owner=self.journal)
         self.payloads = Payloads(self.settled, tail, tail_bytes=tail_bytes)
+        self.past = PointInTime(self.settled, tail)
         self.threads = ReadThreads(2, timeout_seconds=WAIT)
         self.core = GatewayCore(
             self.catalog, NoAnswers(), HubView(InterestTable(), lambda: 1 << 20), new_id=lambda: "id"
@@ -64,8 +67,7 @@ class Store:
         self.warnings: list[str] = []
         self.copies = StreamCopies(
             self.core,
-            self.payloads,
-            self.threads,
+            StoreReader(self, self.threads),
             clock=self.clock,
             changed=self.committer.changed,
             warn=self.warnings.append,

@@ -42,7 +42,7 @@ class Api:
             consumers=self.consumers.registry,
         )
         if isinstance(reply, NeedMessage):
-            return msg_get_reply(self.messages.get((reply.stream, reply.seq)), no_hdr=reply.no_hdr)
+            return msg_get_reply(self.messages.get((reply.plan.stream, reply.plan.seqs[0])), no_hdr=reply.no_hdr)
         return reply
 
     def ask(self, endpoint: str, body: Any = "", **options: Any) -> dict[str, Any]:

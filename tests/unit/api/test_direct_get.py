@@ -8,19 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.direct.direct_get import (
-    CLIENT,
-    NO_RESULTS,
-    NOT_FOUND,
-    TOO_MANY_RESULTS,
-    One,
-    Past,
-    Series,
-    one_frame,
-    plain_frame,
-    plan,
-    status_frame,
-)
+from api.direct.direct_frames import NOT_FOUND, PageFrames, nothing, one_frame, plain_frame, status_frame
+from api.direct.direct_plan import plan
 from api.direct.direct_request import (
     BAD_REQUEST,
     EMPTY_REQUEST,
@@ -30,7 +19,9 @@ from api.direct.direct_request import (
     parse_subject,
 )
 from delta_store.config.stream_config import StreamConfig
+from delta_store.reading.read_plan import PagePlan, PastPlan
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.read_errors import TooMany
 from delta_store.values.stream_message import StreamMessage
 
 SECOND = 1_000_000_000
@@ -131,59 +122,74 @@ def test_hostile_bodies_are_answered(body: bytes) -> None:
         parsed.last_by_subj.encode()
 
 
+def page_of(state: StreamState, request: DirectRequest) -> PagePlan:
+    """The plan of a request for several messages."""
+    planned = plan(state, request)
+    assert isinstance(planned, PagePlan)
+    return planned
+
+
+def framed(state: StreamState, planned: PagePlan, *, no_hdr: bool = False) -> tuple[PageFrames, bytes]:
+    """A page after its first step, and the frames of that."""
+    page = PageFrames(planned, no_hdr=no_hdr)
+    return page, page.frames([message(state, seq) for seq in next(planned.steps()).seqs], b"in")
+
+
 def test_pending_is_counted_anew_when_the_stream_grew() -> None:
     """The end of a batch tells of messages that came while it was sent, the batch itself holds none of them."""
     state = stream(6)
-    series = plan(state, asked(seq=1, batch=4))
-    assert isinstance(series, Series)
-    first = series.wanted(2)
-    series.frames([message(state, seq) for seq in first], b"r")
+    planned = page_of(state, asked(seq=1, batch=4))._replace(step=2)
+    page, steps = PageFrames(planned), planned.steps()
+    first = next(steps).seqs
+    page.frames([message(state, seq) for seq in first], b"r")
     grow(state, 5)
-    second = series.wanted(10)
-    series.frames([message(state, seq) for seq in second], b"r")
-    assert (first, second, series.open) == ([1, 2], [3, 4], False)
-    assert series.end() == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 7\r\nNats-Last-Sequence: 4\r\n\r\n"
+    second = next(steps).seqs
+    page.frames([message(state, seq) for seq in second], b"r")
+    assert (first, second, next(steps, None)) == ([1, 2], [3, 4], None)
+    assert page.end() == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 7\r\nNats-Last-Sequence: 4\r\n\r\n"
+
+
+def test_what_did_not_fit_is_pending_when_the_stream_grew() -> None:
+    """A batch that its bytes ended counts from behind what was sent, whatever had been read already."""
+    state = stream(6)
+    page, _ = framed(state, page_of(state, asked(seq=1, batch=6, max_bytes=1)))
+    grow(state, 5)
+    assert page.end() == b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 10\r\nNats-Last-Sequence: 1\r\n\r\n"
 
 
 def test_a_batch_never_takes_what_came_after_it_began() -> None:
     """A batch shows the stream as it was when it was asked for."""
     state = stream(3)
-    series = plan(state, asked(seq=2, batch=100))
-    assert isinstance(series, Series)
+    steps = page_of(state, asked(seq=2, batch=100)).steps()
     grow(state, 3)
-    assert (series.wanted(100), series.open) == ([2, 3], False)
+    assert [step.seqs for step in steps] == [[2, 3]]
 
 
 def test_without_headers_pending_stays_as_it_was() -> None:
     """no_hdr sends bare payloads and leaves the count alone."""
     state = stream(4)
-    series = plan(state, asked(seq=1, batch=2, no_hdr=True))
-    assert isinstance(series, Series)
-    frames = series.frames([message(state, seq) for seq in series.wanted(9)], b"in")
+    page, frames = framed(state, page_of(state, asked(seq=1, batch=2)), no_hdr=True)
     assert frames == b"LMSG in 4\r\ndata\r\n" * 2
-    assert b"Nats-Num-Pending: 4\r\nNats-Last-Sequence: 2" in series.end()
+    assert b"Nats-Num-Pending: 4\r\nNats-Last-Sequence: 2" in page.end()
 
 
 def test_the_message_that_reaches_max_bytes_is_the_last() -> None:
     """Bytes are subject, header and payload; the limit is looked at after each message."""
     state = stream(9)
     for limit, sent in [(1, 1), (7, 1), (8, 2), (14, 2), (15, 3), (-1, 1)]:
-        series = plan(state, asked(seq=1, batch=9, max_bytes=limit))
-        assert isinstance(series, Series)
-        frames = series.frames([message(state, seq) for seq in series.wanted(9)], b"in")
-        assert (frames.count(b"HMSG"), series.full, series.open) == (sent, True, False), limit
+        for no_hdr, verb in ((False, b"HMSG"), (True, b"LMSG")):
+            page, frames = framed(state, page_of(state, asked(seq=1, batch=9, max_bytes=limit)), no_hdr=no_hdr)
+            assert (frames.count(verb), page.full) == (sent, True), limit
 
 
 def test_a_multi_subject_page_says_where_it_ended() -> None:
     """Lower bound, batch and pending count work together, and the resolved bound is told."""
-    series = plan(stream(9), asked(multi_last=("s.>",), seq=8, batch=1))
-    assert isinstance(series, Series)
     state = stream(9)
-    frames = series.frames([message(state, seq) for seq in series.wanted(9)], b"in")
+    page, frames = framed(state, page_of(state, asked(multi_last=("s.>",), seq=8, batch=1)))
     assert b"Nats-Sequence: 8\r\n" in frames
     assert b"Nats-Num-Pending: 1\r\nNats-Last-Sequence: 0\r\n" in frames
     end = b"Nats-Num-Pending: 1\r\nNats-Last-Sequence: 8\r\nNats-UpTo-Sequence: 9"
-    assert end in series.end()
+    assert end in page.end()
 
 
 @pytest.mark.parametrize(
@@ -207,45 +213,42 @@ def test_only_what_the_index_can_not_know_goes_to_the_past(
 ) -> None:
     """History is read when a message that could matter was removed, and at no other time."""
     planned = plan(stream(9, removed=removed), asked(multi_last=("s.>",), **fields))
-    assert (isinstance(planned, Past) and (planned.up_to_seq, planned.up_to_ts_ns)) == (past or False)
+    assert (isinstance(planned, PastPlan) and (planned.up_to_seq, planned.up_to_ts_ns)) == (past or False)
 
 
 def test_the_live_mode_never_reads_the_past() -> None:
     """With the stream's own key the answer is made from what is left, as nats-server does."""
     state = stream(9, removed=(1, 2, 3, 5), metadata={"silt.point_in_time": "live"})
-    series = plan(state, asked(multi_last=("s.>",), up_to_seq=5))
-    assert isinstance(series, Series)
-    assert series.wanted(9) == [4]
-    assert plan(state, asked(multi_last=("s.>",), up_to_time_ns=2 * SECOND)) == NO_RESULTS
+    assert [step.seqs for step in page_of(state, asked(multi_last=("s.>",), up_to_seq=5)).steps()] == [[4]]
+    early = asked(multi_last=("s.>",), up_to_time_ns=2 * SECOND)
+    assert (plan(state, early), nothing(early)) == (None, b"NATS/1.0 404 No Results\r\n\r\n")
 
 
-def test_other_links_get_other_verbs() -> None:
-    """The same replies can be published by a client connection."""
-    one = One("S", 1, 3, no_hdr=False)
-    frame = one_frame(one, StreamMessage("a", 3, 5, b"NATS/1.0\r\nX: y\r\n\r\n", b"d"), b"in", wire=CLIENT)
+def test_replies_are_leaf_frames() -> None:
+    """One message, a bare payload and a status, byte for byte."""
+    frame = one_frame("S", StreamMessage("a", 3, 5, b"NATS/1.0\r\nX: y\r\n\r\n", b"d"), b"in")
     block = b"NATS/1.0\r\nX: y\r\nNats-Stream: S\r\nNats-Subject: a\r\nNats-Sequence: 3\r\n"
     block += b"Nats-Time-Stamp: 1970-01-01T00:00:00.000000005Z\r\n\r\n"
-    assert frame == b"HPUB in %d %d\r\n" % (len(block), len(block) + 1) + block + b"d\r\n"
-    assert plain_frame(b"abc", b"in", wire=CLIENT) == b"PUB in 3\r\nabc\r\n"
-    assert status_frame(NOT_FOUND, b"in", wire=CLIENT).startswith(b"HPUB in 34 34\r\nNATS/1.0 404")
+    assert frame == b"HMSG in %d %d\r\n" % (len(block), len(block) + 1) + block + b"d\r\n"
+    assert plain_frame(b"abc", b"in") == b"LMSG in 3\r\nabc\r\n"
+    assert status_frame(NOT_FOUND, b"in").startswith(b"HMSG in 34 34\r\nNATS/1.0 404")
 
 
 def test_more_subjects_only_where_asked_for() -> None:
     """Above 1,024 subjects there is an answer, of now and of the past, within our own limit, if the request says so."""
     state = stream(1_100, subjects=1_100)
     many = asked(multi_last=("s.>",), up_to_seq=1_090)
-    assert plan(state, many) == TOO_MANY_RESULTS
     for point, count in ((0, 1_100), (1_090, 1_090)):
-        found = plan(state, many._replace(max_subjects=2_000, up_to_seq=point))
-        assert isinstance(found, Series)
-        assert found.pending == count
-    assert plan(state, many._replace(max_subjects=1_089)) == TOO_MANY_RESULTS
+        found = page_of(state, many._replace(max_subjects=2_000, up_to_seq=point))
+        assert isinstance(found.seqs, list)
+        assert len(found.seqs) == count
+    for request in (many, many._replace(max_subjects=1_089), asked(multi_last=("s.>",))):
+        with pytest.raises(TooMany):
+            plan(state, request)
     state.index.remove(5)
-    past = plan(state, many._replace(max_subjects=2_000))
-    assert isinstance(past, Past)
-    assert past.subjects_max == 2_000
-    assert past._replace(request=many._replace(max_subjects=10**9)).subjects_max == 100_000
-    assert past._replace(request=many).subjects_max == 1_024
-    assert plan(state, asked(multi_last=("s.>",))) == TOO_MANY_RESULTS
+    for allowed, limit in ((2_000, 2_000), (10**9, 100_000), (0, 1_024)):
+        past = plan(state, many._replace(max_subjects=allowed))
+        assert isinstance(past, PastPlan)
+        assert past.limit == limit
     body = b'{"multi_last":["s.>"],"up_to_seq":1090,"silt_max_subjects":2000}'
     assert parse_body(b"", body) == many._replace(max_subjects=2_000)

@@ -8,6 +8,7 @@ import pytest
 from api.jetstream.api_call import ApiRequest, NeedMessage, level_refused
 from api.jetstream.dispatch import ENDPOINTS, dispatch, refusal
 from api.jetstream.responses import TYPE_PREFIX
+from delta_store.reading.read_plan import ReadPlan
 
 
 @pytest.mark.parametrize("pattern", [one for one in ENDPOINTS if not one.startswith("CONSUMER.RESET.")])
@@ -109,4 +110,4 @@ def test_message_is_left_to_the_caller(filled: Any) -> None:
     """STREAM.MSG.GET gives the message's place, because its payload may not be in memory."""
     request = ApiRequest(b"$JS.API.STREAM.MSG.GET.S", b"_INBOX.x", b"", b'{"seq":2,"no_hdr":true}')
     reply = dispatch(filled.catalog, request, now_ns=filled.now_ns, rows=filled.rows, account=filled.account)
-    assert reply == NeedMessage("S", filled.catalog.streams["S"].stream_id, 2, no_hdr=True)
+    assert reply == NeedMessage(ReadPlan("S", filled.catalog.streams["S"].stream_id, (2,)), no_hdr=True)

@@ -10,7 +10,6 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from delta_store.index.matching import (
-    TooMany,
     count_matching,
     iter_matching,
     last_by_subject,
@@ -21,6 +20,7 @@ from delta_store.index.matching import (
 from delta_store.index.segments import SEGMENT_SLOTS
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams import retention
+from delta_store.values.read_errors import TooMany
 from delta_store.values.subjects import SubjectFilter, matches
 
 NAMES = ("a", "b", "a.x", "a.y", "b.x", "a.x.1", "c.d.e.f")

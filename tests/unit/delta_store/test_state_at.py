@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.direct.direct_get import untouched
+from api.direct.direct_plan import untouched
 from delta_store.index.matching import last_per_subject
 from delta_store.index.stream_index import StreamIndex
 from delta_store.reading.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at, merged

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from delta_store.index.matching import (
-    TooMany,
     count_matching,
     iter_matching,
     last_by_subject,
@@ -13,6 +12,7 @@ from delta_store.index.matching import (
 )
 from delta_store.index.segments import SEGMENT_SLOTS
 from delta_store.index.stream_index import StreamIndex
+from delta_store.values.read_errors import TooMany
 
 
 @pytest.fixture
