@@ -51,6 +51,8 @@ def unpinned(stream: str, consumer: str, *, group: str, reason: str) -> Advisory
 
 
 def ack_metric(delivery: Delivery, ack_time_ns: int) -> Advisory:
-    """How long a sampled message waited for its ack."""
+    """How long a sampled message waited for its ack; the fields stand in nats-server's order."""
     subject = f"$JS.EVENT.METRIC.CONSUMER.ACK.{delivery.stream}.{delivery.consumer}"
-    return Advisory(subject, "consumer_ack", delivery._asdict() | {"ack_time": ack_time_ns})
+    fields = delivery._asdict()
+    deliveries = fields.pop("deliveries")
+    return Advisory(subject, "consumer_ack", fields | {"ack_time": ack_time_ns, "deliveries": deliveries})
