@@ -1,6 +1,6 @@
 """Consumers as their clients see them: every delivery, status and advisory on the wire, step by step.
 
-A :class:`Desk` works for a scenario. Each step does one thing, waits until nothing more comes, and records what came at
+A :class:`Desk` works for a scenario. Each step does one thing, waits until both sides agree, and records what came at
 each receiver, in order, together with what CONSUMER.INFO says of every consumer that the scenario made. Receivers are
 told apart by the subject that they subscribed to; between two of them there is no order, within one there is.
 """
@@ -12,36 +12,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.integration.differential.side import Body, Side
-from tests.integration.differential.transcript import normal_json, time_placeholder
-from tests.wire import Delivered, Headers, header_block
+from tests.integration.differential.transcript import ID, normal_json, normal_reply, time_placeholder
+from tests.wire import Delivered, Headers, Reply, header_block
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
-QUIET_SECONDS = 0.1
-QUIET_SECONDS_MAX = 5.0
+SLACK_SECONDS = 0.15
 _ACK = re.compile(r"(\$JS\.ACK\.[^.]+\.[^.]+\.\d+\.\d+\.\d+\.)(\d{19})(\.\d+)")
 _FLOW = re.compile(r"(\$JS\.FC\.[^.]+\.[^.]+\.)[A-Za-z0-9]+")
-_ID = re.compile(r"[A-Za-z0-9]{22}")
 _EVENTS = ("$JS.EVENT.ADVISORY.CONSUMER.>", "$JS.EVENT.METRIC.>")
-_DURATIONS = frozenset({"pause_remaining", "ack_time"})
-_MORE_TIMES = frozenset({"timestamp", "last_active", "pinned_ts", "pause_until", "opt_start_time"})
-_IDS = frozenset({"id", "pinned_client_id", "pinned_id"})
-
-
-def normal_info(value: Any, key: str = "") -> Any:
-    """JSON of consumers and of advisories, with times, durations and ids replaced where they are well-formed."""
-    if isinstance(value, dict):
-        return {name: normal_info(item, name) for name, item in value.items()}
-    if isinstance(value, list):
-        return [normal_info(item, key) for item in value]
-    if key in _DURATIONS and isinstance(value, int) and value > 0:
-        return "<duration>"
-    if isinstance(value, str):
-        if key in _MORE_TIMES:
-            return time_placeholder(value)
-        if key in _IDS and _ID.fullmatch(value):
-            return "<id>"
-    return normal_json(value, key)
 
 
 def normal_subject(subject: str) -> str:
@@ -57,7 +36,7 @@ def normal_delivery(message: Delivered) -> dict[str, Any]:
         if name == "Nats-Time-Stamp":
             lines[place] = f"{name}: {time_placeholder(value)}"
         elif name == "Nats-Pin-Id":
-            lines[place] = f"{name}: {_ID.sub('<id>', value)}"
+            lines[place] = f"{name}: {ID.sub('<id>', value)}"
         elif name in ("Nats-Consumer-Stalled", "Nats-Subject"):
             lines[place] = f"{name}: {normal_subject(value)}"
     seen: dict[str, Any] = {"subject": message.subject, "reply": normal_subject(message.reply)}
@@ -65,7 +44,7 @@ def normal_delivery(message: Delivered) -> dict[str, Any]:
         seen["header"] = "\r\n".join(lines)
     payload = message.payload.decode("latin-1")
     if message.subject.startswith("$JS.EVENT."):
-        seen["json"] = normal_info(json.loads(payload))
+        seen["json"] = normal_json(json.loads(payload))
     else:
         seen["payload"] = payload if len(payload) < 100 else f"{payload[:20]}… of {len(payload)}"
     return seen
@@ -83,7 +62,6 @@ class Desk:
         self.side = side
         self.stream = stream
         self._events: dict[str, list[dict[str, Any]]] = {}
-        self._count = 0
         self._names: list[str] = []
         self._sids: dict[str, str] = {}
         self._replies: dict[tuple[str, int], str] = {}
@@ -111,7 +89,6 @@ class Desk:
         self.side.wire.unlisten(self._sids.pop(subject))
 
     def _came(self, receiver: str, message: Delivered) -> None:
-        self._count += 1
         if message.reply.startswith("$JS.ACK."):
             tokens = message.reply.split(".")
             self._replies[tokens[3], int(tokens[5])] = message.reply
@@ -142,9 +119,8 @@ class Desk:
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode() if body is not None else b""
         answer = await self.side.wire.ask(f"$JS.API.{verb}", data)
         assert answer is not None, verb
-        shown = normal_info(json.loads(answer.payload)) if answer.payload else answer.status
-        await asyncio.sleep(seconds)
-        await self._settle(label or f"{verb} {data.decode()}", shown)
+        await asyncio.sleep(seconds + SLACK_SECONDS if seconds else 0.0)
+        await self._settle(label or f"{verb} {data.decode()}", answer)
 
     async def pull(
         self, body: Body = None, *, to: str = "a", name: str = "C", header: Headers = (), deaf: bool = False
@@ -170,7 +146,8 @@ class Desk:
         await self._settle(f"ack {name} {seq} {body}{f' answer to {to}' if to else ''}")
 
     async def flow(self, label: str = "answer the flow control", header: Headers = ()) -> None:
-        """Answer the last flow control request."""
+        """Answer the last flow control request, which may be still to come."""
+        await self.side.until(lambda: self._flow)
         self.side.wire.publish(self._flow, b"", header=_block(header))
         await self._settle(label)
 
@@ -185,8 +162,8 @@ class Desk:
         await self.api(f"CONSUMER.PAUSE.{self.stream}.{name}", body, label=f"pause {name} for {seconds} s")
 
     async def wait(self, seconds: float, label: str = "") -> None:
-        """Let time pass."""
-        await asyncio.sleep(seconds)
+        """Let time pass, and a little more: what comes after so long has come then."""
+        await asyncio.sleep(seconds + SLACK_SECONDS)
         await self._settle(label or f"wait {seconds} s")
 
     def mark(self) -> None:
@@ -208,21 +185,30 @@ class Desk:
         self.listen(subject, queue=queue)
         await self._settle(f"somebody listens on {subject} {queue}")
 
-    async def _settle(self, label: str, answer: Any = None) -> None:
-        """Wait until nothing more comes, then record the step."""
-        seen, spent = -1, 0.0
-        while seen != self._count and spent < QUIET_SECONDS_MAX:
-            seen = self._count
-            await asyncio.sleep(QUIET_SECONDS)
-            spent += QUIET_SECONDS
-        events, self._events = self._events, {}
-        step: dict[str, Any] = {"events": dict(sorted(events.items()))}
-        if answer is not None:
-            step["answer"] = answer
-        for name in self._names:
-            reply = await self.side.wire.ask(f"$JS.API.CONSUMER.INFO.{self.stream}.{name}")
-            step[f"info of {name}"] = normal_info(json.loads(reply.payload)) if reply and reply.payload else "none"
-        self.side.note(label, [step])
+    async def _settle(self, label: str, answer: Reply | None = None) -> None:
+        """Record what came, and what is said of the consumers, once nothing more comes."""
+        shown: dict[str, int] = {}
+
+        async def look() -> list[dict[str, Any]]:
+            info = f"$JS.API.CONSUMER.INFO.{self.stream}."
+            infos = await asyncio.gather(*(self.side.wire.ask(info + name) for name in self._names))
+            shown.update((receiver, len(events)) for receiver, events in self._events.items())
+            step: dict[str, Any] = {"events": {name: _in_order(name, self._events[name]) for name in sorted(shown)}}
+            if answer is not None:
+                step["answer"] = normal_reply(answer)
+            for name, reply in zip(self._names, infos, strict=True):
+                step[f"info of {name}"] = normal_json(json.loads(reply.payload)) if reply and reply.payload else "none"
+            return [step]
+
+        await self.side.settled(label, look)
+        for receiver, count in shown.items():
+            del self._events[receiver][:count]
+        self._events = {receiver: events for receiver, events in self._events.items() if events}
+
+
+def _in_order(receiver: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A receiver's events as they came; advisories come in any order."""
+    return sorted(events, key=json.dumps) if receiver in _EVENTS else events.copy()
 
 
 def _block(header: Headers) -> bytes:

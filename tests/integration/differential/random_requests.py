@@ -227,7 +227,8 @@ def consuming(dice: random.Random) -> list[Ask]:
         end = dice.choice((f".{config.get('filter_subject', 's.a')}", "", "", ".s.a"))
         durable = f"$JS.API.CONSUMER.DURABLE.CREATE.S.{config.get('durable_name') or 'C'}"
         subject = dice.choice((named + end, named, "$JS.API.CONSUMER.CREATE.S", durable))
-        if all(subject.split(".")) and " " not in subject:
+        answered = not subject.endswith(".DURABLE.CREATE.S.bad.name")
+        if all(subject.split(".")) and " " not in subject and answered:
             asks.append(Ask(subject, _json(body)))
         for chance, verb in ((0.2, "INFO"), (0.25, "DELETE")):
             if dice.random() < chance:

@@ -5,10 +5,10 @@ import json
 from base64 import b64decode
 from typing import Any
 
-from tests.integration.differential.desk import MILLISECOND, QUIET_SECONDS, QUIET_SECONDS_MAX, SECOND, normal_info
+from tests.integration.differential.desk import MILLISECOND, SECOND
 from tests.integration.differential.side import Body, Side, scenario
 from tests.integration.differential.transcript import normal_json
-from tests.wire import Delivered, Headers, header_block
+from tests.wire import SILENCE_SECONDS, Delivered, Headers, header_block
 
 
 def normal_event(message: Delivered) -> dict[str, Any]:
@@ -16,11 +16,11 @@ def normal_event(message: Delivered) -> dict[str, Any]:
 
     Of the client that nats-server describes, only its account is compared: a leaf link tells no more of it.
     """
-    event = normal_info(json.loads(message.payload))
+    event = normal_json(json.loads(message.payload))
     if event["type"].endswith(".api_audit"):
         event["server"] = "<server>" if event["server"] else ""
         event["client"] = {"acc": event["client"]["acc"]}
-        event["response"] = normal_info(normal_json(json.loads(event["response"])))
+        event["response"] = normal_json(json.loads(event["response"]))
     return {"subject": message.subject, "json": event, "reply": message.reply}
 
 
@@ -56,7 +56,7 @@ class Watch:
         inbox = f"pull.{consumer}"
         sid = self.side.wire.listen(inbox, deliveries.append)
         self.side.wire.publish(f"$JS.API.CONSUMER.MSG.NEXT.{consumer}", json.dumps(body).encode(), reply=inbox)
-        await self._quiet()
+        await self.side.until(lambda: sum(one.reply != "" for one in deliveries) >= len(acks))
         for message, ack in zip([one for one in deliveries if one.reply], acks, strict=False):
             self.side.wire.publish(message.reply, ack.encode())
         await asyncio.sleep(seconds)
@@ -77,16 +77,15 @@ class Watch:
 
     async def brought(self, label: str) -> None:
         """Record what was heard since the last step."""
-        await self._quiet()
-        heard, self._heard = self._heard, []
-        self.side.note(label, comparable(heard))
+        count = 0
 
-    async def _quiet(self) -> None:
-        seen, spent = -1, 0.0
-        while seen != len(self._heard) and spent < QUIET_SECONDS_MAX:
-            seen = len(self._heard)
-            await asyncio.sleep(QUIET_SECONDS)
-            spent += QUIET_SECONDS
+        async def look() -> list[dict[str, Any]]:
+            nonlocal count
+            count = len(self._heard)
+            return comparable(self._heard)
+
+        await self.side.settled(label, look)
+        del self._heard[:count]
 
 
 async def _streams(side: Side, watch: Watch) -> None:
@@ -114,7 +113,7 @@ async def _streams(side: Side, watch: Watch) -> None:
     await watch.api("STREAM.MSG.DELETE.W", {"seq": 3}, label="delete it again")
     await watch.api("STREAM.PURGE.W", {"filter": "w.2"})
     await watch.api("STREAM.PURGE.W", header=[("Nats-Required-Api-Level", "99")], label="too high a level")
-    await watch.api("STREAM.NOSUCH.W", seconds=QUIET_SECONDS)
+    await watch.api("STREAM.NOSUCH.W", seconds=SILENCE_SECONDS)
     await watch.api("STREAM.LEADER.STEPDOWN.W")
     await watch.api("CONSUMER.CREATE.W.C", {"stream_name": "W", "config": {"name": "C"}})
     await watch.api("CONSUMER.CREATE.W.D", {"stream_name": "W", "config": {"name": "D"}})
@@ -215,15 +214,18 @@ async def advisories_kept_by_a_stream(side: Side) -> None:
     for number in ("1", "3"):
         block = [("Nats-Batch-Id", "b"), ("Nats-Batch-Sequence", number)]
         await side.wire.ask("w.2", b"", header=header_block(block))
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(0.5)
     await side.wire.ask("$JS.API.STREAM.DELETE.W")
-    await asyncio.sleep(0.2)
-    kept = []
-    for seq in range(1, 9):
-        reply = await side.wire.ask("$JS.API.STREAM.MSG.GET.KEPT", json.dumps({"seq": seq}).encode())
-        assert reply is not None
-        message = json.loads(reply.payload).get("message")
-        if message is not None:
-            event = normal_info(json.loads(b64decode(message["data"])))
-            kept.append({"subject": message["subject"], "json": event, "headers": "hdrs" in message})
-    side.note("what is kept", comparable(kept))
+
+    async def look() -> list[dict[str, Any]]:
+        kept = []
+        for seq in range(1, 9):
+            reply = await side.wire.ask("$JS.API.STREAM.MSG.GET.KEPT", json.dumps({"seq": seq}).encode())
+            assert reply is not None
+            message = json.loads(reply.payload).get("message")
+            if message is not None:
+                event = normal_json(json.loads(b64decode(message["data"])))
+                kept.append({"subject": message["subject"], "json": event, "headers": "hdrs" in message})
+        return comparable(kept)
+
+    await side.settled("what is kept", look)

@@ -3,15 +3,11 @@
 import json
 from typing import Any
 
-from tests.integration.api.consumer_cases import EXPLICIT, LATER, STREAMS, TABLE, Step
-from tests.integration.differential.side import Body, Side, scenario
+from tests.integration.differential.consumer_cases import AT_RANDOM, EXPLICIT, LATER, STREAMS, TABLE, Step
+from tests.integration.differential.side import SCENARIOS, Body, Scenario, Side, scenario
 
 SECOND = 1_000_000_000
-
-
-def _plays(case: str, steps: list[Step]) -> bool:
-    """Not what holds names of the server's own making in lists, and not direct consumers (they have their own)."""
-    return case != "no name" and not any(b'"direct": true' in step.payload for step in steps)
+PARTS = 4
 
 
 async def consumer(side: Side, name: str, stream: str, /, *, label: str = "", **config: Any) -> dict[str, Any]:
@@ -36,21 +32,23 @@ async def _play(side: Side, cases: dict[str, list[Step]]) -> None:
             )
         streams = {step.endpoint.removeprefix("DURABLE.").split(".")[1] for step in steps} & set(STREAMS)
         for stream in sorted(streams):
-            for left in ("c", "d", "e", "c0", "c1", "c2", "c3", "c4", "n" * 255):
-                await ask(side, f"DELETE.{stream}.{left}", label=f"delete {left[:3]} of {stream} after {case}")
+            listed = await side.wire.ask(f"$JS.API.CONSUMER.NAMES.{stream}")
+            assert listed is not None
+            left = dict.fromkeys([*json.loads(listed.payload)["consumers"], "c", "d", "e", "c0"])
+            subjects = [f"$JS.API.CONSUMER.DELETE.{stream}.{name}" for name in left]
+            await side.requests(subjects, label=f"delete the consumers of {stream} after {case}")
 
 
 @scenario
 async def consumer_table_of_fields(side: Side) -> None:
     """One configuration after another: its defaults, or what is wrong with it."""
-    await _play(side, {case: steps for case, steps in TABLE.items() if len(steps) == 1 and _plays(case, steps)})
+    await _play(side, {case: steps for case, steps in TABLE.items() if len(steps) == 1})
 
 
 @scenario
 async def consumer_table_of_sequences(side: Side) -> None:
     """Updates, work queues, limits, names, and the other endpoints."""
-    chosen = {case: steps for case, steps in TABLE.items() if len(steps) > 1 and _plays(case, steps)}
-    await _play(side, chosen)
+    await _play(side, {case: steps for case, steps in TABLE.items() if len(steps) > 1})
 
 
 @scenario
@@ -205,3 +203,10 @@ async def consumer_pages(side: Side) -> None:
     for body in (None, {"offset": 250}, {"offset": 256}, {"offset": 260}, {"offset": 1000}):
         await ask(side, "LIST.PAGE", body)
         await ask(side, "NAMES.PAGE", body)
+
+
+def _table_at_random(part: int) -> Scenario:
+    return lambda side: _play(side, dict(list(AT_RANDOM.items())[part::PARTS]))
+
+
+SCENARIOS |= {f"consumer_table_at_random_{part}": _table_at_random(part) for part in range(PARTS)}

@@ -1,6 +1,5 @@
 """Scenarios of pulling: request bodies, statuses, who gets what, where reading starts, priority groups."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -345,9 +344,7 @@ async def pulls_at_once(side: Side) -> None:
                 reply=name,
             )
         for odd in (1, 0):
-            async with asyncio.timeout(5):
-                while len(served) % 2 != odd:  # noqa: ASYNC110  # what is awaited is another process's doing
-                    await asyncio.sleep(0.01)
+            await side.until(lambda odd=odd: len(served) % 2 == odd)
             if odd:
                 await side.wire.ask("s.1", b"m")
     shown = {"both each time": served.count("low") == 25, "high came first": "high" in served[::2]}

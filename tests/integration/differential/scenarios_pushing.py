@@ -115,11 +115,11 @@ async def push_acks_by_flow_control(side: Side) -> None:
     await desk.make(ack_policy="flow_control", max_ack_pending=3, **config)
     await desk.publish()
     await desk.publish()
-    await desk.wait(0.9)
+    await desk.wait(1.1)
     await desk.flow(header=[("Nats-Last-Consumer", "2"), ("Nats-Last-Stream", "2")])
     for number in range(4):
         await desk.publish("s.0", f"n{number}")
-    await desk.wait(0.9)
+    await desk.wait(1.1)
     await desk.flow("answer again", header=[("Nats-Last-Consumer", "5"), ("Nats-Last-Stream", "5")])
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from tests.integration.differential.desk import QUIET_SECONDS, SECOND, Desk, normal_delivery
+from tests.integration.differential.desk import SECOND, Desk, normal_delivery
 from tests.integration.differential.side import Side, scenario
 from tests.wire import Delivered, Headers, header_block
 
@@ -39,12 +39,16 @@ class Groups:
 
     async def brought(self, label: str, *, seconds: float = 0.0) -> None:
         """Record what each group got since the last step."""
-        await asyncio.sleep(seconds + 2 * QUIET_SECONDS)
-        shown = {}
-        for listener, heard in self._heard.items():
-            shown[listener] = sorted((_normal(one) for one in heard), key=json.dumps)
-            heard.clear()
-        self.side.note(label, [shown])
+        counts: dict[str, int] = {}
+
+        async def look() -> list[dict[str, Any]]:
+            counts.update((listener, len(heard)) for listener, heard in self._heard.items())
+            return [{name: sorted((_normal(one) for one in self._heard[name]), key=json.dumps) for name in counts}]
+
+        await asyncio.sleep(seconds)
+        await self.side.settled(label, look)
+        for listener, count in counts.items():
+            del self._heard[listener][:count]
 
 
 def _normal(message: Delivered) -> dict[str, Any]:
@@ -125,9 +129,11 @@ async def queues_of_advisories(side: Side) -> None:
     side.wire.listen("inbox", deliveries.append)
     groups.ask("$JS.API.CONSUMER.MSG.NEXT.S.C", "1", to="inbox")
     await groups.brought("of the consumer")
+    await side.until(lambda: len(deliveries) == 1)
     side.wire.publish(deliveries[0].reply, b"-NAK")
     groups.ask("$JS.API.CONSUMER.MSG.NEXT.S.C", "1", to="inbox")
     await groups.brought("of a nak")
+    await side.until(lambda: len(deliveries) == 2)
     side.wire.publish(deliveries[1].reply, b"")
     await groups.brought("of an ack")
 

@@ -7,9 +7,10 @@ but then the label of the step must not.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from tests.integration.differential.pace import Look, Pace
 from tests.integration.differential.transcript import Step, Transcript
 from tests.wire import (
     REPLY_SECONDS,
@@ -26,6 +27,7 @@ from tests.wire import (
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
 Scenario = Callable[["Side"], Awaitable[None]]
 SCENARIOS: dict[str, Scenario] = {}
+UNTIL_SECONDS = 30.0
 _LABEL_WIDTH = 110
 # Statuses that end a batch; data messages carry none.
 _LAST_STATUSES = ("204", "404", "408", "412", "413", "500", "503")
@@ -40,12 +42,17 @@ def scenario(function: Scenario) -> Scenario:
 
 
 class Side:
-    """One server under comparison."""
+    """One server under comparison; ``number`` is 0 for nats-server's side and 1 for the other."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, pace: Pace, number: int) -> None:
         self.wire = self._wire = wire
         self.transcript = Transcript()
+        self.tries = 0
+        """How often a request was asked again because nats-server was not ready for it."""
+        self.pace = pace
+        self._number = number
         self._labels: dict[str, int] = {}
+        self._streams: set[str] = set()
 
     def hear(self, *subjects: str) -> list[Reply]:
         """Subscribe; gives the list that messages are put into as they come, each with its subject before its data."""
@@ -64,11 +71,35 @@ class Side:
         """Ask once and record the one reply; fails when none comes."""
         for _ in range(STORE_TRIES):
             reply = await self._wire.receive(self._send(subject, body, headers, raw_header))
-            if reply is None or STORE_FAILED not in reply.payload:
+            if reply is None or not self._to_be_cleared(subject, reply):
                 break
+            self.tries += 1
+            await self.wire.ask(f"$JS.API.STREAM.DELETE.{subject.rpartition('.')[2]}")
             await asyncio.sleep(SILENCE_SECONDS)
         self._record(label or f"{subject} {_text(body)} {_brief(headers)}", reply)
         return reply or Reply(b"", b"")
+
+    def _to_be_cleared(self, subject: str, reply: Reply) -> bool:
+        """Whether nats-server still clears away what a deleted stream had: it says so, or a new one shows it."""
+        verb, _, name = subject.rpartition(".")
+        if verb == "$JS.API.STREAM.DELETE" and b'"success":true' in reply.payload:
+            self._streams.discard(name)
+        if verb != "$JS.API.STREAM.CREATE" or name in self._streams:
+            return False
+        answer = json.loads(reply.payload)
+        if "state" not in answer:
+            return STORE_FAILED in reply.payload
+        if self._number == 0 and answer["state"]["last_seq"] != max(answer["config"].get("first_seq", 0), 1) - 1:
+            return True
+        self._streams.add(name)
+        return False
+
+    async def requests(self, subjects: Collection[str], *, label: str) -> None:
+        """Ask each subject once, without waiting for the answers between, and record them all as one step."""
+        asked = [self._send(subject, None, (), b"") for subject in subjects]
+        self._streams.difference_update(subject.rpartition(".")[2] for subject in subjects)
+        replies = [await self._wire.receive(inbox) for inbox in asked]
+        self.transcript.add(self._label(label), [reply or Reply(b"", b"no reply") for reply in replies])
 
     async def api(self, verb: str, body: Body = None, *, headers: Headers = (), label: str = "") -> dict[str, Any]:
         """Ask ``$JS.API.<verb>``; gives the parsed answer."""
@@ -148,18 +179,29 @@ class Side:
         """Record a step whose answers are plain data already."""
         self.transcript.steps.append(Step(self._label(label), seen))
 
+    async def settled(self, label: str, look: Look) -> None:
+        """Record a step once both sides show the same and go on showing it."""
+        label = self._label(label)
+        self.transcript.steps.append(Step(label, await self.pace.settled(self._number, label, look)))
+
+    async def until(self, true: Callable[[], object]) -> None:
+        """Wait for what another process does."""
+        async with asyncio.timeout(UNTIL_SECONDS):
+            while not true():  # noqa: ASYNC110  # as it says
+                await asyncio.sleep(0.005)
+
     async def pause(self, seconds: float) -> None:
         """Let real time pass, for limits that depend on it."""
         await asyncio.sleep(seconds)
 
     async def finish(self) -> None:
-        """Record how many replies came beyond those received, then delete every stream."""
-        await asyncio.sleep(SILENCE_SECONDS)
-        surplus = Reply(b"", f"{self._wire.leftovers()} replies too many".encode())
-        self.transcript.add("replies that nobody asked for", [surplus])
+        """Delete every stream, then record how many replies came beyond those received."""
+        await self.pace.leave()
         for name in await self._names():
             await self._wire.receive(self._wire.send(f"$JS.API.STREAM.DELETE.{name}"))
         assert await self._names() == [], "streams left behind"
+        surplus = Reply(b"", f"{self._wire.leftovers()} replies too many".encode())
+        self.transcript.add("replies that nobody asked for", [surplus])
 
     async def _names(self) -> list[str]:
         reply = await self._wire.receive(self._wire.send("$JS.API.STREAM.NAMES"))

@@ -2,22 +2,27 @@
 
 What legitimately differs between two runs is replaced by a placeholder that still says that it was well-formed
 (``<time>``, ``<server>``, …); everything else stays and is compared exactly: status text, header order, JSON key sets,
-error texts, numbers.
+error texts, numbers, and of JSON also the order of its keys and how it is escaped.
 """
 
 import json
 import re
 from base64 import b64decode
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.wire import Reply
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?Z")
-_TIME_KEYS = frozenset({"created", "ts", "first_ts", "last_ts", "time", "last_active", "pinned_ts"})
+_TIME_KEYS = frozenset({"created", "ts", "first_ts", "last_ts", "time", "last_active", "pinned_ts", "timestamp"})
+_DURATION_KEYS = frozenset({"pause_remaining", "ack_time"})
+_ID_KEYS = frozenset({"id", "pinned_client_id", "pinned_id"})
+ID = re.compile(r"[A-Za-z0-9]{22}")
 _GENERATED = re.compile(r"[0-9A-Za-z]{8}")
 _SOURCE = re.compile(r"(Nats-Stream-Source: \S+ \d+ [^\r]*) [0-9A-Za-z]{8}(?=\r|$)")
+_ESCAPED = re.compile("[<>&\u2028\u2029]")
 _PUB_ACK = re.compile(rb'\{("error"|"stream")')
 
 
@@ -37,17 +42,31 @@ def normal_json(value: Any, key: str = "") -> Any:
         return {name: normal_json(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [normal_json(item, key) for item in value]
+    if key == "consumers" and isinstance(value, str) and _GENERATED.fullmatch(value):
+        return "<generated>"
     if isinstance(value, str):
         return _normal_text(value, key)
-    return "<duration>" if key == "pause_remaining" or (key == "active" and value >= 0) else value
+    if isinstance(value, int) and ((key in _DURATION_KEYS and value > 0) or (key == "active" and value >= 0)):
+        return "<duration>"
+    return value
 
 
 def _normal_text(value: str, key: str) -> str:
-    if key in _TIME_KEYS:
+    if key in _TIME_KEYS or (key == "pause_until" and _is_near(value)):
         return time_placeholder(value)
+    if key in _ID_KEYS and ID.fullmatch(value):
+        return "<id>"
     if key == "hdrs":
         return _SOURCE.sub(r"\1 <identity>", b64decode(value).decode("latin-1"))
     return {"leader": "<server>", "_nats.ver": "<version>"}.get(key, value)
+
+
+def _is_near(time: str) -> bool:
+    """Whether a time was reckoned from now; one that a scenario names stays."""
+    try:
+        return abs(datetime.fromisoformat(time) - datetime.now(UTC)) < timedelta(hours=1)
+    except (ValueError, TypeError):
+        return False
 
 
 def normal_headers(reply: Reply) -> list[str]:
@@ -61,6 +80,11 @@ def _normal_header(key: str, value: str) -> str:
     return time_placeholder(value) if key == "Nats-Time-Stamp" else value
 
 
+def _as_go_writes(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
 def normal_reply(reply: Reply) -> dict[str, Any]:
     """One reply as plain data; publish acknowledgements stay text, for they are compared to the byte."""
     seen: dict[str, Any] = {}
@@ -70,9 +94,12 @@ def normal_reply(reply: Reply) -> dict[str, Any]:
     payload = reply.payload
     if payload.startswith(b"{") and not _PUB_ACK.match(payload):
         try:
-            seen["json"] = normal_json(json.loads(payload))
+            value = json.loads(payload)
         except ValueError:
             seen["payload"] = payload.decode("latin-1")
+        else:
+            seen["json"] = normal_json(value)
+            seen["written"] = "as Go does" if payload == _as_go_writes(value) else "otherwise"
     else:
         seen["payload"] = payload.decode("latin-1")
     return seen
@@ -110,6 +137,8 @@ def differences(expected: Any, actual: Any, path: str = "") -> list[str]:
                 found.append(f"{where}: {actual[key]!r}, nats-server has no such key")
             else:
                 found += differences(expected[key], actual[key], where)
+        if not found and [*expected] != [*actual]:
+            found.append(f"{path}: the order {[*expected]} → {[*actual]}")
         return found
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         pairs = enumerate(zip(expected, actual, strict=True))

@@ -252,3 +252,11 @@ def test_more_subjects_only_where_asked_for() -> None:
         assert past.limit == limit
     body = b'{"multi_last":["s.>"],"up_to_seq":1090,"silt_max_subjects":2000}'
     assert parse_body(b"", body) == many._replace(max_subjects=2_000)
+
+
+def test_a_missing_first_message_is_not_an_empty_batch() -> None:
+    """Breaking the rule would show: a batch that finds nothing says not found, it never ends with EOB."""
+    planned = plan(stream(0), asked(seq=1, batch=2))
+    assert isinstance(planned, PagePlan)
+    assert list(planned.steps()) == []
+    assert PageFrames(planned).end() == NOT_FOUND

@@ -1,4 +1,4 @@
-"""The stream configurations that the differential test puts to nats-server and to Silt, and where they may differ."""
+"""The stream configurations that are put to nats-server and to Silt."""
 
 import json
 from typing import Any, NamedTuple

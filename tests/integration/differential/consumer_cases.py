@@ -1,4 +1,4 @@
-"""The consumer requests that the differential test puts to nats-server and to Silt: a table, and seeded random ones."""
+"""The consumer requests that are put to nats-server and to Silt: a table, and seeded random ones."""
 
 import json
 from collections.abc import Iterator
@@ -472,7 +472,7 @@ _POOL: dict[str, tuple[Any, ...]] = {
 }
 
 
-def random_cases(seed: int, count: int) -> Iterator[tuple[str, list[Step]]]:
+def _at_random(seed: int, count: int) -> Iterator[tuple[str, list[Step]]]:
     """Two requests after another for the same consumer, each with a few fields of any value."""
     chance = Random(seed)
     for number in range(count):
@@ -510,5 +510,5 @@ def _labelled(cases: Iterator[tuple[str, list[Step]]]) -> dict[str, list[Step]]:
 TABLE = _labelled(_table())
 """Requests written down, by what they are about."""
 
-CASES = TABLE | _labelled(random_cases(1, 400))
-"""These and random ones."""
+AT_RANDOM = _labelled(_at_random(1, 400))
+"""Random ones."""
