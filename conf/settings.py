@@ -112,7 +112,7 @@ class Settle(_Section):
     vacuum_interval_seconds: float = Field(default=3600.0, gt=0)
     """From the end of one round to the next; longer where rounds are long: they take at most a quarter of the time."""
     nice: int = Field(default=10, ge=0, le=19)
-    """Settling gives way to acknowledging when both want the processor; less so until it runs."""
+    """Niceness once the query runs, so that acknowledging comes first; while it starts, less."""
 
 
 class Reads(_Section):

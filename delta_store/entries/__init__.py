@@ -1,4 +1,1 @@
-"""The bytes of both tables as values, and back: log entries, checkpoints, data files, and rules about them.
-
-Pure; may import ``values``.
-"""
+"""Log entries, checkpoints and data files as bytes and as values, and rules about them. Pure; may import ``values``."""

@@ -1,4 +1,1 @@
-"""Where files are kept and who may write there: local disk, object store, locks, reserve.
-
-Does IO; may import ``values``.
-"""
+"""Local disk, object store, locks and reserve: where files are and who may write. Does IO; may import ``values``."""

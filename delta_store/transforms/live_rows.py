@@ -1,4 +1,4 @@
-"""The messages that are live at a point, by the recorded effects: the same rule as ``StreamState.apply``.
+"""The messages that are live at a point, by the recorded effects: the same rule as ``StreamState.apply_…``.
 
 State at sequence S is the state right after message S: its own ``first_seq`` and evictions up to it count, removals
 count when they came before it, erasures always. Invariant: only recorded effects are applied, nothing is decided.
