@@ -1,18 +1,17 @@
 """What the core leaves to be done by whoever has links and a disk."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ingest.publishing.group import Group
 
 
-@dataclass(slots=True)
-class CoreEffects:
+class CoreEffects(NamedTuple):
     """In the order in which they were decided; replies and reads that show undurable state are in the group."""
 
-    frames: list[bytes] = field(default_factory=list)
+    frames: Sequence[bytes] = ()
     """Encoded leaf frames that leave at once: refusals, which show nothing."""
-    groups: list[Group] = field(default_factory=list)
+    groups: Sequence[Group] = ()
     """Groups without rows that show nothing undurable while commits wait for space: to be released at once."""
 
     def __bool__(self) -> bool:

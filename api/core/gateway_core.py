@@ -6,62 +6,97 @@ when those are durable goes with them. Who runs the core commits the group, and 
 Invariant: nothing but the arguments of these methods, in their order, decides what memory holds and what comes out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from api.core.core_parts import CoreParts
-from api.core.effects import CoreEffects, Deferred
+from api.core.consumer_outlet import ConsumerOutlet
+from api.core.effects import CoreEffects
+from api.core.hub_view import HubView
+from api.core.intake import Intake
+from api.core.request_desk import Answers, RequestDesk
 from api.direct.direct_frames import no_responders_frame
-from api.jetstream import stream_advisories
-from api.jetstream.api_call import ApiRequest, NeedMessage
-from api.jetstream.dispatch import dispatch
-from api.jetstream.shown_streams import shows_any
+from api.jetstream.responses import ApiAccount
 from consumers.engine.ack_subject import ACK_PREFIX, FLOW_PREFIX
-from consumers.machine.effects import PullRequest
+from consumers.engine.engine import ConsumerEngine
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
-from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
-from ingest.publishing.group import Group
+from ingest.publishing.group import Gathering, Group
 from ingest.publishing.publish import forget_batches
 
-_DIRECT: Final = b"DIRECT.GET."
-_NEXT: Final = b"CONSUMER.MSG.NEXT."
 _ACK, _FLOW = ACK_PREFIX, FLOW_PREFIX
-_KEYED: Final = (b"$KV.", b"$OBJ.")
-"""What a hub with a domain wraps into that domain's API subjects."""
+_NOTHING: Final = CoreEffects()
 
 
-class GatewayCore(CoreParts):
-    """The parts with the events that reach them."""
+class GatewayCore:
+    """Streams, consumers and the group that gathers. Every time is given, in nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        answers: Answers,
+        hub: HubView,
+        *,
+        new_id: Callable[[], str],
+        settling: Callable[[], Mapping[str, object]] = dict,
+        is_full: Callable[[], bool] = bool,
+    ) -> None:
+        """``is_full`` says whether more is unsettled than may be, ``settling`` what the API tells of that."""
+        self.catalog = catalog
+        self.gathering = gathering = Gathering()
+        self.consumers = consumers = ConsumerEngine(
+            catalog,
+            interested=hub.interest.has_interest,
+            listened_to=hub.interest.listens,
+            new_id=new_id,
+            rows=lambda: gathering.group.rows,
+        )
+        self._intake = Intake(catalog, gathering, hub=hub, consumers=consumers, new_id=new_id, is_full=is_full)
+        self.outlet = ConsumerOutlet(consumers, gathering, self._intake)
+        self._requests = RequestDesk(
+            catalog,
+            answers,
+            hub,
+            account=ApiAccount(settling=settling),
+            gathering=gathering,
+            consumers=consumers,
+            intake=self._intake,
+            outlet=self.outlet,
+        )
 
     def take(self, run: Sequence[WireMessage], now_ns: int) -> CoreEffects:
         """Messages in the order in which a link gave them: publishes, acks, requests."""
+        intake, requests = self._intake, self._requests
         start = 0
         acks: list[WireMessage] = []
         for place, message in enumerate(run):
             if message[0].startswith(b"$JS."):
                 is_ack = message[0].startswith(_ACK)
-                path = b"" if is_ack else self._api_path(message[0])
+                path = b"" if is_ack else requests.path_of(message[0])
                 if is_ack or path or message[0].startswith(_FLOW):
                     if start < place:
-                        self._publish(run[start:place], now_ns)
+                        intake.publish(run[start:place], now_ns)
                     start = place + 1
                     if is_ack:
                         acks.append(message)
                         continue
                     acks = self._acks(acks, now_ns)
-                    self._request(message, path, now_ns)
+                    requests.take(message, path, now_ns)
         if start < len(run):
-            self._publish(run[start:] if start else run, now_ns)
+            intake.publish(run[start:] if start else run, now_ns)
         self._acks(acks, now_ns)
-        return self._decided()
+        if not (intake.refusals or requests.groups):
+            return _NOTHING
+        effects = CoreEffects(intake.refusals, requests.groups)
+        intake.refusals, requests.groups = [], []
+        return effects
 
     def expire(self, now_ns: int) -> bool:
         """Remove what is too old by now, for streams that nobody reads or writes; whether that came to anything."""
         group = self.gathering.group
         forget_batches(self.catalog, now_ns, group)
-        told = self._tell_abandoned(now_ns)
+        told = self._intake.tell_abandoned(now_ns)
         if 0 < self.catalog.next_expiry_ns() <= now_ns:
             self.catalog.expire(now_ns=now_ns, rows=group.rows)
             return True
@@ -101,13 +136,6 @@ class GatewayCore(CoreParts):
         if not held:
             self.consumers.resume()
 
-    def _api_path(self, subject: bytes) -> bytes:
-        """What follows ``$JS.API.`` or ``$JS.<domain>.API.``, empty for any other subject."""
-        for prefix in (b"$JS.API.", self._domain_api):
-            if subject.startswith(prefix):
-                return subject[len(prefix) :]
-        return b""
-
     def _acks(self, acks: list[WireMessage], now_ns: int) -> list[WireMessage]:
         """Take acks that were gathered; returns what is left to take: none."""
         if acks:
@@ -115,73 +143,5 @@ class GatewayCore(CoreParts):
             for subject, reply, _, _ in acks if unheard else ():
                 if reply and subject.startswith(unheard):
                     self.gathering.group.replies.append(no_responders_frame(subject, reply))
-            self._sort_out(now_ns)
+            self.outlet.sort(now_ns)
         return []
-
-    def _request(self, message: WireMessage, path: bytes, now_ns: int) -> None:
-        if not path:
-            self.consumers.flow(message.subject, message.header, now_ns)
-            return
-        if path.startswith(_KEYED):
-            self._publish([message._replace(subject=path)], now_ns)
-            return
-        group, waiting = self._group_for(path), self.gathering.group
-        if path.startswith(_DIRECT):
-            _answer(group, self._answers.direct(message))
-        elif path.startswith(_NEXT):
-            if message.reply and not self._pull(message, path, now_ns):
-                group.replies.append(no_responders_frame(message.subject, message.reply))
-        else:
-            self._dispatch(group, message, path, now_ns=now_ns)
-        if group is not waiting:
-            self._effects.groups.append(group)
-
-    def _dispatch(self, group: Group, message: WireMessage, path: bytes, *, now_ns: int) -> None:
-        """Have a request of the API proper answered, and tell who listens what came of it."""
-        account = self.account
-        account.reply_bytes_max = self._hub.payload_max()
-        events, total, errors = len(group.rows), account.api_total, account.api_errors
-        answer = dispatch(
-            self.catalog,
-            ApiRequest(*message),
-            now_ns=now_ns,
-            rows=group.rows,
-            account=account,
-            consumers=self.consumers.registry,
-        )
-        changed = len(group.rows) > events
-        self._sort_out(now_ns)
-        if changed:
-            self.consumers.registry.sync_streams(now_ns)
-            told = stream_advisories.stream_action(path)
-            if told is not None and account.api_errors == errors:
-                self._advise(told, now_ns)
-        if message.reply and answer is not None:
-            if isinstance(answer, NeedMessage):
-                _answer(group, self._answers.stored(answer, message.reply))
-            else:
-                group.replies.append(encode_message(message.reply, answer))
-        if isinstance(answer, bytes) and account.api_total > total and self._tells(stream_advisories.AUDIT_SUBJECT):
-            told = stream_advisories.api_audit(path, message.payload, answer, server=account.server_name)
-            self._advise(told, now_ns)
-
-    def _pull(self, message: WireMessage, path: bytes, now_ns: int) -> bool:
-        """Give a consumer a request for messages; False when there is no such consumer."""
-        names = path[len(_NEXT) :].decode(errors="replace").split(".")
-        request = PullRequest(message.reply, message.payload, message.header)
-        return len(names) == 2 and self.consumers.pull(names[0], names[1], request, now_ns)
-
-    def _group_for(self, path: bytes) -> Group:
-        """The group that gathers; while it waits for space one of its own for what shows nothing of it."""
-        gathering = self.gathering
-        if gathering.blocked is None or gathering.idle or shows_any(self.catalog, path, gathering.hidden):
-            return gathering.group
-        return Group()
-
-
-def _answer(group: Group, answer: bytes | Deferred | None) -> None:
-    """What is known leaves with the group, what must be read is read behind it."""
-    if isinstance(answer, bytes):
-        group.replies.append(answer)
-    elif answer is not None:
-        group.deferred.append(answer)

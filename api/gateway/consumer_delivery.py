@@ -74,7 +74,7 @@ class ConsumerDelivery:
         changed: Callable[[], None],
     ) -> None:
         """``changed`` is told that the group that gathers may have something new."""
-        self._core = core
+        self._outlet = core.outlet
         self._engine = core.consumers
         self._link = link
         self._queues = link.interest.queues
@@ -89,7 +89,7 @@ class ConsumerDelivery:
         """Send whatever the consumers have said so far that leaves at once."""
         if self._engine.unsaved:
             self._unsaved.set()
-        outgoing = self._core.outgoing(self._clock.now_ns()) if self._core.speaks else ()
+        outgoing = self._outlet.take(self._clock.now_ns()) if self._outlet else ()
         if not outgoing:
             return
         frames: list[bytes] = []

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from api.core.core_parts import HubView
 from api.core.gateway_core import GatewayCore
+from api.core.hub_view import HubView
 from api.gateway.gateway import Around, Gateway, Link, Subjects
 from api.gateway.gateway_log import report
 from api.gateway.gateway_reads import GatewayReads

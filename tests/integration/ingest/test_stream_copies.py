@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from api.core.core_parts import HubView
 from api.core.gateway_core import GatewayCore
+from api.core.hub_view import HubView
 from api.jetstream.api_call import NeedMessage
 from conf.clock import SystemClock
 from delta_store.config.stream_config import StreamConfig

@@ -1,0 +1,43 @@
+"""Where what consumers say leaves: answers and advisories with the group that gathers, the rest at once. Pure."""
+
+from api.core import consumer_frames
+from api.core.intake import Intake
+from consumers.engine.effect_desk import Outbox
+from consumers.engine.engine import ConsumerEngine
+from consumers.machine.effects import Advisory, Reply
+from ingest.publishing.group import Gathering
+
+
+class ConsumerOutlet:
+    """Empties the consumers' outbox."""
+
+    def __init__(self, consumers: ConsumerEngine, gathering: Gathering, intake: Intake) -> None:
+        self._said = consumers.outbox
+        self._gathering = gathering
+        self._intake = intake
+        self._outgoing: Outbox = []
+
+    def __bool__(self) -> bool:
+        """Whether consumers have said something that :meth:`take` has yet to give."""
+        return bool(self._outgoing or self._said)
+
+    def take(self, now_ns: int) -> Outbox:
+        """Deliveries and statuses, which show durable messages alone: to be sent at once, in this order."""
+        self.sort(now_ns)
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    def sort(self, now_ns: int) -> None:
+        """Put what consumers have said where it leaves."""
+        if not self._said:
+            return
+        said = self._said.copy()
+        self._said.clear()
+        for one in said:
+            effect = one[1]
+            if isinstance(effect, Reply):
+                self._gathering.group.replies.append(consumer_frames.reply(effect))
+            elif isinstance(effect, Advisory):
+                self._intake.advise(effect, now_ns)
+            else:
+                self._outgoing.append(one)
