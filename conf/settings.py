@@ -50,7 +50,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Nats(_Section):
+class NatsSettings(_Section):
     """Address and login of the NATS server, for both links."""
 
     url: str = "nats://127.0.0.1:4222"
@@ -75,7 +75,7 @@ class Nats(_Section):
     connect_timeout_seconds: float = Field(default=2.0, gt=0)
 
 
-class Hub(_Section):
+class HubSettings(_Section):
     """The nats-server that ``silt up`` starts."""
 
     port: int = Field(default=4222, ge=0, le=65535)
@@ -84,7 +84,7 @@ class Hub(_Section):
     """Ask clients for a user and password; leaf nodes are always asked."""
 
 
-class Journal(_Section):
+class JournalSettings(_Section):
     """The append-only table whose commits are acknowledgements."""
 
     commit_interval_ms: float = Field(default=0.0, ge=0)
@@ -100,7 +100,7 @@ class Journal(_Section):
     publishes are refused (429). Opening a store takes 0.3 ms a file and 2 s a GiB of it."""
 
 
-class Settle(_Section):
+class SettleSettings(_Section):
     """The Spark job that carries the journal into ``messages``."""
 
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
@@ -115,7 +115,7 @@ class Settle(_Section):
     """Niceness once the query runs, so that acknowledging comes first; while it starts, less."""
 
 
-class Reads(_Section):
+class ReadsSettings(_Section):
     """Direct Get, REST and the cache in front of Parquet."""
 
     cache_bytes_max: int = Field(default=256 * 1024 * 1024, ge=0)
@@ -124,7 +124,7 @@ class Reads(_Section):
     refresh_interval_ms: float = Field(default=100.0, gt=0)
 
 
-class Http(_Section):
+class HttpSettings(_Section):
     """The HTTP server."""
 
     host: str = "127.0.0.1"
@@ -144,7 +144,7 @@ class Http(_Section):
     tls_key_file: Path | None = None
 
 
-class History(_Section):
+class HistorySettings(_Section):
     """How far back a read of the past may go."""
 
     horizon_seconds: float = Field(default=7 * 24 * 3600.0, ge=0)
@@ -153,13 +153,13 @@ class History(_Section):
 class Settings(_Section):
     """All settings of all processes; each process makes them once, by :func:`load_settings`."""
 
-    nats: Nats = Nats()
-    hub: Hub = Hub()
-    journal: Journal = Journal()
-    settle: Settle = Settle()
-    reads: Reads = Reads()
-    http: Http = Http()
-    history: History = History()
+    nats: NatsSettings = NatsSettings()
+    hub: HubSettings = HubSettings()
+    journal: JournalSettings = JournalSettings()
+    settle: SettleSettings = SettleSettings()
+    reads: ReadsSettings = ReadsSettings()
+    http: HttpSettings = HttpSettings()
+    history: HistorySettings = HistorySettings()
 
 
 def load_settings(**sections: Mapping[str, Any]) -> Settings:

@@ -258,6 +258,18 @@ def test_test_files_have_names_of_their_own() -> None:
     assert not twice, twice
 
 
+def test_class_names_are_unique() -> None:
+    """A class is meant by its name alone, whichever package it is in."""
+    homes: dict[str, list[str]] = {}
+    for path in _sources():
+        if path.relative_to(ROOT).parts[0] in PACKAGES:
+            for name, node in _nodes(path):
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name, []).append(f"{_name(path)}:{name}")
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
+    assert not twice, f"give these names of their own: {twice}"
+
+
 def test_every_test_says_what_it_shows() -> None:
     """Each test function has a docstring that is a sentence."""
     silent = [

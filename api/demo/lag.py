@@ -10,7 +10,7 @@ from delta_store.log.log_follower import LogFollower
 LOOK_SECONDS = 0.2
 
 
-class Lag(NamedTuple):
+class MeasuredLag(NamedTuple):
     """Settle lag in seconds."""
 
     median: float
@@ -43,10 +43,10 @@ class LagMeter:
         mark = self._messages.refresh().watermarks.get(self._stream)
         return mark.seq if mark is not None else 0
 
-    def lag(self) -> Lag:
+    def lag(self) -> MeasuredLag:
         """Return the lags measured by :meth:`watch`."""
         lags = sorted(self._lags) or [0.0]
-        return Lag(lags[len(lags) // 2], lags[-1])
+        return MeasuredLag(lags[len(lags) // 2], lags[-1])
 
     def _note(self, settled: int) -> None:
         """Record the lags of the sequences settled since the last call."""

@@ -31,7 +31,7 @@ _SMALL_BYTES: Final = 1024
 """Mean size of a stream's messages up to which a run is counted instead of weighed."""
 
 
-class Interest(Protocol):
+class QueueInterest(Protocol):
     """Who listens at the hub."""
 
     def queues(self, subject: bytes) -> frozenset[bytes]:
@@ -43,7 +43,7 @@ class DeliveryLink(Protocol):
     """Where deliveries leave."""
 
     @property
-    def interest(self) -> Interest:
+    def interest(self) -> QueueInterest:
         """Who receives them."""
         ...
 

@@ -19,7 +19,7 @@ from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink
 from conf.clock import Clock
 from delta_store.reading.store_reader import StoreReader
 from delta_store.values.records import RowColumns
-from ingest.flow.group_commit import GroupCommitter, Journal, Pace
+from ingest.flow.group_commit import GroupCommitter, GroupJournal, Pace
 from ingest.flow.schedule_firing import ScheduleFiring
 from ingest.flow.stream_copies import StreamCopies
 from ingest.protocol.wire_protocol import WireMessage
@@ -29,7 +29,7 @@ EXPIRY_SECONDS: Final = 0.25
 """How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
 
 
-class Reads(Protocol):
+class DeferredReads(Protocol):
     """Answers that need payloads, finished when the state they show is durable."""
 
     def submit(self, read: Deferred) -> None:
@@ -61,9 +61,9 @@ class Subjects(Protocol):
 class Around:
     """What the gateway reaches the hub and the disk by."""
 
-    journal: Journal
+    journal: GroupJournal
     reader: StoreReader
-    reads: Reads
+    reads: DeferredReads
     link: Link
     subjects: Subjects
     clock: Clock

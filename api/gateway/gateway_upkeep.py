@@ -12,7 +12,7 @@ from typing import Any
 
 from conf.clock import SystemClock
 from conf.limits import SETTLE_LAG_TOLD_SECONDS, SETTLED_POLL_SECONDS
-from conf.settings import Journal as JournalSettings
+from conf.settings import JournalSettings
 from delta_store.entries.settle_lag import Lag, Pressure, Volume, brake_seconds, fill, lag_of, pressure_of
 from delta_store.journal.journal import Journal
 from delta_store.log.settled_durability import NotDurable, make_durable

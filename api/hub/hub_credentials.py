@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.hub.hub_config import Login
-from conf.settings import Nats, SettingsError
+from conf.settings import NatsSettings, SettingsError
 from delta_store.storage.private_files import make_private_folder, write_private
 
 FILE = "credentials.json"
@@ -27,7 +27,7 @@ class HubCredentials:
     client: Login
 
 
-def hub_credentials(folder: Path, nats: Nats) -> HubCredentials:
+def hub_credentials(folder: Path, nats: NatsSettings) -> HubCredentials:
     """Return the logins of the settings, else of the file in ``folder``, else new ones, saved to that file.
 
     Raises ``SettingsError`` if the settings have a user without a password or vice versa, or the file can't be used.

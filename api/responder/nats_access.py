@@ -1,10 +1,10 @@
 """How the links log in, taken from the settings."""
 
-from conf.settings import Nats
+from conf.settings import NatsSettings
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 
 
-def credentials(nats: Nats) -> CredentialSource:
+def credentials(nats: NatsSettings) -> CredentialSource:
     """Of the client link: user and password, token, nkey or credentials file.
 
     Raises ``CredentialsError`` when more than one is set.
@@ -18,7 +18,7 @@ def credentials(nats: Nats) -> CredentialSource:
     )
 
 
-def leaf_credentials(nats: Nats) -> CredentialSource:
+def leaf_credentials(nats: NatsSettings) -> CredentialSource:
     """Of the leaf link: its own where one is set, else those of the client link; raises ``CredentialsError``."""
     own = CredentialSource(
         user=nats.leaf_user or "",
@@ -29,6 +29,6 @@ def leaf_credentials(nats: Nats) -> CredentialSource:
     return credentials(nats) if own == CredentialSource() else own
 
 
-def tls(nats: Nats) -> TlsOptions:
+def tls(nats: NatsSettings) -> TlsOptions:
     """Certificates to trust and to show."""
     return TlsOptions(ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file)

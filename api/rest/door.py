@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.rest import problems
 from api.rest.access import EVERYBODY, Need, Principal, need_of
 from api.rest.keys import Keyring, NotRecognised
-from conf.settings import Http
+from conf.settings import HttpSettings
 
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _PRINCIPAL: Final = "silt.principal"
@@ -72,7 +72,7 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-def allowed_hosts(settings: Http) -> Sequence[str] | None:
+def allowed_hosts(settings: HttpSettings) -> Sequence[str] | None:
     """The names a request may be for: those of the settings, or this machine's own and the one listened on.
 
     None, all of them, for a listener on every address that names none: it asks for keys, which a foreign page lacks.

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from api.rest.access import Principal, parse_scope
 from conf.limits import JWT_LEEWAY_SECONDS
-from conf.settings import Http, SettingsError
+from conf.settings import HttpSettings, SettingsError
 
 KEY_PREFIX = "silt_"
 KEY_BYTES = 32
@@ -97,7 +97,7 @@ class Watched(Generic[Read]):
 class Keyring:
     """Everything that opens the API."""
 
-    settings: Http
+    settings: HttpSettings
     keys: Watched[dict[str, Principal]] | None
     signing: Watched[dict[str, Any]] | None
 
@@ -138,7 +138,7 @@ class Keyring:
         return Principal(str(claims.get("sub", "")), _scopes(claims))
 
 
-def open_keyring(settings: Http) -> Keyring | None:
+def open_keyring(settings: HttpSettings) -> Keyring | None:
     """The keys that the settings name, read once to see that they can be; None where none are named.
 
     Raises ``SettingsError``.

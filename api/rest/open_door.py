@@ -2,7 +2,7 @@
 
 from ipaddress import ip_address
 
-from conf.settings import Http, SettingsError
+from conf.settings import HttpSettings, SettingsError
 
 
 def is_loopback(host: str) -> bool:
@@ -13,7 +13,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def refuse_open_door(settings: Http) -> None:
+def refuse_open_door(settings: HttpSettings) -> None:
     """Raise ``SettingsError`` for a listener that others could reach while anybody may enter."""
     if (settings.tls_certificate_file is None) != (settings.tls_key_file is None):
         raise SettingsError("http.tls_certificate_file and http.tls_key_file go together")

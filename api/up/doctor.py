@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from api.hub.hub_config import HubBinaryMissing, find_nats_server
 from conf.clock import SystemClock
 from conf.error_text import error_text
-from conf.settings import Journal
+from conf.settings import JournalSettings
 from delta_store.entries.settle_lag import Pressure, Volume, fill, pressure_of
 from delta_store.reading.settle_state import SettleState
 from delta_store.reading.settle_watch import SettleWatch
@@ -150,7 +150,7 @@ def check_storage(folder: Path) -> Check:
     return Check("storage", free >= FREE_BYTES_MIN, found, "make room: less than 1 GiB is free")
 
 
-def check_settling(folder: Path, chosen: Journal) -> Check:
+def check_settling(folder: Path, chosen: JournalSettings) -> Check:
     """Check how far settling is behind, relative to its limits; reads the tables without a lock."""
     from delta_store.reading.settled import SettledTable
     from delta_store.values.read_errors import ReadError

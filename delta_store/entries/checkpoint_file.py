@@ -79,7 +79,7 @@ class DamagedCheckpoint(ValueError):
     """The bytes are not those of a checkpoint as it was written; the text gives the reason."""
 
 
-class Snapshot(NamedTuple):
+class JournalSnapshot(NamedTuple):
     """An immutable copy of a :class:`JournalState`, to build a checkpoint from."""
 
     version: int
@@ -92,9 +92,9 @@ class Snapshot(NamedTuple):
     """As in :class:`JournalState`."""
 
 
-def snapshot_of(state: JournalState) -> Snapshot:
+def snapshot_of(state: JournalState) -> JournalSnapshot:
     """Copy a state."""
-    return Snapshot(
+    return JournalSnapshot(
         state.version,
         state.stamp,
         state.timestamp_ms,
@@ -116,7 +116,7 @@ def checkpoint_version(name: str) -> int | None:
     return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdecimal() else None
 
 
-def encode(snapshot: Snapshot, app_id: str) -> bytes:
+def encode(snapshot: JournalSnapshot, app_id: str) -> bytes:
     """Encode the checkpoint as a Parquet file."""
     actions: list[dict[str, Any]] = [
         {"protocol": protocol_action()},
@@ -164,7 +164,7 @@ def _removes(removed: Sequence[Removed]) -> pa.Table:
     )
 
 
-def pointer(snapshot: Snapshot, body: bytes) -> bytes:
+def pointer(snapshot: JournalSnapshot, body: bytes) -> bytes:
     """Return the content of ``_last_checkpoint`` for a checkpoint."""
     size = 3 + (snapshot.relies_on is not None) + len(snapshot.live) + len(snapshot.removed)
     content = {

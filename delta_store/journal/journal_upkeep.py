@@ -12,7 +12,7 @@ from typing import Final
 from conf.clock import Clock
 from conf.limits import JOURNAL_CHECKPOINT_COMMITS
 from delta_store.entries import checkpoint_file
-from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, Snapshot, checkpoint_name
+from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, JournalSnapshot, checkpoint_name
 from delta_store.entries.log_entry import entry_name, file_version
 from delta_store.log.delta_log import path_of
 from delta_store.log.journal_log import LoadedLog
@@ -48,7 +48,7 @@ class JournalUpkeep:
         self._storage.delete(path_of(name) for name in self._storage.sizes(LOG_FOLDER) if name.endswith(".tmp"))
         return self._doomed.keys()
 
-    def repair(self, snapshot: Snapshot, damaged: Iterable[str]) -> None:
+    def repair(self, snapshot: JournalSnapshot, damaged: Iterable[str]) -> None:
         """Put a whole checkpoint in the place of damaged ones."""
         names = list(damaged)
         if names:
@@ -60,7 +60,7 @@ class JournalUpkeep:
         last = self._checkpoints[-1][0] if self._checkpoints else 0
         return version - last >= max(JOURNAL_CHECKPOINT_COMMITS, live_files // 2)
 
-    def checkpoint(self, snapshot: Snapshot) -> int:
+    def checkpoint(self, snapshot: JournalSnapshot) -> int:
         """Write a checkpoint of the snapshot, durably; returns its version. A failure leaves the log as it was."""
         body = checkpoint_file.encode(snapshot, self._app_id)
         self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))

@@ -31,7 +31,7 @@ _SMALL_TABLES_MAX: Final = 64
 """Tables of fewer than :data:`_SMALL_ROWS` rows, and how many of them there may be before they become one."""
 
 
-class Metadata(NamedTuple):
+class MetadataTables(NamedTuple):
     """The rows of some files without their data, and their events' rows with it, as Arrow tables."""
 
     rows: Any
@@ -40,7 +40,7 @@ class Metadata(NamedTuple):
 
 class _Kept(NamedTuple):
     paths: frozenset[str]
-    found: Metadata
+    found: MetadataTables
     """With the number of the file that each row is from."""
 
     @property
@@ -52,12 +52,14 @@ class _Kept(NamedTuple):
         """Whether it is small."""
         return len(self.found.rows) < _SMALL_ROWS
 
-    def of(self, wanted: frozenset[str]) -> Metadata:
+    def of(self, wanted: frozenset[str]) -> MetadataTables:
         """The rows of those files alone."""
         if self.paths <= wanted:
             return self.found
         numbers = pa.array([_number(path) for path in self.paths & wanted], pa.int64())
-        return Metadata(*(None if one is None else one.filter(pc.is_in(one[_FILE], numbers)) for one in self.found))
+        return MetadataTables(
+            *(None if one is None else one.filter(pc.is_in(one[_FILE], numbers)) for one in self.found)
+        )
 
 
 class JournalMetadata:
@@ -71,7 +73,7 @@ class JournalMetadata:
         """By the path of one of its files."""
         self._where: dict[str, str] = {}
 
-    def of(self, files: Sequence[DataFile]) -> list[Metadata]:
+    def of(self, files: Sequence[DataFile]) -> list[MetadataTables]:
         """What the files hold, in no particular order. Raises ``DamagedData`` or ``FileGone``."""
         wanted = frozenset(file.path for file in files)
         with self._lock:
@@ -94,7 +96,7 @@ class JournalMetadata:
         is_event = pc.invert(pc.is_in(rows["kind"], pa.array(_NO_EVENT)))
         events = self._files.columns(path, _EVENT).filter(is_event) if pc.any(is_event).as_py() else None
         number = _number(file.path)
-        return _Kept(frozenset((file.path,)), Metadata(_numbered(rows, number), _numbered(events, number)))
+        return _Kept(frozenset((file.path,)), MetadataTables(_numbered(rows, number), _numbered(events, number)))
 
     def _keep(self, one: _Kept) -> None:
         if one.paths.isdisjoint(self._where):
@@ -123,7 +125,7 @@ def _together(parts: Sequence[_Kept]) -> list[_Kept]:
     if len(small) < 2:
         return list(parts)
     events = [part.found.events for part in small if part.found.events is not None]
-    found = Metadata(_as_one([part.found.rows for part in small]), _as_one(events) if events else None)
+    found = MetadataTables(_as_one([part.found.rows for part in small]), _as_one(events) if events else None)
     joined = _Kept(frozenset().union(*(part.paths for part in small)), found)
     return [joined, *(part for part in parts if part.paths.isdisjoint(joined.paths))]
 

@@ -17,7 +17,7 @@ TAIL_BYTES: Final = 128 * 1024 * 1024
 _TRIES: Final = 3
 
 
-class JournalSource(Protocol):
+class UnsettledSource(Protocol):
     """Where messages that are not settled are read: an owner's or a follower's view of the journal."""
 
     def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
@@ -28,7 +28,7 @@ class JournalSource(Protocol):
 class Payloads:
     """All payloads of the store; only :meth:`fetch` touches files."""
 
-    def __init__(self, settled: SettledTable, journal: JournalSource, *, tail_bytes: int = TAIL_BYTES) -> None:
+    def __init__(self, settled: SettledTable, journal: UnsettledSource, *, tail_bytes: int = TAIL_BYTES) -> None:
         self._settled = settled
         self._journal = journal
         self.tail = TailCache(tail_bytes)

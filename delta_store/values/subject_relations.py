@@ -51,11 +51,11 @@ class Entry(NamedTuple, Generic[T]):
     value: T
 
 
-class _Node(Generic[T]):
+class _TrieNode(Generic[T]):
     __slots__ = ("children", "entries")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Node[T]] = {}
+        self.children: dict[str, _TrieNode[T]] = {}
         self.entries: tuple[Entry[T], ...] = ()
 
 
@@ -66,7 +66,7 @@ class SubjectTrie(Generic[T]):
 
     def __init__(self, entries: Iterable[tuple[str, T]] = (), *, steps_max: int = 0) -> None:
         """Add ``entries``; ``steps_max`` bounds the steps of all queries together (0: no bound)."""
-        self._root: _Node[T] = _Node()
+        self._root: _TrieNode[T] = _TrieNode()
         self._steps_max = steps_max
         self.steps = 0
         """Nodes, or pairs of them, that were visited so far."""
@@ -79,7 +79,7 @@ class SubjectTrie(Generic[T]):
         for part in _steps_of(pattern):
             below = node.children.get(part)
             if below is None:
-                below = node.children[part] = _Node()
+                below = node.children[part] = _TrieNode()
             node = below
         node.entries += (Entry(pattern, value),)
 
@@ -133,7 +133,7 @@ class SubjectTrie(Generic[T]):
         parts = pattern.split(".")
         level = [self._root]
         for part in parts[:_DEPTH_MAX]:
-            below: list[_Node[T]] = []
+            below: list[_TrieNode[T]] = []
             for node in level:
                 self._step()
                 children = node.children
@@ -159,7 +159,7 @@ class SubjectTrie(Generic[T]):
                 if one.value != other.value and overlaps(one.pattern, other.pattern):
                     yield one, other
 
-    def _below(self, node: "_Node[U]") -> Iterator[tuple[Entry[U], ...]]:
+    def _below(self, node: "_TrieNode[U]") -> Iterator[tuple[Entry[U], ...]]:
         """Iterate over the entries of all nodes under this one."""
         ahead = list(node.children.values())
         while ahead:
@@ -181,7 +181,7 @@ def _steps_of(pattern: str) -> list[str]:
     return parts[: parts.index(">") + 1] if ">" in parts else parts
 
 
-def _common(mine: _Node[T], its: _Node[U]) -> Iterator[tuple[_Node[T], _Node[U]]]:
+def _common(mine: _TrieNode[T], its: _TrieNode[U]) -> Iterator[tuple[_TrieNode[T], _TrieNode[U]]]:
     """Iterate over the pairs of branches that one token may take; ``>`` is no branch."""
     left, right = mine.children, its.children
     for part in left if len(left) <= len(right) else right:

@@ -38,7 +38,7 @@ class Pace:
     bytes: int = 8 * 1024 * 1024
 
 
-class Journal(Protocol):
+class GroupJournal(Protocol):
     """Where groups become durable."""
 
     def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
@@ -85,7 +85,7 @@ class GroupCommitter:
     def __init__(
         self,
         gathering: Gathering,
-        journal: Journal,
+        journal: GroupJournal,
         decider: Decider,
         *,
         executor: Executor | None = None,

@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from ingest.links.link_session import LinkSession
 from ingest.protocol.credentials import Credentials, CredentialsError, CredentialSource, TlsOptions
 from ingest.protocol.handshake import HubInfo
-from ingest.protocol.link import Endpoint, Failure, Jitter, LinkError, LinkStatus, OnStatus, RetryPacing, socket_error
+from ingest.protocol.link import (
+    Failure,
+    HubEndpoint,
+    Jitter,
+    LinkError,
+    LinkStatus,
+    OnStatus,
+    RetryPacing,
+    socket_error,
+)
 from ingest.protocol.subscriptions import Subscriptions
 from ingest.protocol.wire_protocol import ProtocolError
 
@@ -23,7 +32,7 @@ from ingest.protocol.wire_protocol import ProtocolError
 class Access:
     """The addresses and login of a link of either kind."""
 
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[HubEndpoint, ...]
     """Tried in turn."""
     credentials: CredentialSource = field(default_factory=CredentialSource)
     tls: TlsOptions = field(default_factory=TlsOptions)
@@ -41,7 +50,7 @@ class Manner:
     """Makes the session of one connection."""
     check: Callable[[HubInfo], None]
     """Raises :class:`ProtocolError` for a hub that is not for this kind of link."""
-    connect: Callable[[HubInfo, Endpoint, Credentials], bytes]
+    connect: Callable[[HubInfo, HubEndpoint, Credentials], bytes]
     """Encodes the CONNECT frame. Raises ``CredentialsError``."""
     attached: Callable[[LinkSession], None]
     """Called when the session is attached, before ``attached`` is set and the status reported."""
@@ -106,7 +115,7 @@ class Attachment:
 
     # --- one connection ---
 
-    async def _attend(self, endpoint: Endpoint) -> LinkError:
+    async def _attend(self, endpoint: HubEndpoint) -> LinkError:
         """Attach, stay until the connection ends, and return the reason; a callback's own exception is raised."""
         session = self._manner.session()
         try:
@@ -123,7 +132,7 @@ class Attachment:
             self.session = None
             session.fail(LinkError(Failure.LOST, "the link was closed"))
 
-    async def _attach(self, session: LinkSession, endpoint: Endpoint) -> LinkError | None:
+    async def _attach(self, session: LinkSession, endpoint: HubEndpoint) -> LinkError | None:
         """Do the handshake within its timeout; return its error, None when attached."""
         try:
             async with asyncio.timeout(self._access.connect_timeout_seconds):
@@ -138,7 +147,7 @@ class Attachment:
             return error
         return None
 
-    async def _handshake(self, session: LinkSession, endpoint: Endpoint) -> None:
+    async def _handshake(self, session: LinkSession, endpoint: HubEndpoint) -> None:
         """Connect, and wait for the PONG behind CONNECT and all subscriptions.
 
         Raises :class:`LinkError`, :class:`ProtocolError`, :class:`CredentialsError`, ``TimeoutError``.
@@ -190,7 +199,7 @@ def _story(status: LinkStatus) -> tuple[bool, str]:
     return status.attached, str(status.error or "")
 
 
-async def _connect(session: LinkSession, endpoint: Endpoint, tls: TlsOptions) -> None:
+async def _connect(session: LinkSession, endpoint: HubEndpoint, tls: TlsOptions) -> None:
     """Open TCP, and TLS where it comes first. Raises :class:`LinkError`."""
     loop = asyncio.get_running_loop()
     context = tls.context() if tls.handshake_first else None
@@ -210,7 +219,7 @@ async def _connect(session: LinkSession, endpoint: Endpoint, tls: TlsOptions) ->
         raise LinkError(Failure.UNREACHABLE, "nothing listens: connected to ourselves")
 
 
-async def _upgrade(session: LinkSession, endpoint: Endpoint, tls: TlsOptions) -> None:
+async def _upgrade(session: LinkSession, endpoint: HubEndpoint, tls: TlsOptions) -> None:
     """Encrypt the open connection. Raises :class:`LinkError`."""
     name = tls.server_name or endpoint.host
     try:

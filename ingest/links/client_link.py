@@ -11,7 +11,7 @@ from ingest.protocol.client_connect import connect_frame
 from ingest.protocol.client_protocol import CLIENT, encode_subscribe, encode_unsubscribe
 from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo
-from ingest.protocol.link import Endpoint, Jitter, LinkStatus, OnStatus
+from ingest.protocol.link import HubEndpoint, Jitter, LinkStatus, OnStatus
 from ingest.protocol.subscriptions import Subscriptions
 
 
@@ -74,5 +74,5 @@ class ClientLink:
             encrypted=self._access.tls.handshake_first,
         )
 
-    def _connect(self, hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> bytes:
+    def _connect(self, hub: HubInfo, endpoint: HubEndpoint, credentials: Credentials) -> bytes:
         return connect_frame(hub, endpoint, credentials, name=self._name, version=version("silt"))

@@ -14,7 +14,7 @@ from ingest.protocol.handshake import HubInfo
 from ingest.protocol.interest import InterestTable, OnChange
 from ingest.protocol.leaf_connect import LeafIdentity, check_leaf_listener, connect_frame
 from ingest.protocol.leaf_protocol import LEAF, encode_subscribe, encode_unsubscribe, subject_of, with_queues
-from ingest.protocol.link import Endpoint, Jitter, LinkStatus, OnStatus
+from ingest.protocol.link import HubEndpoint, Jitter, LinkStatus, OnStatus
 from ingest.protocol.payload_limit import Oversize, within
 from ingest.protocol.subscriptions import Subscriptions
 
@@ -138,7 +138,7 @@ class LeafLink:
             encrypted=self._access.tls.handshake_first,
         )
 
-    def _connect(self, hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> bytes:
+    def _connect(self, hub: HubInfo, endpoint: HubEndpoint, credentials: Credentials) -> bytes:
         return connect_frame(hub, endpoint, self._identity, credentials)
 
     def _attached(self, session: LinkSession) -> None:

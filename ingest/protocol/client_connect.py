@@ -9,12 +9,12 @@ from typing import Final
 
 from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo, authorization, connect_line
-from ingest.protocol.link import Endpoint
+from ingest.protocol.link import HubEndpoint
 
 _WITH_LATER_INFOS: Final = 1
 
 
-def connect_frame(hub: HubInfo, endpoint: Endpoint, credentials: Credentials, *, name: str, version: str) -> bytes:
+def connect_frame(hub: HubInfo, endpoint: HubEndpoint, credentials: Credentials, *, name: str, version: str) -> bytes:
     """Return the CONNECT frame of a client. Raises ``CredentialsError`` for an unusable seed."""
     fields = {
         "verbose": False,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.protocol.credentials import Credentials
-from ingest.protocol.link import Endpoint
+from ingest.protocol.link import HubEndpoint
 from ingest.protocol.wire_protocol import Info, ProtocolError
 
 
@@ -49,7 +49,7 @@ def read_info(info: Info) -> HubInfo:
     return hub
 
 
-def authorization(hub: HubInfo, endpoint: Endpoint, credentials: Credentials) -> dict[str, str]:
+def authorization(hub: HubInfo, endpoint: HubEndpoint, credentials: Credentials) -> dict[str, str]:
     """Return CONNECT's login fields; ``credentials`` win over the URL's. Raises ``CredentialsError`` for a bad seed."""
     if credentials.seed:
         public_key, signature = credentials.sign(hub.nonce)

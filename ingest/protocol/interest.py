@@ -20,10 +20,10 @@ _NO_QUEUES: Final[frozenset[bytes]] = frozenset()
 
 
 @dataclass(slots=True)
-class _Node:
+class _InterestNode:
     """One token in the tree of wildcard subscriptions."""
 
-    children: "dict[bytes, _Node]" = field(default_factory=dict)
+    children: "dict[bytes, _InterestNode]" = field(default_factory=dict)
     queues: set[bytes] = field(default_factory=set)
     """Queue groups of the subscriptions that end at this token; empty bytes for a plain subscription."""
 
@@ -34,7 +34,7 @@ class _Subscriptions:
 
     literals: dict[bytes, set[bytes]] = field(default_factory=dict)
     """Queue groups by literal subject; empty bytes for a plain subscription."""
-    wild: _Node = field(default_factory=_Node)
+    wild: _InterestNode = field(default_factory=_InterestNode)
 
     def __bool__(self) -> bool:
         return bool(self.literals or self.wild.children)
@@ -45,7 +45,7 @@ class _Subscriptions:
         if any(token in _WILDCARDS for token in tokens):
             node = self.wild
             for token in tokens:
-                node = node.children.setdefault(token, _Node())
+                node = node.children.setdefault(token, _InterestNode())
             node.queues.add(queue)
         else:
             self.literals.setdefault(subject, set()).add(queue)
@@ -148,7 +148,7 @@ class InterestTable:
             self.on_change(*key, added)
 
 
-def _remove_wild(root: _Node, tokens: list[bytes], queue: bytes) -> None:
+def _remove_wild(root: _InterestNode, tokens: list[bytes], queue: bytes) -> None:
     """Remove a subscription from the tree, and the nodes left empty."""
     path = [root]
     for token in tokens:
@@ -160,12 +160,12 @@ def _remove_wild(root: _Node, tokens: list[bytes], queue: bytes) -> None:
         del path[depth - 1].children[tokens[depth - 1]]
 
 
-def _takers(root: _Node, tokens: list[bytes]) -> list[set[bytes]]:
+def _takers(root: _InterestNode, tokens: list[bytes]) -> list[set[bytes]]:
     """Return the queue groups of each pattern that matches; no recursion, as a subject may have 2,000 tokens."""
     found: list[set[bytes]] = []
     level = [root]
     for token in tokens:
-        below: list[_Node] = []
+        below: list[_InterestNode] = []
         for node in level:
             children = node.children
             if b">" in children:

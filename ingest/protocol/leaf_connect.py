@@ -11,7 +11,7 @@ from typing import Final
 
 from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo, authorization, connect_line
-from ingest.protocol.link import Endpoint
+from ingest.protocol.link import HubEndpoint
 from ingest.protocol.wire_protocol import ProtocolError
 
 PROTOCOL_VERSION: Final = "2.15.0"
@@ -38,7 +38,7 @@ def check_leaf_listener(hub: HubInfo) -> None:
         raise ProtocolError("this port is for clients; the leaf link needs the port of the leafnodes block")
 
 
-def connect_frame(hub: HubInfo, endpoint: Endpoint, identity: LeafIdentity, credentials: Credentials) -> bytes:
+def connect_frame(hub: HubInfo, endpoint: HubEndpoint, identity: LeafIdentity, credentials: Credentials) -> bytes:
     """Return the CONNECT frame of a leafnode. Raises ``CredentialsError`` for an unusable seed."""
     fields = {
         "version": PROTOCOL_VERSION,

@@ -95,7 +95,7 @@ class RetryPacing:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class HubEndpoint:
     """The address of one NATS server, with the login of its URL."""
 
     host: str
@@ -111,7 +111,7 @@ class Endpoint:
         return f"{host}:{self.port}"
 
 
-def parse_endpoints(urls: str, *, default_port: int) -> tuple[Endpoint, ...]:
+def parse_endpoints(urls: str, *, default_port: int) -> tuple[HubEndpoint, ...]:
     """Parse one URL, or several separated by commas. Raises ``ValueError``.
 
     ``nats://`` and ``nats-leaf://`` use TLS if the server asks for it, ``tls://`` insists on it; a user without a
@@ -132,7 +132,7 @@ def without_secrets(urls: str) -> str:
     return ",".join(shown)
 
 
-def _endpoint(url: str, default_port: int) -> Endpoint:
+def _endpoint(url: str, default_port: int) -> HubEndpoint:
     parts = urlsplit(url if "://" in url else f"nats://{url}")
     if parts.scheme not in _SCHEMES_PLAIN + _SCHEMES_TLS:
         raise ValueError(f"a NATS URL begins with nats:// or tls://, not {parts.scheme}://")
@@ -144,7 +144,7 @@ def _endpoint(url: str, default_port: int) -> Endpoint:
         raise ValueError("the port of the NATS URL is no number up to 65535") from None
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     token = user if user and parts.password is None else ""
-    return Endpoint(
+    return HubEndpoint(
         host=parts.hostname,
         port=port,
         tls=parts.scheme in _SCHEMES_TLS,

@@ -27,7 +27,7 @@ from api.gateway.gateway import Gateway
 from api.gateway.gateway_assembly import assemble
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_stores import Stores, claim_stores
-from conf.settings import Reads, Settings
+from conf.settings import ReadsSettings, Settings
 from delta_store.values.journal_errors import JournalError
 from tests.sim.sim_book import Book, Broken
 from tests.sim.sim_clients import Clients
@@ -84,7 +84,7 @@ class Simulation:
         self.disk = SimDisk(root, self._dice)
         self._hub = SimHub(self._loop, self._dice, self._note)
         self._book = Book()
-        self._settings = Settings(reads=Reads(cache_bytes_max=self._dice.choice((0, 1_000, 1 << 20))))
+        self._settings = Settings(reads=ReadsSettings(cache_bytes_max=self._dice.choice((0, 1_000, 1 << 20))))
         self._ids = 0
         self._over = asyncio.Event()
         self._failure: BaseException | None = None

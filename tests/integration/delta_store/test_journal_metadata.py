@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from delta_store.entries.settled_log import DataFile
-from delta_store.reading.journal_metadata import JournalMetadata, Metadata
+from delta_store.reading.journal_metadata import JournalMetadata, MetadataTables
 from delta_store.reading.journal_tail import JournalTail
 from tests.groups import columns, event, message, open_journal
 
@@ -29,18 +29,18 @@ def tail(tmp_path_factory: pytest.TempPathFactory) -> JournalTail:
     return tail
 
 
-def _rows(found: list[Metadata], part: int, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _rows(found: list[MetadataTables], part: int, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     tables = [one[part] for one in found if one[part] is not None]
     return sorted(row for table in tables for row in zip(*(table[name].to_pylist() for name in names), strict=True))
 
 
-def _same(found: list[Metadata], alone: list[Metadata]) -> None:
+def _same(found: list[MetadataTables], alone: list[MetadataTables]) -> None:
     for part, last in ((0, "subject"), (1, "data")):
         names = ("stream", "seq", "event_no", "kind", "first_seq", last)
         assert _rows(found, part, names) == _rows(alone, part, names)
 
 
-def _alone(tail: JournalTail, files: list[DataFile]) -> list[Metadata]:
+def _alone(tail: JournalTail, files: list[DataFile]) -> list[MetadataTables]:
     return [one for file in files for one in JournalMetadata(tail.files, tail.path_of).of([file])]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from api.rest.app import create_app
 from conf.clock import SystemClock
-from conf.settings import Http, Settings
+from conf.settings import HttpSettings, Settings
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.times import format_time
 from delta_store.reading.read_threads import ReadThreads
@@ -45,7 +45,7 @@ def over(folder: Path, use: Callable[[httpx.AsyncClient, Replica], Awaitable[Non
         threads = ReadThreads(2, timeout_seconds=20)
         replica = Replica(str(folder), threads, clock=SystemClock())
         await replica.open()
-        transport = httpx.ASGITransport(create_app(replica, Settings(http=Http(**http))))
+        transport = httpx.ASGITransport(create_app(replica, Settings(http=HttpSettings(**http))))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await use(client, replica)
         threads.close()

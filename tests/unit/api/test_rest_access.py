@@ -22,7 +22,7 @@ from api.rest.app import create_app
 from api.rest.keys import NotRecognised, hash_of, new_key, open_keyring
 from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
-from conf.settings import Http, Settings, SettingsError
+from conf.settings import HttpSettings, Settings, SettingsError
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
 from tests.tables import History, Tables
@@ -43,7 +43,7 @@ def over(folder: Path, use: Use, **http: Any) -> None:
         threads = ReadThreads(1, timeout_seconds=20)
         replica = Replica(str(data), threads, clock=SystemClock())
         await replica.open()
-        transport = httpx.ASGITransport(create_app(replica, Settings(http=Http(**http))))
+        transport = httpx.ASGITransport(create_app(replica, Settings(http=HttpSettings(**http))))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             await use(client)
         threads.close()
@@ -175,7 +175,7 @@ def test_a_signed_token_opens_what_its_scopes_say(tmp_path: Path) -> None:
 
     over(tmp_path, use, jwt_keys_file=jwks, jwt_issuer="us", jwt_audience="silt")
     (tmp_path / "own.pem").write_bytes(pem)
-    keyring = open_keyring(Http(jwt_keys_file=tmp_path / "own.pem", jwt_issuer="us", jwt_audience="silt"))
+    keyring = open_keyring(HttpSettings(jwt_keys_file=tmp_path / "own.pem", jwt_issuer="us", jwt_audience="silt"))
     assert keyring is not None
     assert keyring.principal(token(kid=None)).name == "me"
     foreign = jwt.encode(good, rsa.generate_private_key(65537, 2048), "RS256")
@@ -201,10 +201,10 @@ def test_a_request_for_another_host_is_turned_away(tmp_path: Path) -> None:
 def test_a_listener_for_others_needs_keys(host: str) -> None:
     """It says what to set; on loopback nothing is asked for."""
     with pytest.raises(SettingsError, match=r"http\.api_keys_file .*silt key new"):
-        refuse_open_door(Http(host=host))
-    refuse_open_door(Http(host=host, api_keys_file=Path("keys.toml")))
+        refuse_open_door(HttpSettings(host=host))
+    refuse_open_door(HttpSettings(host=host, api_keys_file=Path("keys.toml")))
     for own in ("127.0.0.1", "127.0.0.2", "::1", "localhost"):
-        refuse_open_door(Http(host=own))
+        refuse_open_door(HttpSettings(host=own))
 
 
 @pytest.mark.parametrize("text", ["", "write", "read:", "read:A.B", "READ", "read:a b", "admin:>"])
@@ -252,5 +252,5 @@ def test_a_file_of_keys_that_can_not_be_read_opens_nothing_and_is_said(text: str
     file = tmp_path / "keys.toml"
     file.write_text(text)
     with pytest.raises(SettingsError, match=told) as caught:
-        create_app(None, Settings(http=Http(api_keys_file=file)))  # type: ignore[arg-type]
+        create_app(None, Settings(http=HttpSettings(api_keys_file=file)))  # type: ignore[arg-type]
     assert "silt_plain" not in str(caught.value)

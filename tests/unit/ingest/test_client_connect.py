@@ -9,17 +9,17 @@ import pytest
 from ingest.protocol.client_connect import connect_frame
 from ingest.protocol.credentials import Credentials, CredentialsError
 from ingest.protocol.handshake import read_info
-from ingest.protocol.link import Endpoint
+from ingest.protocol.link import HubEndpoint
 from ingest.protocol.wire_protocol import Info
 
 INFO = {"server_id": "N1", "nonce": "abc", "headers": True, "max_payload": 99, "client_ip": "127.0.0.1"}
 SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU"
 
 
-def connect(credentials: Credentials, endpoint: Endpoint | None = None, **info: object) -> dict[str, object]:
+def connect(credentials: Credentials, endpoint: HubEndpoint | None = None, **info: object) -> dict[str, object]:
     """The fields of CONNECT to a listener with this INFO."""
     hub = read_info(Info(json.dumps(INFO | info).encode()))
-    frame = connect_frame(hub, endpoint or Endpoint("h", 1), credentials, name="silt-1", version="0.1")
+    frame = connect_frame(hub, endpoint or HubEndpoint("h", 1), credentials, name="silt-1", version="0.1")
     assert frame.startswith(b"CONNECT {")
     assert frame.endswith(b"}\r\n")
     fields = json.loads(frame.removeprefix(b"CONNECT "))
@@ -45,9 +45,9 @@ def test_a_client_asks_for_headers_and_for_no_word_more_than_it_needs() -> None:
 
 def test_who_enters_is_said_in_one_way() -> None:
     """The settings win over the URL's user, whose password or token is used where they say nothing."""
-    endpoint = Endpoint("h", 1, user="url", password="p")
+    endpoint = HubEndpoint("h", 1, user="url", password="p")
     assert connect(Credentials(), endpoint).items() >= {"user": "url", "pass": "p"}.items()
-    assert connect(Credentials(), Endpoint("h", 1, token="t"))["auth_token"] == "t"
+    assert connect(Credentials(), HubEndpoint("h", 1, token="t"))["auth_token"] == "t"
     assert connect(Credentials(user="u", password="s"), endpoint).items() >= {"user": "u", "pass": "s"}.items()
     token = connect(Credentials(token="t"), endpoint)
     assert token["auth_token"] == "t"

@@ -9,7 +9,7 @@ import pytest
 from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import read_info
 from ingest.protocol.leaf_connect import LeafIdentity, check_leaf_listener, connect_frame
-from ingest.protocol.link import Endpoint
+from ingest.protocol.link import HubEndpoint
 from ingest.protocol.wire_protocol import Info, ProtocolError
 
 HUB = {"server_id": "N1", "server_name": "hub", "version": "2.15.1", "nonce": "abc", "headers": True, "max_payload": 99}
@@ -22,9 +22,9 @@ def info(**changes: object) -> Info:
     return Info(json.dumps(HUB | changes).encode())
 
 
-def connect(credentials: Credentials, endpoint: Endpoint | None = None) -> dict[str, object]:
+def connect(credentials: Credentials, endpoint: HubEndpoint | None = None) -> dict[str, object]:
     """The fields of CONNECT."""
-    frame = connect_frame(read_info(info()), endpoint or Endpoint("h", 1), IDENTITY, credentials)
+    frame = connect_frame(read_info(info()), endpoint or HubEndpoint("h", 1), IDENTITY, credentials)
     assert frame.startswith(b"CONNECT {")
     assert frame.endswith(b"}\r\n")
     fields = json.loads(frame.removeprefix(b"CONNECT "))
@@ -49,7 +49,7 @@ def test_connect_says_who_we_are_and_nothing_that_a_hub_refuses() -> None:
 
 def test_credentials_win_over_those_of_the_url() -> None:
     """What the settings say is used instead of the URL's user, never beside it."""
-    endpoint = Endpoint("h", 1, user="url", password="p")
+    endpoint = HubEndpoint("h", 1, user="url", password="p")
     assert connect(Credentials(), endpoint)["user"] == "url"
     user = connect(Credentials(user="u", password="s"), endpoint)
     assert (user["user"], user["pass"]) == ("u", "s")

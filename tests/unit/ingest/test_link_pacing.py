@@ -5,7 +5,7 @@ import random
 import pytest
 
 from conf.limits import LINK_BACKOFF_SECONDS_MAX, LINK_RETRY_SECONDS
-from ingest.protocol.link import Endpoint, Failure, LinkError, RetryPacing, parse_endpoints
+from ingest.protocol.link import Failure, HubEndpoint, LinkError, RetryPacing, parse_endpoints
 
 AT_ONCE = (Failure.UNREACHABLE, Failure.LOST)
 
@@ -39,16 +39,16 @@ def test_backoff_starts_anew(healed: str) -> None:
 @pytest.mark.parametrize(
     ("url", "endpoint"),
     [
-        ("nats://h", Endpoint("h", 7422)),
-        ("h:1", Endpoint("h", 1)),
-        ("nats-leaf://h:1", Endpoint("h", 1)),
-        ("tls://h:1", Endpoint("h", 1, tls=True)),
-        ("nats://u:p%40@h", Endpoint("h", 7422, user="u", password="p@")),
-        ("nats://secret@h", Endpoint("h", 7422, token="secret")),
-        ("nats://[::1]:5", Endpoint("::1", 5)),
+        ("nats://h", HubEndpoint("h", 7422)),
+        ("h:1", HubEndpoint("h", 1)),
+        ("nats-leaf://h:1", HubEndpoint("h", 1)),
+        ("tls://h:1", HubEndpoint("h", 1, tls=True)),
+        ("nats://u:p%40@h", HubEndpoint("h", 7422, user="u", password="p@")),
+        ("nats://secret@h", HubEndpoint("h", 7422, token="secret")),
+        ("nats://[::1]:5", HubEndpoint("::1", 5)),
     ],
 )
-def test_a_url_gives_its_endpoint(url: str, endpoint: Endpoint) -> None:
+def test_a_url_gives_its_endpoint(url: str, endpoint: HubEndpoint) -> None:
     """Scheme, default port, user, token and IPv6 hosts are read as NATS's clients read them."""
     assert parse_endpoints(url, default_port=7422) == (endpoint,)
 
