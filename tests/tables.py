@@ -17,6 +17,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from delta_store.config.stream_config import StreamConfig
 from delta_store.journal.journal import Journal
 from delta_store.reading.state_at import EventRow, cut_at
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import event_row, removal_data, stream_data
 from delta_store.values.records import Kind, Position, Removal, Row, checksum, stored_size
 from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
@@ -24,6 +25,12 @@ from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
 from tests.groups import columns, open_journal
 
 START_NS = 1_750_000_000_000_000_000
+
+
+def marks_of(catalog: Catalog) -> dict[str, Watermark]:
+    """Where each stream stands: what a commit's metadata says."""
+    streams = catalog.streams.items()
+    return {name: Watermark(*state.position, first_seq=state.index.first_seq) for name, state in streams}
 
 
 @dataclass(slots=True)

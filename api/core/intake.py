@@ -65,7 +65,7 @@ class Intake:
 
     def tells(self, subject: str) -> bool:
         """Whether anyone listens to a subject of advisories, or a stream keeps them."""
-        return self._has_interest(subject.encode()) or self._catalog.stream_of(subject) is not None
+        return self._has_interest(subject.encode()) or self._catalog.routes.stream_of(subject) is not None
 
     def advise(self, effect: Advisory, now_ns: int) -> None:
         """Send an advisory, if anyone listens or a stream keeps it, when what it tells of is durable.
@@ -74,7 +74,7 @@ class Intake:
         published it.
         """
         subject = effect.subject.encode()
-        heard, kept = self._has_interest(subject), self._catalog.stream_of(effect.subject) is not None
+        heard, kept = self._has_interest(subject), self._catalog.routes.stream_of(effect.subject) is not None
         if not (heard or kept):
             return
         payload = consumer_frames.advisory(effect, id_=self._new_id(), now_ns=now_ns, domain=self._catalog.domain)
@@ -86,7 +86,7 @@ class Intake:
     def _refuse(self, run: Sequence[WireMessage], error: api_errors.ApiRefusal | None) -> None:
         """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
         for message in run:
-            state = self._catalog.stream_of(message.subject.decode(errors="replace"))
+            state = self._catalog.routes.stream_of(message.subject.decode(errors="replace"))
             if state is not None and message.reply and not state.config.no_ack:
                 acks = pub_acks(state.name, self._catalog.domain)
                 self.refusals.append(acks.failed(message.reply, error) if error else acks.busy(message.reply))

@@ -175,7 +175,7 @@ def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], in
     """Return the streams with subjects that match the request, sorted by name, and the page's offset."""
     wanted = request.get("subject", "")
     call.catalog.expire(now_ns=call.now_ns, rows=call.rows)
-    names = call.catalog.streams_taking(wanted) if wanted else call.catalog.streams
+    names = call.catalog.routes.streams_taking(wanted) if wanted else call.catalog.streams
     found = [call.catalog.streams[name] for name in sorted(names)]
     return found, min(max(request.get("offset", 0), 0), len(found))
 

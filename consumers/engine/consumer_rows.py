@@ -4,17 +4,15 @@ import json
 
 from consumers.engine.stream_consumers import StreamConsumers
 from consumers.machine.consumer_machine import ConsumerMachine
-from delta_store.streams.catalog import Catalog
 from delta_store.values.records import Kind, RowColumns
 
 
 class ConsumerRows:
     """Appends consumers' rows, and knows whose state has yet to be recorded; ``mem_storage`` consumers have no rows."""
 
-    __slots__ = ("_catalog", "_dirty", "waiting")
+    __slots__ = ("_dirty", "waiting")
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self) -> None:
         self._dirty: dict[ConsumerMachine, None] = {}
         self.waiting: dict[ConsumerMachine, None] = {}
         """Whose state belongs into the group that gathers."""
@@ -80,7 +78,7 @@ class ConsumerRows:
         self, home: StreamConsumers, kind: Kind, consumer: ConsumerMachine, data: bytes, at: tuple[int, RowColumns]
     ) -> None:
         name, (now_ns, rows) = consumer.name, at
-        self._catalog.record_consumer(home.state, kind, name=name, data=data, now_ns=now_ns, rows=rows)
+        home.state.record_consumer(kind, name=name, data=data, now_ns=now_ns, rows=rows)
 
 
 def _shown(consumer: ConsumerMachine) -> bytes:

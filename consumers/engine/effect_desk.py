@@ -31,7 +31,7 @@ class EffectDesk:
         """Consumers that may have something to deliver now."""
         self.reachable = True
         """Whether clients can be heard."""
-        self.kept = ConsumerRows(catalog)
+        self.kept = ConsumerRows()
         self.wakes = Wakes()
         self._catalog = catalog
         self._directory = directory

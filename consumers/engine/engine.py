@@ -177,7 +177,7 @@ class ConsumerEngine:
         """Append what a group must record of consumers before it becomes durable."""
         for home in self.directory.retaining:
             if home.consumed:
-                self._catalog.record_removal(home.state, home.take_consumed(), "consumed", now_ns=now_ns, rows=rows)
+                home.state.record_removal(home.take_consumed(), "consumed", now_ns=now_ns, rows=rows)
         kept = self._desk.kept
         if not kept.waiting:
             return

@@ -11,8 +11,8 @@ from delta_store.index.segments import Ints
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.copy_links import CopyLink, Want
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.records import MESSAGE_OVERHEAD
 
-_ROW_BYTES: Final = 30
 LIMITS: Final = "limits"
 INTEREST: Final = "interest"
 
@@ -96,7 +96,7 @@ class StreamConsumers:
     def content_size(self, seq: int) -> int:
         """Bytes of headers and payload, as good as the index knows them."""
         index = self.state.index
-        return max(0, index.live.size_of(seq) - _ROW_BYTES - len((index.subject_of(seq) or "").encode()))
+        return max(0, index.live.size_of(seq) - MESSAGE_OVERHEAD - len((index.subject_of(seq) or "").encode()))
 
     def done(self, seqs: Iterable[int], by: ConsumerMachine | None) -> None:
         """A consumer, or a copy (None), is through with messages: those that no other needs leave the stream."""

@@ -24,6 +24,7 @@ from delta_store.reading.tail_cache import TailCache
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import Opened, open_stores
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay
 from delta_store.values.read_errors import FileGone
 from delta_store.values.records import RowColumns
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
@@ -164,6 +165,6 @@ class Replica:
             self.catalog = update.rebuilt.catalog
             self.payloads.tail = update.newest
         for rows in update.rows:
-            self.catalog.apply_columns(rows)
+            replay(self.catalog, rows)
             self.payloads.stored(rows)
         self.journal_version = update.journal_version

@@ -25,6 +25,7 @@ from delta_store.storage.storage import Storage
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
+from delta_store.streams.replay import replay, replay_row, restore_watermarks
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind, Row
@@ -80,7 +81,7 @@ def _open(
     if newest is not None:
         newest.clear()
     for rows in rows_above(journal, pinned, base.watermarks, progress.passed):
-        catalog.apply_columns(rows)
+        replay(catalog, rows)
         if newest is not None:
             newest.add(rows)
     return Opened(catalog, pinned, base)
@@ -107,13 +108,13 @@ def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot, pro
         events = _events(settled, name, files)
         for event in events:
             if event.kind != Kind.REMOVE:
-                catalog.apply(event)
+                replay_row(catalog, event)
         state = catalog.streams.get(name)
         if state is not None and state.stream_id == mark.stream_id:
             mine = [event for event in events if event.stream_id == mark.stream_id]
             _restore_stream(state, mark, mine, settled, [file for file in files if file.has_messages])
         progress.passed(sum(file.rows for file in files))
-    catalog.apply_watermarks(base.watermarks)
+    restore_watermarks(catalog, base.watermarks)
 
 
 def _events(settled: SettledTable, name: str, files: list[DataFile]) -> list[Row]:

@@ -15,7 +15,7 @@ _CAUGHT_UP: Final = 10
 
 def local_copies(catalog: Catalog, name: str) -> list[CopyLink]:
     """The copies of a stream of this store."""
-    return [link for link in catalog.copies_of(name) if is_local(link.source, catalog.domain)]
+    return [link for link in catalog.copies.get(name, ()) if is_local(link.source, catalog.domain)]
 
 
 def direct_server(catalog: Catalog, name: str) -> StreamState | None:
@@ -26,7 +26,7 @@ def direct_server(catalog: Catalog, name: str) -> StreamState | None:
     origin = catalog.streams.get(name)
     if origin is not None and origin.config.allow_direct:
         return origin
-    for link in catalog.copies_of(name):
+    for link in catalog.copies.get(name, ()):
         if not link.label and is_local(link.source, catalog.domain) and _serves(link, origin):
             return link.target
     return None

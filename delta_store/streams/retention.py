@@ -114,9 +114,7 @@ def over_subject_limit(limit: int, index: StreamIndex) -> Ints:
     if limit <= 0 or not bool((index.table.count > limit).any()):
         return np.zeros(0, np.int64)
     seqs = index.live.sequences(index.first_seq, index.last_seq)
-    sids = np.concatenate(
-        [index.live.segments[key].sid[index.live.segments[key].live_slots()] for key in index.live.keys]
-    )
+    sids = np.concatenate([segment.sid[segment.live_slots()] for segment in index.live.segments.values()])
     order = np.argsort(sids, kind="stable")
     ordered = sids[order]
     places = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)

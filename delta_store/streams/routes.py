@@ -7,7 +7,10 @@ a look-up for each subject that is still in use.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from conf.limits import ROUTES_CACHED_MAX
+from conf.limits import ROUTES_CACHED_MAX, SUBJECT_STEPS_MAX
+from delta_store.config import api_errors
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.subject_overlaps import comparing
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.subject_relations import SubjectTrie
 from delta_store.values.subjects import valid
@@ -26,12 +29,12 @@ class Route(NamedTuple):
 class RouteTable:
     """All streams' subjects; routes stay valid until :meth:`clear` or :meth:`take`."""
 
-    __slots__ = ("_routes", "_taken", "subjects")
+    __slots__ = ("_routes", "_subjects", "_taken")
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route | None] = {}
         self._taken: dict[str, tuple[StreamState, tuple[str, ...]]] = {}
-        self.subjects: SubjectTrie[StreamState] = SubjectTrie()
+        self._subjects: SubjectTrie[StreamState] = SubjectTrie()
         """Every subject that is taken, with its stream."""
 
     def take(self, name: str, state: StreamState | None) -> None:
@@ -44,10 +47,10 @@ class RouteTable:
             return
         for subject in had:
             assert before is not None
-            self.subjects.discard(subject, before)
+            self._subjects.discard(subject, before)
         for subject in state.config.subjects if state is not None else ():
             assert state is not None
-            self.subjects.add(subject, state)
+            self._subjects.add(subject, state)
 
     def clear(self) -> None:
         """Forget the routes found: subject ids are void."""
@@ -70,8 +73,20 @@ class RouteTable:
 
     def stream_of(self, subject: str) -> StreamState | None:
         """The stream that takes a subject."""
-        found = next(self.subjects.matching(subject), None)
+        found = next(self._subjects.matching(subject), None)
         return found.value if found is not None else None
+
+    def streams_taking(self, subject: str) -> set[str]:
+        """Names of the streams that take some of what a subject, wildcards possible, stands for."""
+        return {taker.value.name for taker in self._subjects.overlapping(subject)}
+
+    def refuse_overlap(self, config: StreamConfig) -> None:
+        """Raise 10065 when another stream takes some of these subjects."""
+        own, _ = self._taken.get(config.name, (None, ()))
+        wanted = SubjectTrie(((subject, own) for subject in config.subjects), steps_max=SUBJECT_STEPS_MAX)
+        with comparing():
+            if next(wanted.pairs(self._subjects), None) is not None:
+                raise api_errors.SUBJECT_OVERLAP.error
 
     def _look_up(self, subject: bytes) -> Route | None:
         text = subject.decode(errors="surrogateescape")

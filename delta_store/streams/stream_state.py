@@ -1,48 +1,62 @@
 """One stream as it is now: its configuration, its live messages, its message ids and its place in the journal.
 
-Two ways lead to the same state: deciding (:meth:`StreamState.store_one`, :meth:`StreamState.store_run` and the
-operations of :class:`delta_store.streams.catalog.Catalog`) and replaying the rows that recorded those decisions
-(``apply_*``), which applies effects and decides nothing.
+Two ways lead to the same state: deciding, which changes it and writes the row that records the change in one call
+(:meth:`StreamState.store` and the like, and the operations of :class:`delta_store.streams.catalog.Catalog`), and
+replaying those rows (:mod:`delta_store.streams.replay`), which applies effects and decides nothing.
 """
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import repeat
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from conf.limits import REMOVAL_RANGES_MAX
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
 from delta_store.config.subject_transform import SubjectTransform
 from delta_store.index.dedup_window import DedupWindow
+from delta_store.index.matching import rolled_up
 from delta_store.index.segments import Ints
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams import retention
 from delta_store.streams.counters import Counters
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.event_rows import event_row, ranges_of, removal_data
 from delta_store.streams.fast_batches import FastBatches
 from delta_store.streams.msg_ttl import MsgTtls
 from delta_store.streams.open_batches import OpenBatches
-from delta_store.streams.retention import Effects
 from delta_store.streams.schedules import Schedules
+from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_sources import SourcePosition, read_positions
-from delta_store.values.records import Kind, Position, Row
+from delta_store.values.records import Kind, Position, Removal, RowColumns, stored_size
+
+_MESSAGE: Final = Kind.MESSAGE.value
+_SINGLY_MAX: Final = 4
+"""Runs up to this length are stored one by one: numpy pays off only for more."""
 
 
-class MessageColumns(NamedTuple):
-    """Message rows of one stream in position order, without payloads (equal lengths)."""
+class NewMessage(NamedTuple):
+    """A message that is about to be stored."""
 
-    seqs: Ints
+    subject: str
+    sid: int
+    """Its subject's id in the stream's index."""
+    headers: bytes | None
+    data: bytes
+    msg_id: str | None
+
+
+class NewRun(NamedTuple):
+    """Messages of one stream that are about to be stored, column by column (equal lengths)."""
+
     subjects: Sequence[str]
-    ts_ns: Ints
-    sizes: Ints
-    """Stored sizes, see :func:`delta_store.values.records.stored_size`."""
-    msg_ids: Sequence[str | None]
-    first_seqs: Ints
-    evicts: Ints
-    headers: Sequence[bytes | None] = ()
-    """Empty, like the payloads, when the stream does not look at them."""
-    data: Sequence[bytes] = ()
+    sids: Sequence[int]
+    headers: Sequence[bytes | None] | None
+    """None when no message has any."""
+    data: Sequence[bytes]
+    msg_ids: Sequence[str | None] | None
+    """None when no message has any."""
 
 
 class ConsumerRecord(NamedTuple):
@@ -124,15 +138,122 @@ class StreamState:
         self.clock_ns = first + rows - 1
         return first
 
-    def store_one(self, sid: int, *, ts_ns: int, size: int, msg_id: str | None) -> tuple[int, int]:
-        """As :meth:`store_run` for one message; returns the first sequence then and the evicted one (0 for none)."""
-        self.last_msg_id = msg_id or ""
-        return retention.store_one(self.config, self.index, sid=sid, ts_ns=ts_ns, size=size)
+    def store(self, message: NewMessage, *, now_ns: int, rows: RowColumns) -> int:
+        """Store the next message and write its row; returns its time, ns.
 
-    def store_run(self, sids: Ints, *, ts_ns: Ints, sizes: Ints, last_msg_id: str | None) -> Effects:
-        """Store the next messages; the caller has checked that none is refused, and remembers their ids."""
-        self.last_msg_id = last_msg_id or ""
-        return retention.store_run(self.config, self.index, sids=sids, ts_ns=ts_ns, sizes=sizes)
+        The caller has checked that nothing refuses it, and has its id remembered.
+        """
+        ts_ns = self.tick(now_ns)
+        first_seq, evicted = self._add(message, ts_ns)
+        self._write(message, ts_ns=ts_ns, first_seq=first_seq, evicted=evicted, rows=rows)
+        return ts_ns
+
+    def store_run(self, run: NewRun, *, now_ns: int, rows: RowColumns, ts_ns: Ints | None = None) -> None:
+        """As :meth:`store` for one after the other; ``ts_ns`` are the times of messages that come with their own."""
+        subjects, sids, headers, data, msg_ids = run
+        number = len(subjects)
+        if ts_ns is not None:
+            self.clock_ns = max(self.clock_ns, int(ts_ns[-1]))
+        elif number > _SINGLY_MAX:
+            first_ts = self.tick(now_ns, number)
+            ts_ns = np.arange(first_ts, first_ts + number)
+        else:
+            columns = (subjects, sids, headers or repeat(None, number), data, msg_ids or repeat(None, number))
+            for message in map(NewMessage, *columns):
+                self.store(message, now_ns=now_ns, rows=rows)
+            return
+        first_seq = self.index.last_seq + 1
+        firsts, evicts = retention.store_run(
+            self.config,
+            self.index,
+            sids=np.fromiter(sids, np.int64, number),
+            ts_ns=ts_ns,
+            sizes=stored_sizes(subjects, headers, data),
+        )
+        self.last_msg_id = (msg_ids[-1] if msg_ids else None) or ""
+        rows.stream += [self.config.name] * number
+        rows.stream_id += [self.stream_id] * number
+        rows.seq += range(first_seq, first_seq + number)
+        rows.event_no += [self.event_no] * number
+        rows.kind += [_MESSAGE] * number
+        rows.subject += subjects
+        rows.ts_ns += ts_ns.tolist()
+        rows.msg_id += msg_ids or [None] * number
+        rows.first_seq += [firsts] * number if isinstance(firsts, int) else firsts.tolist()
+        rows.evicts += [0] * number if evicts is None else evicts.tolist()
+        rows.headers += headers or [None] * number
+        rows.data += data
+        # Counters, which read payloads, are stored one by one.
+        if headers is not None and self.reads_content:
+            for place in range(-number, 0):
+                self.note_content(rows.seq[place], rows.headers[place], rows.data[place], ts_ns=rows.ts_ns[place])
+
+    def roll_up(self, message: NewMessage, *, whole: bool, now_ns: int, rows: RowColumns) -> int:
+        """Store the next message and remove all others: those that its subject matches, or the ``whole`` stream's.
+
+        Returns its time, ns. What goes beyond the one message that its row evicts is recorded by a row before it:
+        the state at its sequence is the one after the rollup, and the state before still shows what there was:
+        nothing is erased.
+        """
+        index = self.index
+        gone = [] if whole else rolled_up(index, message.sid)
+        if len(gone) > 1:
+            self.record_removal(gone, "rollup", now_ns=now_ns, rows=rows)
+        ts_ns = self.tick(now_ns)
+        _, evicted = self._add(message, ts_ns)
+        if whole:
+            index.advance_first(index.last_seq)
+        for seq in gone:
+            index.remove(seq)
+        evicted = gone[0] if len(gone) == 1 else evicted
+        self._write(message, ts_ns=ts_ns, first_seq=index.first_seq, evicted=evicted, rows=rows)
+        return ts_ns
+
+    def _add(self, message: NewMessage, ts_ns: int) -> tuple[int, int]:
+        """Add a message to the index; the stream's first sequence then, and the one that it evicts (0: none)."""
+        size = stored_size(message.subject, message.headers, message.data)
+        return retention.store_one(self.config, self.index, sid=message.sid, ts_ns=ts_ns, size=size)
+
+    def _write(self, message: NewMessage, *, ts_ns: int, first_seq: int, evicted: int, rows: RowColumns) -> None:
+        """Write the row of the message that was stored last; limits have left ``first_seq`` and ``evicted``."""
+        subject, _, headers, data, msg_id = message
+        seq = self.index.last_seq
+        self.last_msg_id = msg_id or ""
+        if self.reads_content:
+            self.note_content(seq, headers, data, ts_ns=ts_ns)
+        rows.stream.append(self.config.name)
+        rows.stream_id.append(self.stream_id)
+        rows.seq.append(seq)
+        rows.event_no.append(self.event_no)
+        rows.kind.append(_MESSAGE)
+        rows.subject.append(subject)
+        rows.ts_ns.append(ts_ns)
+        rows.msg_id.append(msg_id)
+        rows.first_seq.append(first_seq)
+        rows.evicts.append(evicted)
+        rows.headers.append(headers)
+        rows.data.append(data)
+
+    def record(self, kind: Kind, data: bytes, *, now_ns: int, rows: RowColumns, subject: str = "") -> None:
+        """Write the row of an event that was applied already."""
+        self.event_no += 1
+        place = (self.index.last_seq, self.event_no, self.index.first_seq)
+        incarnation, ts_ns = (self.name, self.stream_id), self.tick(now_ns)
+        rows.append(event_row(kind, incarnation, place=place, ts_ns=ts_ns, data=data, subject=subject))
+
+    def record_removal(
+        self, seqs: list[int], reason: str, *, now_ns: int, rows: RowColumns, erase: bool = False
+    ) -> None:
+        """Write REMOVE rows for what the index has lost already; several when there are very many ranges."""
+        ranges = ranges_of(seqs)
+        for start in range(0, max(1, len(ranges)), REMOVAL_RANGES_MAX):
+            removal = Removal(ranges[start : start + REMOVAL_RANGES_MAX], reason, erase)
+            self.record(Kind.REMOVE, removal_data(removal, last_ts=self.index.last_ts), now_ns=now_ns, rows=rows)
+
+    def record_consumer(self, kind: Kind, *, name: str, data: bytes, now_ns: int, rows: RowColumns) -> None:
+        """Write a consumer's row (one of CONSUMER_KINDS) and keep what it says."""
+        self.note_consumer(kind, name, data)
+        self.record(kind, data, now_ns=now_ns, rows=rows, subject=name)
 
     def reconfigure(self, config: StreamConfig, *, ts_ns: int) -> None:
         """Take over a configuration at the time of its row; limits are applied by whoever decides."""
@@ -181,49 +302,6 @@ class StreamState:
         if self.counters is not None:
             self.counters.note(seq, headers, data)
 
-    def apply_messages(self, messages: MessageColumns) -> None:
-        """Replay message rows; those that were applied before are passed over."""
-        index = self.index
-        newest = np.maximum.accumulate(np.concatenate((np.array([index.last_seq]), messages.seqs)))[:-1]
-        new = messages.seqs > newest
-        seqs = messages.seqs[new]
-        if not len(seqs):
-            return
-        chosen = np.flatnonzero(new).tolist()
-        ids = index.table.intern
-        sids = np.fromiter((ids(messages.subjects[place]) for place in chosen), np.int64, len(chosen))
-        ts_ns = messages.ts_ns[new]
-        index.append_run(seqs, sids=sids, ts_ns=ts_ns, sizes=messages.sizes[new])
-        if messages.headers:
-            for place, seq, ts in zip(chosen, seqs.tolist(), ts_ns.tolist(), strict=True):
-                self.note_content(seq, messages.headers[place], messages.data[place], ts_ns=ts)
-        for evicted in messages.evicts[new].tolist():
-            if evicted:
-                index.remove(evicted)
-        index.advance_first(int(messages.first_seqs[new].max()))
-        msg_ids = [messages.msg_ids[place] for place in chosen]
-        self.dedup.restore(zip(msg_ids, seqs.tolist(), ts_ns.tolist(), strict=True))
-        self.last_msg_id = msg_ids[-1] or ""
-        self.clock_ns = max(self.clock_ns, int(ts_ns[-1]))
-
-    def apply_removal(self, row: Row) -> None:
-        """Replay a REMOVE row."""
-        removal, last_ts = read_removal(row.data)
-        index = self.index
-        index.restore_bounds(first_seq=row.first_seq, last_seq=row.seq, last_ts=last_ts)
-        for first, last in removal.ranges:
-            if first == last:
-                index.remove(first)
-            else:
-                index.remove_many(index.live.sequences(first, last))
-        index.advance_first(row.first_seq)
-        self.note_event(row)
-
-    def apply_consumer(self, row: Row) -> None:
-        """Replay a row of CONSUMER_KINDS."""
-        self.note_consumer(Kind(row.kind), row.subject, row.data)
-        self.note_event(row)
-
     def note_consumer(self, kind: Kind, name: str, data: bytes) -> None:
         """Keep what a consumer's row says; state of a consumer that is not there (any more) is passed over."""
         known = self.consumers.get(name)
@@ -240,12 +318,6 @@ class StreamState:
         """What the consumers have of what the stream's ``consumer_limits`` bound, by name."""
         records = {name: json.loads(record.config)["config"] for name, record in sorted(self.consumers.items())}
         return {name: ConsumerLimits.from_json(config) for name, config in records.items()}
-
-    def note_event(self, row: Row) -> None:
-        """Move on to the position of an event row that was applied."""
-        self.event_no = row.event_no
-        self.clock_ns = max(self.clock_ns, row.ts_ns)
-        self.index.restore_bounds(first_seq=row.first_seq, last_seq=row.seq, last_ts=0)
 
     def restore_position(self, *, seq: int, event_no: int, first_seq: int) -> None:
         """Take over how far the rows went, where the last of them are gone; removes what is below ``first_seq``."""

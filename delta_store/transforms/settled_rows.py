@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from conf.limits import SUBJECT_BUCKETS
 from delta_store.transforms.row_order import Transform, is_consumers, is_kind
-from delta_store.values.records import Kind
+from delta_store.values.records import HEADERS_OVERHEAD, MESSAGE_OVERHEAD, Kind
 from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS
 
 FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
@@ -18,8 +18,10 @@ LAYOUT = ("stream", "subject_partition", "subject", "seq")
 def stored_size() -> Column:
     """Return the bytes that the row's message counts for: :func:`delta_store.values.records.stored_size`."""
     headers = sf.octet_length("headers")
-    header_bytes = sf.when(headers > 0, headers + sf.lit(4)).otherwise(sf.lit(0))
-    return (sf.lit(30) + sf.octet_length("subject") + sf.octet_length("data") + header_bytes).cast("bigint")
+    header_bytes = sf.when(headers > 0, headers + sf.lit(HEADERS_OVERHEAD)).otherwise(sf.lit(0))
+    return (sf.lit(MESSAGE_OVERHEAD) + sf.octet_length("subject") + sf.octet_length("data") + header_bytes).cast(
+        "bigint"
+    )
 
 
 def subject_partition(exact: Collection[str]) -> Column:

@@ -13,7 +13,7 @@ is later raised, or a message that is later deleted, can never bring a removed m
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from isal.isal_zlib import crc32
 
@@ -40,6 +40,11 @@ class Kind(StrEnum):
 
 CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_STATE, Kind.SOURCE_STATE))
 """Rows that change no message of the stream."""
+
+
+MESSAGE_OVERHEAD: Final = 30
+HEADERS_OVERHEAD: Final = 4
+"""Bytes that a message counts for beside its subject and its payload, and more if it has headers, beside those."""
 
 
 class Position(NamedTuple):
@@ -136,5 +141,5 @@ def checksum(subject: str, headers: bytes | None, data: bytes) -> int:
 
 def stored_size(subject: str, headers: bytes | None, data: bytes) -> int:
     """Return a message's bytes in ``max_bytes`` and ``state.bytes``: nats-server's file store formula."""
-    size = 30 + len(subject.encode()) + len(data)
-    return size + 4 + len(headers) if headers else size
+    size = MESSAGE_OVERHEAD + len(subject if subject.isascii() else subject.encode()) + len(data)
+    return size + HEADERS_OVERHEAD + len(headers) if headers else size

@@ -200,9 +200,7 @@ class StreamCopies:
         state, first = copy.link.target, max(copy.next_seq, origin.index.first_seq)
         if not copy.link.label and not state.index.first_seq and first > 1:
             state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
-            self._catalog.record_removal(
-                state, [], "skip", now_ns=self._clock.now_ns(), rows=self._core.gathering.group.rows
-            )
+            state.record_removal([], "skip", now_ns=self._clock.now_ns(), rows=self._core.gathering.group.rows)
             self._changed()
 
     async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
@@ -251,7 +249,7 @@ class StreamCopies:
         if copy.link.label:
             data = positions_data(state.sources | {copy.link.label: SourcePosition(last, ident)})
             rows = group.rows
-            self._catalog.record_consumer(state, Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
+            state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
         self._core.copied(origin, run.seqs[:done])
         self._tell(copy, "")
         self._changed()

@@ -9,15 +9,14 @@ import numpy as np
 from delta_store.index.matching import rolled_up
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.stream_state import StreamState
-from delta_store.values.records import Kind, stored_size
+from delta_store.streams.stream_state import NewRun, StreamState
+from delta_store.values.records import stored_size
 from delta_store.values.stream_message import MessageRun
 from ingest.publishing import publish_checks
 from ingest.publishing.featured_store import FeaturedStore, Single
 from ingest.publishing.group import Group
 from ingest.publishing.publish_headers import fields, is_increment
 
-_MESSAGE = Kind.MESSAGE.value
 _MSG_ID, _ROLLUP = b"Nats-Msg-Id", b"Nats-Rollup"
 
 
@@ -65,37 +64,14 @@ class CopyStore:
         """Store messages whose sequences are neighbours."""
         state, group, number = self._state, self._group, len(run)
         subjects, seqs, times, headers, data = run.columns
+        ts_ns = None
         if self._mirrors:
             self._skip_to(seqs[0])
             ts_ns = np.fromiter(times, np.int64, number)
-            state.clock_ns = max(state.clock_ns, int(ts_ns[-1]))
-        else:
-            first_ts = state.tick(self._now_ns, number)
-            ts_ns = np.arange(first_ts, first_ts + number)
-        first_seq = state.index.last_seq + 1
-        msg_ids = [_msg_id(header) for header in headers]
-        sizes = np.fromiter(map(stored_size, subjects, headers, data), np.int64, number)
-        sids = np.fromiter(map(state.index.table.intern, subjects), np.int64, number)
-        effects = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=msg_ids[-1])
-        if state.reads_content:
-            for seq, header, payload, ts in zip(
-                range(first_seq, first_seq + number), headers, data, ts_ns.tolist(), strict=True
-            ):
-                state.note_content(seq, header, payload, ts_ns=ts)
-        rows, (firsts, evicts) = group.rows, effects
-        rows.stream += [state.name] * number
-        rows.stream_id += [state.stream_id] * number
-        rows.seq += range(first_seq, first_seq + number)
-        rows.event_no += [state.event_no] * number
-        rows.kind += [_MESSAGE] * number
-        rows.subject += subjects
-        rows.ts_ns += ts_ns.tolist()
-        rows.msg_id += msg_ids
-        rows.first_seq += [firsts] * number if isinstance(firsts, int) else firsts.tolist()
-        rows.evicts += [0] * number if evicts is None else evicts.tolist()
-        rows.headers += headers
-        rows.data += data
-        group.bytes += sum(map(len, data)) + sum(len(header) for header in headers if header)
+        sids = list(map(state.index.table.intern, subjects))
+        new = NewRun(subjects, sids, headers, data, list(map(_msg_id, headers)))
+        state.store_run(new, now_ns=self._now_ns, rows=group.rows, ts_ns=ts_ns)
+        group.bytes += sum(map(len, data)) + sum(map(len, filter(None, headers)))
 
     def _store_singly(self, run: MessageRun) -> int:
         """The same, with what follows from each message: duplicates, refusals, rollups, republishing."""

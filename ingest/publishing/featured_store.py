@@ -4,11 +4,10 @@ from typing import Final, NamedTuple
 
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
-from delta_store.streams.catalog import Catalog, NewMessage
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.counters import BrokenCounter, whole_number
 from delta_store.streams.msg_ttl import ttl_seconds
-from delta_store.streams.stream_state import StreamState
-from delta_store.values.records import Kind, Row, stored_size
+from delta_store.streams.stream_state import NewMessage, StreamState
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing import publish_checks
@@ -19,7 +18,6 @@ from ingest.publishing.republish import republished
 from ingest.publishing.schedule_checks import NEXT, SCHEDULER
 
 _SECOND: Final = 1_000_000_000
-_MESSAGE: Final = Kind.MESSAGE.value
 
 
 class Single(NamedTuple):
@@ -83,22 +81,15 @@ class FeaturedStore:
         state, group, subject, header = self.state, self.group, message.subject, self._header(message)
         last_seq = state.index.ends.last(message.sid) if state.republishes is not None else 0
         msg_id = publish_checks.text(message.fields.get(b"Nats-Msg-Id", b"")) or None
-        size = stored_size(subject, header, message.payload)
+        new = NewMessage(subject, message.sid, header, message.payload, msg_id)
         whole = {"sub": False, "all": True}.get(publish_checks.rollup(message.fields))
-        if whole is not None:
-            new = NewMessage(message.sid, size, msg_id)
-            ts_ns, first_seq, evicted = self.catalog.roll_up(
-                state, new, whole=whole, now_ns=self.now_ns, rows=group.rows
-            )
+        if whole is None:
+            ts_ns = state.store(new, now_ns=self.now_ns, rows=group.rows)
         else:
-            ts_ns = state.tick(self.now_ns)
-            first_seq, evicted = state.store_one(message.sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
+            ts_ns = state.roll_up(new, whole=whole, now_ns=self.now_ns, rows=group.rows)
         seq = state.index.last_seq
         if msg_id:
             state.dedup.remember(msg_id, seq, ts_ns)
-        state.note_content(seq, header, message.payload, ts_ns=ts_ns)
-        key = (state.name, state.stream_id, seq, state.event_no, _MESSAGE)
-        group.rows.append(Row(*key, subject, ts_ns, msg_id, first_seq, evicted, header, message.payload, 0))
         group.bytes += len(message.payload) + len(header or b"")
         self._end_schedule(message.fields)
         kept = WireMessage(subject.encode(), b"", header or b"", message.payload)
@@ -120,7 +111,7 @@ class FeaturedStore:
         for seq in gone:
             index.remove(seq)
         if gone:
-            self.catalog.record_removal(self.state, gone, "schedule", now_ns=self.now_ns, rows=self.group.rows)
+            self.state.record_removal(gone, "schedule", now_ns=self.now_ns, rows=self.group.rows)
 
     def _ack(self, message: Single, seq: int, end: BatchEnd | None) -> bytes:
         if end is not None:

@@ -8,21 +8,17 @@ each message alone, one after the other.
 """
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import NamedTuple
-
-import numpy as np
 
 from conf.limits import HEADER_BYTES_MAX, REPUBLISH_DEPTH_MAX
 from delta_store.config.api_errors import ApiRefusal
-from delta_store.index.segments import Ints
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.open_batches import BatchMessage
-from delta_store.streams.retention import Effects
 from delta_store.streams.routes import Route
-from delta_store.streams.stream_state import StreamState
-from delta_store.values.records import Kind, stored_size
+from delta_store.streams.stored_sizes import stored_sizes
+from delta_store.streams.stream_state import NewRun, StreamState
+from delta_store.values.records import stored_size
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing import batch_intake, publish_checks, schedule_checks
@@ -34,11 +30,6 @@ from ingest.publishing.group import Group
 from ingest.publishing.pub_ack import pub_acks
 from ingest.publishing.publish_headers import fields, plain_msg_id, stored
 
-_OVERHEAD = 30
-_HEADER_OVERHEAD = 4
-_MESSAGE = Kind.MESSAGE.value
-_SINGLY_MAX = 4
-"""Runs up to this length are stored one by one: numpy pays off only for more."""
 NOT_UTF8 = ApiRefusal(400, 10003, "bad request: the subject is not valid UTF-8")
 
 
@@ -50,19 +41,6 @@ class _Run(NamedTuple):
     replies: Sequence[bytes]
     headers: Sequence[bytes]
     payloads: Sequence[bytes]
-
-
-class _Accepted(NamedTuple):
-    """Messages of one stream that will be stored, column by column (equal lengths)."""
-
-    subjects: Sequence[str]
-    sids: Sequence[int]
-    replies: Sequence[bytes]
-    headers: Sequence[bytes | None] | None
-    """None when no message has any."""
-    payloads: Sequence[bytes]
-    msg_ids: Sequence[str | None] | None
-    """None when no message has any; ids are in the dedup window already."""
 
 
 def decide(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, group: Group) -> None:
@@ -88,7 +66,7 @@ def _decide_run(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, 
     """Decide each message in turn; returns what is republished."""
     again: list[WireMessage] = []
     raw_subjects, replies, headers, payloads = zip(*messages, strict=True)
-    routes = catalog.routes(raw_subjects)
+    routes = catalog.routes.find_all(raw_subjects)
     if None not in routes:
         states, subjects, sids = zip(*routes, strict=True)
         if len(set(states)) == 1 and min(sids) >= 0:
@@ -117,7 +95,7 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
     state.dedup.forget(now_ns)
     intake = _Intake(catalog, state, now_ns, group)
     if not any(run.headers) and intake.takes_all(run):
-        intake.store(_Accepted(run.subjects, run.sids, run.replies, None, run.payloads, None))
+        intake.store(NewRun(run.subjects, run.sids, None, run.payloads, None), run.replies)
     else:
         intake.sift(run)
     catalog.tidy(state)
@@ -150,8 +128,7 @@ class _Intake:
         config = self.state.config
         if config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0):
             return True
-        longest = max(map(len, run.subjects)) * 4 + _OVERHEAD + _HEADER_OVERHEAD
-        size = sum(map(len, run.payloads)) + sum(map(len, run.headers)) + len(run.subjects) * longest
+        size = int(stored_sizes(run.subjects, run.headers, run.payloads).sum())
         return retention.has_room(config, self.state.index, messages=len(run.subjects), size=size)
 
     def sift(self, run: _Run) -> None:
@@ -201,8 +178,8 @@ class _Intake:
         if msg_ids:
             part = slice(start, start + len(msg_ids))
             headers = [header or None for header in run.headers[part]]
-            columns = (run.subjects[part], run.sids[part], run.replies[part], headers, run.payloads[part], msg_ids)
-            self.store(_Accepted(*columns))
+            new = NewRun(run.subjects[part], run.sids[part], headers, run.payloads[part], msg_ids)
+            self.store(new, run.replies[part])
 
     def _decide_alone(self, run: _Run, place: int) -> None:
         """Decide one message with all checks."""
@@ -237,7 +214,7 @@ class _Intake:
             return
         if msg_id:
             state.dedup.remember(msg_id, state.index.last_seq + 1, state.next_ts(self.now_ns))
-        self.store(_Accepted([subject], [run.sids[place]], [reply], [header], [payload], [msg_id]))
+        self.store(NewRun([subject], [run.sids[place]], [header], [payload], [msg_id]), [reply])
 
     def _store_featured(self, message: Single) -> None:
         counted = self.featured.counted(message)
@@ -282,82 +259,16 @@ class _Intake:
         if reply and not self.state.config.no_ack:
             self.group.replies.append(self.acks.failed(reply, error))
 
-    def store(self, accepted: _Accepted) -> None:
+    def store(self, run: NewRun, replies: Sequence[bytes]) -> None:
         """Store messages that nothing refuses: state, rows and acknowledgements."""
-        state, number = self.state, len(accepted.subjects)
-        if number <= _SINGLY_MAX:
-            self._store_singly(accepted)
-            return
+        state, group = self.state, self.group
         first_seq = state.index.last_seq + 1
-        first_ts = state.tick(self.now_ns, number)
-        sizes = np.fromiter(map(len, accepted.payloads), np.int64, number)
-        content = int(sizes.sum())
-        if accepted.headers is not None:
-            header_sizes = [len(header) if header else 0 for header in accepted.headers]
-            content += sum(header_sizes)
-            sizes += [size and size + _HEADER_OVERHEAD for size in header_sizes]
-        sizes += _subject_sizes(accepted.subjects) + _OVERHEAD
-        sids = np.fromiter(accepted.sids, np.int64, number)
-        ts_ns = np.arange(first_ts, first_ts + number)
-        last_msg_id = accepted.msg_ids[-1] if accepted.msg_ids is not None else None
-        effects = state.store_run(sids, ts_ns=ts_ns, sizes=sizes, last_msg_id=last_msg_id)
-        self._add_rows(accepted, first_seq=first_seq, first_ts=first_ts, effects=effects)
-        self.group.bytes += content
+        state.store_run(run, now_ns=self.now_ns, rows=group.rows)
+        group.bytes += sum(map(len, run.data)) + (sum(map(len, filter(None, run.headers))) if run.headers else 0)
         if not state.config.no_ack:
-            self.group.replies += self.acks.stored_run(accepted.replies, first_seq)
-
-    def _store_singly(self, accepted: _Accepted) -> None:
-        """The same as :meth:`store`, one message after the other."""
-        state, group, rows = self.state, self.group, self.group.rows
-        columns = zip(accepted.subjects, accepted.sids, accepted.replies, accepted.payloads, strict=True)
-        for place, (subject, sid, reply, payload) in enumerate(columns):
-            header = accepted.headers[place] if accepted.headers is not None else None
-            msg_id = accepted.msg_ids[place] if accepted.msg_ids is not None else None
-            size = _OVERHEAD + len(subject if subject.isascii() else subject.encode()) + len(payload)
-            size += len(header) + _HEADER_OVERHEAD if header else 0
-            ts_ns = state.tick(self.now_ns)
-            first_seq, evicted = state.store_one(sid, ts_ns=ts_ns, size=size, msg_id=msg_id)
-            seq = state.index.last_seq
-            rows.stream.append(state.name)
-            rows.stream_id.append(state.stream_id)
-            rows.seq.append(seq)
-            rows.event_no.append(state.event_no)
-            rows.kind.append(_MESSAGE)
-            rows.subject.append(subject)
-            rows.ts_ns.append(ts_ns)
-            rows.msg_id.append(msg_id)
-            rows.first_seq.append(first_seq)
-            rows.evicts.append(evicted)
-            rows.headers.append(header)
-            rows.data.append(payload)
-            group.bytes += len(payload) + (len(header) if header else 0)
-            if reply and not state.config.no_ack:
-                group.replies.append(self.acks.stored(reply, seq))
-
-    def _add_rows(self, accepted: _Accepted, *, first_seq: int, first_ts: int, effects: Effects) -> None:
-        rows, state, number = self.group.rows, self.state, len(accepted.subjects)
-        firsts, evicts = effects
-        rows.stream += [state.name] * number
-        rows.stream_id += [state.stream_id] * number
-        rows.seq += range(first_seq, first_seq + number)
-        rows.event_no += [state.event_no] * number
-        rows.kind += [_MESSAGE] * number
-        rows.subject += accepted.subjects
-        rows.ts_ns += range(first_ts, first_ts + number)
-        rows.msg_id += accepted.msg_ids if accepted.msg_ids is not None else repeat(None, number)
-        rows.first_seq += repeat(firsts, number) if isinstance(firsts, int) else firsts.tolist()
-        rows.evicts += repeat(0, number) if evicts is None else evicts.tolist()
-        rows.headers += accepted.headers if accepted.headers is not None else repeat(None, number)
-        rows.data += accepted.payloads
+            group.replies += self.acks.stored_run(replies, first_seq)
 
 
 def _has_fast_batch(replies: Sequence[bytes]) -> bool:
     """Whether one of the messages may belong to a fast batch."""
     return ENDING in b"\n".join(replies)
-
-
-def _subject_sizes(subjects: Sequence[str]) -> Ints:
-    """Bytes of each subject."""
-    if "".join(subjects).isascii():
-        return np.fromiter(map(len, subjects), np.int64, len(subjects))
-    return np.array([len(subject.encode()) for subject in subjects], np.int64)

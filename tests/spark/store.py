@@ -16,9 +16,10 @@ from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
 from delta_store.settling.upkeep_pace import Schedule
 from delta_store.storage.open_storage import open_storage
-from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
-from delta_store.values.records import Kind, Position, Row, RowColumns, stored_size
+from delta_store.streams.stream_state import NewMessage
+from delta_store.values.records import Position, RowColumns
+from tests.tables import marks_of
 
 SECOND = 1_000_000_000
 START_NS = 1_760_000_000 * SECOND
@@ -54,16 +55,9 @@ class Publisher:
         state = self.catalog.streams[name]
         subject = token if token.startswith("$") else f"{name}.{token}"
         headers = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n\r\n".encode() if msg_id else headers
-        ts_ns = state.tick(self.now_ns)
-        size = stored_size(subject, headers, data)
-        sid = state.index.table.intern(subject)
-        first, evicted = retention.store_one(state.config, state.index, sid=sid, ts_ns=ts_ns, size=size)
-        row = Row(
-            name, state.stream_id, state.index.last_seq, state.event_no, Kind.MESSAGE.value, subject, ts_ns, msg_id,
-            first, evicted, headers, data, crc=0,
-        )  # fmt: skip
-        self.rows.append(row)
-        return row.seq
+        message = NewMessage(subject, state.index.table.intern(subject), headers, data, msg_id)
+        state.store(message, now_ns=self.now_ns, rows=self.rows)
+        return state.index.last_seq
 
     def live(self, name: str) -> list[int]:
         """The sequences that JetStream would show, by the in-memory rules."""
@@ -94,7 +88,7 @@ class Store(Publisher):
         rows, self.rows = self.rows, RowColumns()
         marks = {
             name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no, "first": mark.first_seq}
-            for name, mark in self.catalog.positions().items()
+            for name, mark in marks_of(self.catalog).items()
         }
         return self.journal.commit(rows, marks)
 

@@ -27,6 +27,7 @@ from delta_store.transforms.row_order import ROW_KEY
 from delta_store.values.records import Kind
 from tests.spark.store import Store
 from tests.spark.test_transforms import journal_rows
+from tests.tables import marks_of
 
 MakeStore = Callable[..., Store]
 CONFIG = b'{"config":{"durable_name":"%s"},"created_ns":1760000000000000000}'
@@ -35,7 +36,7 @@ CONFIG = b'{"config":{"durable_name":"%s"},"created_ns":1760000000000000000}'
 def note(here: Store, stream: str, kind: Kind, name: str, data: bytes = b"") -> None:
     """What the engine does when a consumer changes."""
     state = here.catalog.streams[stream]
-    here.catalog.record_consumer(state, kind, name=name, data=data, now_ns=here.tick(1000), rows=here.rows)
+    state.record_consumer(kind, name=name, data=data, now_ns=here.tick(1000), rows=here.rows)
 
 
 def work(here: Store, *, rounds: int) -> None:
@@ -57,7 +58,7 @@ def same_catalog(here: Store) -> None:
     """A gateway that starts from what is on disk gets the state that was left."""
     settled, journal = SettledTable(str(here.data / "messages")), JournalTail(str(here.data / "journal"))
     rebuilt = open_stores(settled, journal).catalog
-    assert rebuilt.positions() == here.catalog.positions()
+    assert marks_of(rebuilt) == marks_of(here.catalog)
     for name, state in here.catalog.streams.items():
         assert rebuilt.streams[name].consumers == state.consumers
         assert subjects_matching(rebuilt.streams[name].index) == subjects_matching(state.index)
@@ -74,7 +75,7 @@ def test_one_state_of_each_consumer_is_kept(store: MakeStore) -> None:
     here.settle()
     states = [row["subject"] for row in here.settled("A", "kind", "subject") if row["kind"] == "consumer_state"]
     assert sorted(states) == ["c1", "c2", "c3"]
-    assert here.table.last_note().watermarks == here.catalog.positions()
+    assert here.table.last_note().watermarks == marks_of(here.catalog)
     same_catalog(here)
     for _ in range(3):
         work(here, rounds=15)

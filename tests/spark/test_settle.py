@@ -18,6 +18,7 @@ from delta_store.values.records import RowColumns, checksum, stored_size
 from delta_store.values.watermark import CommitNote, JournalGap, Op
 from tests.groups import reader
 from tests.spark.store import Store
+from tests.tables import marks_of
 
 MakeStore = Callable[..., Store]
 
@@ -47,7 +48,7 @@ def test_settled_rows_are_the_published_ones(store: MakeStore) -> None:
     assert rows[0]["subject_partition"] == "$events"
     [_, append] = notes(here)
     assert append.op is Op.APPEND
-    assert append.watermarks == here.catalog.positions()
+    assert append.watermarks == marks_of(here.catalog)
 
 
 def test_position_is_the_watermark_not_the_checkpoint(store: MakeStore) -> None:
@@ -238,9 +239,9 @@ def test_starting_version_is_the_first_unsettled_one(store: MakeStore) -> None:
     log = reader(here.data / "journal").log
     entries = {version: log.entry(version) for version in log.listed().versions}
     for seq, version in enumerate(versions):
-        marks = {"A": here.catalog.positions()["A"]._replace(seq=seq)} if seq else {}
+        marks = {"A": marks_of(here.catalog)["A"]._replace(seq=seq)} if seq else {}
         assert starting_version(entries.__getitem__, 0, max(entries), marks) == (version if seq else versions[0])
-    everything = here.catalog.positions()
+    everything = marks_of(here.catalog)
     assert starting_version(entries.__getitem__, 0, max(entries), everything) == max(entries)
     assert starting_version(entries.__getitem__, 3, max(entries), {}) is None
 

@@ -22,6 +22,7 @@ from ingest.publishing.copied_messages import CopyStore
 from ingest.publishing.group import Group
 from tests.spark.store import SECOND, START_NS, Store
 from tests.spark.test_transforms import journal_rows
+from tests.tables import marks_of
 
 MakeStore = Callable[..., Store]
 
@@ -38,7 +39,7 @@ def same_catalog(here: Store) -> None:
     """A gateway that starts from what is on disk gets the state that was left."""
     settled, journal = SettledTable(str(here.data / "messages")), JournalTail(str(here.data / "journal"))
     rebuilt = open_stores(settled, journal).catalog
-    assert rebuilt.positions() == here.catalog.positions()
+    assert marks_of(rebuilt) == marks_of(here.catalog)
     for name, state in here.catalog.streams.items():
         again = rebuilt.streams[name]
         assert again.sources == state.sources
@@ -86,9 +87,7 @@ def test_positions_of_sources_are_kept_once(store: MakeStore) -> None:
             seq = batch * 40 + number + 1
             copy(here, "S", [seq])
             data = positions_data({"O > >": SourcePosition(seq, "AAAAAAAA"), "P > >": SourcePosition(1, "B")})
-            here.catalog.record_consumer(
-                state, Kind.SOURCE_STATE, name="", data=data, now_ns=here.tick(1), rows=here.rows
-            )
+            state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=here.tick(1), rows=here.rows)
         here.settle()
     assert here.table.event_rows(of_consumers=True).count() == 3
     here.catalog.purge("S", now_ns=here.tick(), rows=here.rows)

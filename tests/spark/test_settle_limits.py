@@ -10,9 +10,11 @@ from deltalake import DeltaTable
 from delta_store.reading.settled import SettledTable
 from delta_store.settling import maintenance
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay_row, restore_watermarks
 from delta_store.values.records import Row
 from delta_store.values.watermark import Op
 from tests.spark.store import SECOND, Store
+from tests.tables import marks_of
 
 MakeStore = Callable[..., Store]
 
@@ -58,7 +60,7 @@ def test_every_recorded_effect_is_applied(store: MakeStore) -> None:
         assert delta_rs_seqs(here, name) == here.live(name)
     assert delta_rs_seqs(here, "GONE") == []
     assert here.table.last_note().op is Op.LIMITS
-    assert here.table.last_note().watermarks["KV"] == here.catalog.positions()["KV"]
+    assert here.table.last_note().watermarks["KV"] == marks_of(here.catalog)["KV"]
 
 
 def test_dead_files_leave_unread(store: MakeStore) -> None:
@@ -141,8 +143,8 @@ def test_a_catalog_rebuilt_from_the_table_is_the_same(store: MakeStore) -> None:
     for _ in range(2):
         rebuilt = Catalog()
         for row in here.table.rows().orderBy("stream_id", "seq", "event_no").collect():
-            rebuilt.apply(_as_row(row.asDict()))
-        rebuilt.apply_watermarks(here.table.last_note().watermarks)
+            replay_row(rebuilt, _as_row(row.asDict()))
+        restore_watermarks(rebuilt, here.table.last_note().watermarks)
         for name in ("KV", "AGED"):
             index, was = rebuilt.streams[name].index, here.catalog.streams[name].index
             assert index.live.sequences(1, 99).tolist() == here.live(name)
@@ -182,7 +184,7 @@ def test_readers_find_watermarks_after_every_kind_of_commit(store: MakeStore, mo
     assert list((here.data / "messages" / "_delta_log").glob("*.checkpoint*.parquet"))
     reader = SettledTable(str(here.data / "messages"))
     reader.refresh()
-    assert reader.watermarks == here.catalog.positions()
+    assert reader.watermarks == marks_of(here.catalog)
 
 
 def _as_row(values: dict[str, object]) -> Row:

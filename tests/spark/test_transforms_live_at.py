@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from delta_store.streams.catalog import Catalog, NewMessage
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay_row
+from delta_store.streams.stream_state import NewMessage
 from delta_store.transforms.live_rows import END, dead_at, live_at
 from delta_store.transforms.settled_rows import settled_columns
 from delta_store.transforms.stream_heads import ended_incarnations
@@ -75,12 +77,9 @@ def random_features(rng: random.Random) -> dict[str, Any]:
 def roll_up(publisher: Publisher, name: str, token: str, *, whole: bool) -> None:
     """Store a message in the place of all others of its subject, or of the whole stream."""
     state = publisher.catalog.streams[name]
-    message = NewMessage(state.index.table.intern(f"{name}.{token}"), 40, None)
-    ts_ns, first_seq, evicted = publisher.catalog.roll_up(
-        state, message, whole=whole, now_ns=publisher.tick(), rows=publisher.rows
-    )
-    place = (name, state.stream_id, state.index.last_seq, state.event_no, Kind.MESSAGE.value)
-    publisher.rows.append(Row(*place, f"{name}.{token}", ts_ns, None, first_seq, evicted, None, b"0123456789", 0))
+    subject = f"{name}.{token}"
+    message = NewMessage(subject, state.index.table.intern(subject), None, b"0123456789", None)
+    state.roll_up(message, whole=whole, now_ns=publisher.tick(), rows=publisher.rows)
 
 
 def random_limits(rng: random.Random) -> dict[str, int]:
@@ -98,7 +97,7 @@ def replayed(rows: list[Row], up_to: int) -> set[int]:
     """What a replay shows right after message ``up_to``, less what any later removal erased."""
     catalog, erased, live = Catalog(), set(), None
     for row in rows:
-        catalog.apply(row)
+        replay_row(catalog, row)
         if row.kind == Kind.MESSAGE and row.seq == up_to:
             index = catalog.streams[row.stream].index
             live = set(index.live.sequences(index.first_seq, index.last_seq).tolist())

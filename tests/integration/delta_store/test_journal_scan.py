@@ -76,7 +76,7 @@ def _consumer(catalog: Catalog, step: int, now_ns: int, rows: RowColumns) -> Non
     """A consumer is created, or has come further."""
     kind = Kind.CONSUMER if step < 50 else Kind.CONSUMER_STATE
     data = b'{"config":{"name":"c%d"},"created_ns":1}' % (step % 5) if step < 50 else b'{"step":%d}' % step
-    catalog.record_consumer(catalog.streams["A"], kind, name=f"c{step % 20}", data=data, now_ns=now_ns, rows=rows)
+    catalog.streams["A"].record_consumer(kind, name=f"c{step % 20}", data=data, now_ns=now_ns, rows=rows)
 
 
 def _shown(catalog: Catalog) -> dict[str, Any]:

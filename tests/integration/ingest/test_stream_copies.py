@@ -32,6 +32,7 @@ from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import live_rows, open_journal
+from tests.tables import marks_of
 
 WAIT = 20.0
 
@@ -221,7 +222,7 @@ def test_copies_hold_what_their_origin_held(tmp_path: Path, tail_bytes: int, mon
 
     store = serve(tmp_path, steps, tail_bytes=tail_bytes)
     again = rebuilt(tmp_path)
-    assert again.positions() == store.catalog.positions()
+    assert marks_of(again) == marks_of(store.catalog)
     for name, state in store.catalog.streams.items():
         assert again.streams[name].sources == state.sources
         assert subjects_matching(again.streams[name].index) == subjects_matching(state.index)
@@ -342,7 +343,7 @@ def test_any_history_is_copied(tmp_path: Path, seed: int, monkeypatch: pytest.Mo
 
     store = serve(tmp_path, steps, tail_bytes=dice.choice([0, 1 << 20]))
     again = rebuilt(tmp_path)
-    assert again.positions() == store.catalog.positions()
+    assert marks_of(again) == marks_of(store.catalog)
     assert {row.kind for _, rows in live_rows(store.journal) for row in rows.rows()} >= {
         Kind.MESSAGE,
         Kind.SOURCE_STATE,

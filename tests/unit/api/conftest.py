@@ -9,6 +9,7 @@ from api.jetstream.api_call import ApiRequest, NeedMessage
 from api.jetstream.dispatch import dispatch
 from api.jetstream.responses import ApiAccount, msg_get_reply
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay_row
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.stream_message import StreamMessage
 from tests.engines import engine_of
@@ -68,7 +69,7 @@ class Api:
         seq = state.index.last_seq + 1
         first = state.index.first_seq or 1
         place = (stream, state.stream_id, seq, 0, Kind.MESSAGE.value, subject, self.now_ns, None, first, 0)
-        self.catalog.apply(Row(*place, headers, data, checksum(subject, headers, data)))
+        replay_row(self.catalog, Row(*place, headers, data, checksum(subject, headers, data)))
         self.messages[stream, seq] = StreamMessage(subject, seq, self.now_ns, headers, data)
         return seq
 

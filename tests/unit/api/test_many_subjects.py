@@ -36,7 +36,7 @@ def _streams(api: Api, count: int) -> None:
     for number in range(count):
         api.stream(f"KV_{number}", subjects=[f"$KV.{number}.>"])
         assert api.ask("STREAM.NAMES", {"subject": f"$KV.{number}.>"})["streams"] == [f"KV_{number}"]
-        assert api.catalog.stream_of(f"$KV.{number}.x") is api.catalog.streams[f"KV_{number}"]
+        assert api.catalog.routes.stream_of(f"$KV.{number}.x") is api.catalog.streams[f"KV_{number}"]
 
 
 def _filters(api: Api, count: int) -> None:

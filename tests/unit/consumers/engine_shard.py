@@ -8,6 +8,7 @@ from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.effects import Advisory, Deliver, PullRequest
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay_row
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.stream_message import StreamMessage
 from tests.engines import engine_of
@@ -27,7 +28,7 @@ class Shard:
             self.catalog.create(self.config, now_ns=START, rows=self.rows)
         else:
             for row in rows.rows():
-                self.catalog.apply(row)
+                replay_row(self.catalog, row)
         self.state = self.catalog.streams["S"]
         self.engine.registry.restore(now_ns=self.now, rows=self.rows)
 
@@ -43,7 +44,7 @@ class Shard:
             first = self.state.index.first_seq or 1
             place = ("S", self.state.stream_id, seq, 0, Kind.MESSAGE.value, subject, self.now, None, first, 0)
             row = Row(*place, headers, data, checksum(subject, headers, data))
-            self.catalog.apply(row)
+            replay_row(self.catalog, row)
             self.rows.append(row)
             self.messages[seq] = StreamMessage(subject, seq, self.now, headers, data)
             self.engine.stored()

@@ -11,11 +11,13 @@ from delta_store.index.matching import last_by_subject, subjects_matching
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import ranges_of, read_removal, read_stream
+from delta_store.streams.replay import replay, replay_row, restore_watermarks
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.watermark import Watermark
 from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
+from tests.tables import marks_of
 
 NOW = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -172,18 +174,18 @@ def test_routes_follow_the_streams() -> None:
     store = Store()
     catalog, rows = store.catalog, store.rows
     for subject in (b"s.1", b"t.1", b"t.x.1", b"any"):
-        catalog.route(subject)
+        catalog.routes.find(subject)
     catalog.create(StreamConfig("T", ("t.*", "t.x.*")), now_ns=NOW, rows=rows)
-    taken = [catalog.route(name) for name in (b"s.1", b"t.1", b"t.x.1", b"q.x.1", b"any")]
+    taken = [catalog.routes.find(name) for name in (b"s.1", b"t.1", b"t.x.1", b"q.x.1", b"any")]
     assert [route and route.state.name for route in taken] == ["S", "T", "T", None, None]
     catalog.update(StreamConfig("T", ("t.1",)), now_ns=NOW, rows=rows)
-    assert [route and route.state.name for route in catalog.routes([b"t.1", b"t.x.1"])] == ["T", None]
+    assert [route and route.state.name for route in catalog.routes.find_all([b"t.1", b"t.x.1"])] == ["T", None]
     catalog.delete("T", now_ns=NOW, rows=rows)
-    assert catalog.route(b"t.1") is None
-    assert catalog.stream_of("s.q") is catalog.streams["S"]
+    assert catalog.routes.find(b"t.1") is None
+    assert catalog.routes.stream_of("s.q") is catalog.streams["S"]
     other = Catalog()
     other.create(StreamConfig("W", ("*.x",)), now_ns=NOW, rows=rows)
-    assert [route and route.subject for route in other.routes([b"a.x", b"x", b"b.x"])] == ["a.x", None, "b.x"]
+    assert [route and route.subject for route in other.routes.find_all([b"a.x", b"x", b"b.x"])] == ["a.x", None, "b.x"]
 
 
 @pytest.mark.parametrize(
@@ -257,10 +259,10 @@ def test_a_stream_of_the_same_name_is_another_one() -> None:
     assert read_stream(rows[-2].data) == (replace(PLAIN, max_msgs=7), NOW - SECOND)
     catalog = Catalog()
     for row in [*old, *old, *rows, *old, *rows]:
-        catalog.apply(row)
+        replay_row(catalog, row)
     assert catalog.streams["S"].position == store.catalog.streams["S"].position
     assert subjects_matching(catalog.streams["S"].index) == {"s.3": 1}
-    assert catalog.positions() == {"S": Watermark(rows[-1].stream_id, 1, 1, 1)}
+    assert marks_of(catalog) == {"S": Watermark(rows[-1].stream_id, 1, 1, 1)}
 
 
 def test_rows_of_a_stream_that_was_never_created() -> None:
@@ -269,11 +271,11 @@ def test_rows_of_a_stream_that_was_never_created() -> None:
     store.publish("s.1")
     (created, message) = store.rows.rows()
     with pytest.raises(ValueError, match="no row before it created"):
-        Catalog().apply(message)
+        replay_row(Catalog(), message)
     catalog = Catalog()
-    catalog.apply_watermarks({"S": Watermark(created.stream_id, 1, 2, 1)})
+    restore_watermarks(catalog, {"S": Watermark(created.stream_id, 1, 2, 1)})
     for row in (created, message):
-        catalog.apply(row)
+        replay_row(catalog, row)
     assert catalog.streams == {}
 
 
@@ -285,7 +287,7 @@ def test_rows_without_payloads_bring_their_sizes() -> None:
     for row in store.rows.rows():
         bare.append(row if row.kind == Kind.STREAM else row._replace(data=b"", headers=None))
     catalog = Catalog()
-    catalog.apply_columns(bare, sizes=[0, 83, 83])
+    replay(catalog, bare, sizes=[0, 83, 83])
     assert catalog.streams["S"].index.bytes == store.index.bytes == 2 * 83
 
 
@@ -299,7 +301,7 @@ def test_the_last_time_is_known_when_the_last_message_is_gone() -> None:
     catalog = Catalog()
     for row in store.rows.rows():
         if row.kind != Kind.MESSAGE or row.seq != 2:
-            catalog.apply(row)
+            replay_row(catalog, row)
     index = catalog.streams["S"].index
     assert (index.last_seq, index.last_ts) == (2, last_ts)
 
@@ -311,7 +313,7 @@ def test_duplicates_are_known_after_a_restart() -> None:
     store.now += SECOND
     store.publish("s.1", msg_id="b")
     catalog = Catalog()
-    catalog.apply_columns(store.rows)
+    replay(catalog, store.rows)
     state = catalog.streams["S"]
     assert (state.dedup.find("a"), state.dedup.find("b"), state.last_msg_id, len(state.dedup)) == (1, 2, "b", 2)
     state.dedup.forget(state.index.last_ts + SECOND + 1)
@@ -346,7 +348,7 @@ def test_streams_made_at_one_time_have_ids_of_their_own() -> None:
     store.catalog.create(StreamConfig(name="U", subjects=("U",)), now_ns=NOW, rows=store.rows)
     assert sorted(set(store.rows.stream_id)) == [NOW, NOW + 1, NOW + 2, NOW + 3]
     again = Catalog()
-    again.apply_columns(store.rows)
-    again.apply_watermarks({"GONE": Watermark(NOW + 9, 4, 1, 1)})
+    replay(again, store.rows)
+    restore_watermarks(again, {"GONE": Watermark(NOW + 9, 4, 1, 1)})
     again.create(StreamConfig(name="V", subjects=("V",)), now_ns=NOW, rows=store.rows)
     assert store.rows.stream_id[-1] == NOW + 10

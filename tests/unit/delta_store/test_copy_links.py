@@ -4,10 +4,11 @@ import pytest
 
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ExternalStream, StreamSource
-from delta_store.streams.catalog import Catalog, NewMessage
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.copies_here import direct_server, local_copies
 from delta_store.streams.copy_links import Want
 from delta_store.streams.stream_sources import Selection, SourcePosition, identity
+from delta_store.streams.stream_state import NewMessage
 from delta_store.values.records import RowColumns
 
 
@@ -23,8 +24,7 @@ def store(catalog: Catalog, name: str, messages: int) -> None:
     """Store messages of one subject."""
     state = catalog.streams[name]
     for _ in range(messages):
-        new = NewMessage(state.index.table.intern("o"), 40, None)
-        state.store_one(new.sid, ts_ns=state.tick(1), size=new.size, msg_id=None)
+        state.store(NewMessage("o", state.index.table.intern("o"), None, b"", None), now_ns=1, rows=RowColumns())
 
 
 def answering(catalog: Catalog, name: str) -> str:

@@ -6,6 +6,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.index.matching import subjects_matching
 from delta_store.index.segments import SEGMENT_SLOTS
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import restore_watermarks
 from delta_store.values.records import Row
 from delta_store.values.watermark import Watermark
 from ingest.protocol.wire_protocol import WireMessage
@@ -382,7 +383,7 @@ def test_limits_across_segments(limits: dict[str, int]) -> None:
     for base in range(SEGMENT_SLOTS - 26, SEGMENT_SLOTS + 2):
         together, alone = (Publisher(StreamConfig("S", ("s.>",), **limits)) for _ in range(2))  # type: ignore[arg-type]
         for publisher in (together, alone):
-            publisher.catalog.apply_watermarks({"S": Watermark(NOW, base, 1, 0)})
+            restore_watermarks(publisher.catalog, {"S": Watermark(NOW, base, 1, 0)})
         group = Group()
         for part in (run[:7], run[7:12], run[12:]):
             decide(together.catalog, part, NOW, group)

@@ -9,6 +9,7 @@ from delta_store.config.stream_parts import Republish, SubjectMapping
 from delta_store.index.matching import subjects_matching
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
+from delta_store.streams.replay import replay
 from delta_store.values.records import Kind, Row, RowColumns
 from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
@@ -53,7 +54,7 @@ class Gate:
     def replays(self) -> Iterator[tuple[object, object]]:
         """What can be seen of each stream here, and in a catalog that was given the rows."""
         again = Catalog()
-        again.apply_columns(self.group.rows)
+        replay(again, self.group.rows)
         for name, state in self.catalog.streams.items():
             yield seen(again, name), seen(self.catalog, name)
             assert again.next_expiry_ns() == self.catalog.next_expiry_ns()
@@ -212,7 +213,7 @@ def test_counters_go_on_from_what_is_left(gate: Gate) -> None:
     (frame,) = gate.publish("count.a", Nats_Incr="100")
     assert frame.endswith(b'{"stream":"COUNT","seq":3,"val":"105"}\r\n')
     again = Catalog()
-    again.apply_columns(gate.group.rows)
+    replay(again, gate.group.rows)
     state = again.streams["COUNT"]
     assert state.counters is not None
     assert state.counters.last(state.index, state.index.table.intern("count.a")).value == 105

@@ -12,6 +12,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.index.matching import iter_matching, last_by_subject, subjects_matching
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import read_removal
+from delta_store.streams.replay import replay, replay_row, restore_watermarks
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Row, RowColumns
 from delta_store.values.watermark import Watermark
@@ -83,8 +84,8 @@ def opened(rows: list[Row]) -> Catalog:
     """A catalog with the streams' first rows applied, as if :data:`BASE` messages had come and gone."""
     catalog = Catalog()
     for row in rows:
-        catalog.apply(row)
-        catalog.apply_watermarks({row.stream: Watermark(row.stream_id, BASE, row.event_no, 0)})
+        replay_row(catalog, row)
+        restore_watermarks(catalog, {row.stream: Watermark(row.stream_id, BASE, row.event_no, 0)})
     return catalog
 
 
@@ -264,14 +265,15 @@ class Publishing(RuleBasedStateMachine):
         """Replaying all rows, or settled rows and the tail, gives the state that deciding gave."""
         whole = opened(self.first_rows)
         for start in range(0, len(self.rows), cuts):
-            whole.apply_columns(columns(self.rows[max(0, start - overlap) : start + cuts]))
+            replay(whole, columns(self.rows[max(0, start - overlap) : start + cuts]))
         at = int(split * len(self.rows))
         halved = opened(self.first_rows)
-        halved.apply_columns(columns(settled(self.rows[:at])))
-        halved.apply_watermarks(
-            {row.stream: Watermark(row.stream_id, row.seq, row.event_no, row.first_seq) for row in self.rows[:at]}
+        replay(halved, columns(settled(self.rows[:at])))
+        restore_watermarks(
+            halved,
+            {row.stream: Watermark(row.stream_id, row.seq, row.event_no, row.first_seq) for row in self.rows[:at]},
         )
-        halved.apply_columns(columns(self.rows[max(0, at - overlap) :]))
+        replay(halved, columns(self.rows[max(0, at - overlap) :]))
         for name, state in self.catalog.streams.items():
             assert snapshot(whole.streams[name], self.now_ns) == snapshot(state, self.now_ns)
             assert snapshot(halved.streams[name], None) == snapshot(state, None)

@@ -3,6 +3,7 @@
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.matching import last_by_subject
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay
 from delta_store.values.records import RowColumns
 from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
@@ -29,7 +30,7 @@ def test_replay_finds_the_same_schedules() -> None:
     published(catalog, rows, b"s.c", b"")
     published(catalog, rows, b"s.e", b"NATS/1.0\r\nNats-Schedule-Next: purge\r\nNats-Scheduler: s.d\r\n\r\n")
     again = Catalog()
-    again.apply_columns(rows)
+    replay(again, rows)
     for one in (catalog, again):
         state = one.streams["S"]
         assert state.schedules is not None
