@@ -83,6 +83,7 @@ class StreamState:
         "fast_batches",
         "index",
         "last_msg_id",
+        "reads_content",
         "republishes",
         "schedules",
         "serves_origin",
@@ -144,8 +145,9 @@ class StreamState:
         The caller has checked that nothing refuses it, and has its id remembered.
         """
         ts_ns = self.tick(now_ns)
-        first_seq, evicted = self._add(message, ts_ns)
-        self._write(message, ts_ns=ts_ns, first_seq=first_seq, evicted=evicted, rows=rows)
+        size = stored_size(message.subject, message.headers, message.data)
+        effects = retention.store_one(self.config, self.index, sid=message.sid, ts_ns=ts_ns, size=size)
+        self._write(message, effects, ts_ns=ts_ns, rows=rows)
         return ts_ns
 
     def store_run(self, run: NewRun, *, now_ns: int, rows: RowColumns, ts_ns: Ints | None = None) -> None:
@@ -200,23 +202,20 @@ class StreamState:
         if len(gone) > 1:
             self.record_removal(gone, "rollup", now_ns=now_ns, rows=rows)
         ts_ns = self.tick(now_ns)
-        _, evicted = self._add(message, ts_ns)
+        size = stored_size(message.subject, message.headers, message.data)
+        _, evicted = retention.store_one(self.config, index, sid=message.sid, ts_ns=ts_ns, size=size)
         if whole:
             index.advance_first(index.last_seq)
         for seq in gone:
             index.remove(seq)
         evicted = gone[0] if len(gone) == 1 else evicted
-        self._write(message, ts_ns=ts_ns, first_seq=index.first_seq, evicted=evicted, rows=rows)
+        self._write(message, (index.first_seq, evicted), ts_ns=ts_ns, rows=rows)
         return ts_ns
 
-    def _add(self, message: NewMessage, ts_ns: int) -> tuple[int, int]:
-        """Add a message to the index; the stream's first sequence then, and the one that it evicts (0: none)."""
-        size = stored_size(message.subject, message.headers, message.data)
-        return retention.store_one(self.config, self.index, sid=message.sid, ts_ns=ts_ns, size=size)
-
-    def _write(self, message: NewMessage, *, ts_ns: int, first_seq: int, evicted: int, rows: RowColumns) -> None:
-        """Write the row of the message that was stored last; limits have left ``first_seq`` and ``evicted``."""
+    def _write(self, message: NewMessage, effects: tuple[int, int], *, ts_ns: int, rows: RowColumns) -> None:
+        """Write the row of the message that was stored last; ``effects``: see :func:`retention.store_one`."""
         subject, _, headers, data, msg_id = message
+        first_seq, evicted = effects
         seq = self.index.last_seq
         self.last_msg_id = msg_id or ""
         if self.reads_content:
@@ -283,15 +282,12 @@ class StreamState:
             self.ttls = MsgTtls()
         if config.allow_msg_schedules and self.schedules is None:
             self.schedules = Schedules()
+        self.reads_content = self.ttls is not None or self.counters is not None or self.schedules is not None
+        """Whether something follows from the content of messages: TTLs and schedules in headers, totals in payloads."""
         if not config.allow_atomic:
             self.batches.clear()
         if not config.allow_batched:
             self.fast_batches.clear()
-
-    @property
-    def reads_content(self) -> bool:
-        """Whether something follows from the content of messages: TTLs and schedules in headers, totals in payloads."""
-        return self.ttls is not None or self.counters is not None or self.schedules is not None
 
     def note_content(self, seq: int, headers: bytes | None, data: bytes, *, ts_ns: int) -> None:
         """Remember what a stored message says about its end, its schedule or its counter."""

@@ -24,10 +24,8 @@ class CopyStore:
     """Stores copies in one stream; ``mirrors`` says that they keep their places."""
 
     def __init__(self, catalog: Catalog, state: StreamState, *, now_ns: int, group: Group) -> None:
-        self._catalog = catalog
-        self._state = state
-        self._now_ns = now_ns
-        self._group = group
+        self._catalog, self._state, self._now_ns = catalog, state, now_ns
+        self._store = FeaturedStore(catalog, state, now_ns, group)
         self._mirrors = state.config.mirror is not None
 
     def store(self, run: MessageRun) -> int:
@@ -35,7 +33,7 @@ class CopyStore:
         state = self._state
         if state.config.sealed:
             return 0
-        self._catalog.expire_stream(state, now_ns=self._now_ns, rows=self._group.rows)
+        self._catalog.expire_stream(state, now_ns=self._now_ns, rows=self._store.group.rows)
         state.dedup.forget(self._now_ns)
         if state.transform is not None:
             subjects = [state.transform.match(subject) or subject for subject in run.subjects]
@@ -62,21 +60,19 @@ class CopyStore:
 
     def _store_part(self, run: MessageRun) -> None:
         """Store messages whose sequences are neighbours."""
-        state, group, number = self._state, self._group, len(run)
+        state = self._state
         subjects, seqs, times, headers, data = run.columns
         ts_ns = None
         if self._mirrors:
             self._skip_to(seqs[0])
-            ts_ns = np.fromiter(times, np.int64, number)
+            ts_ns = np.fromiter(times, np.int64, len(run))
         sids = list(map(state.index.table.intern, subjects))
         new = NewRun(subjects, sids, headers, data, list(map(_msg_id, headers)))
-        state.store_run(new, now_ns=self._now_ns, rows=group.rows, ts_ns=ts_ns)
-        group.bytes += sum(map(len, data)) + sum(map(len, filter(None, headers)))
+        self._store.store_run(new, ts_ns=ts_ns)
 
     def _store_singly(self, run: MessageRun) -> int:
         """The same, with what follows from each message: duplicates, refusals, rollups, republishing."""
         state = self._state
-        store = FeaturedStore(self._catalog, state, self._now_ns, self._group)
         for place, (subject, seq, ts_ns, header, payload) in enumerate(run):
             found = dict(fields(header)) if header else {}
             msg_id = publish_checks.text(found.get(_MSG_ID, b"")) or None
@@ -89,24 +85,23 @@ class CopyStore:
                 return place
             message = Single(subject, sid, b"", header, payload, found)
             if state.counters is not None:
-                counted = self._counted(store, message)
+                counted = self._counted(message)
                 if counted is None:
                     return place
                 message = counted
             if self._mirrors:
-                self._store_in_place(store, message, seq=seq, ts_ns=ts_ns)
+                self._store_in_place(message, seq=seq, ts_ns=ts_ns)
             else:
-                store.store(message)
+                self._store.store(message)
         self._catalog.tidy(state)
         return len(run)
 
-    @staticmethod
-    def _counted(store: FeaturedStore, message: Single) -> Single | None:
+    def _counted(self, message: Single) -> Single | None:
         """The message of a counter with the total of this stream; None for one that can't be added."""
         increment = message.fields.get(b"Nats-Incr")
         if increment is None or not is_increment(increment):
             return None
-        counted = store.counted(message)
+        counted = self._store.counted(message)
         return counted if isinstance(counted, Single) else None
 
     def _refused(self, sid: int, header: bytes | None, payload: bytes, *, size: int, rolls: bool) -> bool:
@@ -116,14 +111,14 @@ class CopyStore:
             return True
         return bool(retention.refusal(self._state.config, self._state.index, sid=sid, size=size, rolls_up=rolls))
 
-    def _store_in_place(self, store: FeaturedStore, message: Single, *, seq: int, ts_ns: int) -> None:
+    def _store_in_place(self, message: Single, *, seq: int, ts_ns: int) -> None:
         """Store with the given sequence and time; the row that a rollup puts before it takes the time before."""
         state = self._state
         self._skip_to(seq)
         extra = publish_checks.rollup(message.fields) == "sub" and len(rolled_up(state.index, message.sid)) > 1
         clock_ns, state.clock_ns = state.clock_ns, ts_ns - 1 - extra
-        store.now_ns = 0
-        store.store(message)
+        self._store.now_ns = 0
+        self._store.store(message)
         state.clock_ns = max(clock_ns, state.clock_ns)
 
     def _skip_to(self, seq: int) -> None:

@@ -1,13 +1,15 @@
 """Storing one message that more follows from: others are removed, a counter goes on, or it is republished."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
+from delta_store.index.segments import Ints
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.counters import BrokenCounter, whole_number
 from delta_store.streams.msg_ttl import ttl_seconds
-from delta_store.streams.stream_state import NewMessage, StreamState
+from delta_store.streams.stream_state import NewMessage, NewRun, StreamState
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing import publish_checks
@@ -39,7 +41,7 @@ class BatchEnd(NamedTuple):
 
 
 class FeaturedStore:
-    """Stores messages of one stream one by one, with all that follows from each."""
+    """Stores messages of one stream: one by one with all that follows from each, or many that nothing follows from."""
 
     __slots__ = ("acks", "again", "catalog", "group", "now_ns", "state")
 
@@ -99,6 +101,15 @@ class FeaturedStore:
             group.replies.append(encode_message(again.subject, again.payload, header=again.header))
         if message.reply and not state.config.no_ack:
             group.replies.append(self._ack(message, seq, end))
+
+    def store_run(self, run: NewRun, replies: Sequence[bytes] = (), *, ts_ns: Ints | None = None) -> None:
+        """Store messages that nothing refuses and nothing more follows from; see :meth:`StreamState.store_run`."""
+        state, group = self.state, self.group
+        first_seq = state.index.last_seq + 1
+        state.store_run(run, now_ns=self.now_ns, rows=group.rows, ts_ns=ts_ns)
+        group.bytes += sum(map(len, run.data)) + (sum(map(len, filter(None, run.headers))) if run.headers else 0)
+        if replies and not state.config.no_ack:
+            group.replies += self.acks.stored_run(replies, first_seq)
 
     def _end_schedule(self, fields: publish_checks.Fields) -> None:
         """Remove the schedule that the message ends, if it ends one; nothing is erased."""

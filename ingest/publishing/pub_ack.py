@@ -28,6 +28,8 @@ class PubAcks:
 
     def stored_run(self, replies: Sequence[bytes], first_seq: int) -> list[bytes]:
         """Messages were stored at consecutive sequences; those without a reply subject get none."""
+        if len(replies) == 1:
+            return [self.stored(replies[0], first_seq)] if replies[0] else []
         last_seq = first_seq + len(replies) - 1
         digits = len(str(first_seq))
         if digits != len(str(last_seq)):

@@ -93,53 +93,49 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
     """Decide messages of one stream; returns what is republished."""
     catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
     state.dedup.forget(now_ns)
-    intake = _Intake(catalog, state, now_ns, group)
-    if not any(run.headers) and intake.takes_all(run):
-        intake.store(NewRun(run.subjects, run.sids, None, run.payloads, None), run.replies)
+    store = FeaturedStore(catalog, state, now_ns, group)
+    if not any(run.headers) and _takes_all(state, run):
+        store.store_run(NewRun(run.subjects, run.sids, None, run.payloads, None), run.replies)
     else:
-        intake.sift(run)
+        _Intake(store, FastIntake(store) if _has_fast_batch(run.replies) else None).sift(run)
     catalog.tidy(state)
-    return intake.featured.again
+    return store.again
+
+
+def _takes_all(state: StreamState, run: _Run) -> bool:
+    """Whether nothing can make the stream refuse any of these messages, which have no headers."""
+    if state.singly or 0 < state.config.max_msg_size < max(map(len, run.payloads)):
+        return False
+    return not _has_fast_batch(run.replies) and _never_full(state, run)
+
+
+def _never_full(state: StreamState, run: _Run) -> bool:
+    config = state.config
+    if config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0):
+        return True
+    size = int(stored_sizes(run.subjects, run.headers, run.payloads).sum())
+    return retention.has_room(config, state.index, messages=len(run.subjects), size=size)
 
 
 class _Intake:
-    """Takes messages into one stream."""
+    """Takes messages into one stream, each with all checks that it needs."""
 
     __slots__ = ("acks", "fast", "featured", "group", "now_ns", "state")
 
-    def __init__(self, catalog: Catalog, state: StreamState, now_ns: int, group: Group) -> None:
-        self.state = state
-        self.featured = FeaturedStore(catalog, state, now_ns, group)
-        self.fast = FastIntake(self.featured)
-        self.acks = self.featured.acks
-        self.now_ns = now_ns
-        self.group = group
-
-    def takes_all(self, run: _Run) -> bool:
-        """Whether nothing can make the stream refuse any of these messages, which have no headers."""
-        config = self.state.config
-        if self.state.singly:
-            return False
-        if 0 < config.max_msg_size < max(map(len, run.payloads)):
-            return False
-        return not _has_fast_batch(run.replies) and self._never_full(run)
-
-    def _never_full(self, run: _Run) -> bool:
-        config = self.state.config
-        if config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0):
-            return True
-        size = int(stored_sizes(run.subjects, run.headers, run.payloads).sum())
-        return retention.has_room(config, self.state.index, messages=len(run.subjects), size=size)
+    def __init__(self, featured: FeaturedStore, fast: FastIntake | None) -> None:
+        """``fast`` takes what may belong to a fast batch."""
+        self.featured, self.fast = featured, fast
+        self.state, self.acks, self.now_ns, self.group = featured.state, featured.acks, featured.now_ns, featured.group
 
     def sift(self, run: _Run) -> None:
         """Store what is plain in bulk and decide the rest one by one, all in order."""
         state = self.state
-        room = self._never_full(run)
+        room = _never_full(state, run)
         largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
         first_ts = state.next_ts(self.now_ns)
-        has_fast = _has_fast_batch(run.replies)
-        replies = list(run.replies) if has_fast else []
-        if has_fast:
+        fast = self.fast
+        replies = list(run.replies) if fast is not None else []
+        if fast is not None:
             run = run._replace(replies=replies)
         start = 0
         msg_ids: list[str | None] = []
@@ -153,7 +149,7 @@ class _Intake:
                 or len(header) > HEADER_BYTES_MAX
                 or (msg_id and find(msg_id))
                 or state.singly
-                or (has_fast and not self._follows(replies, place, state.index.last_seq + 1 + len(msg_ids)))
+                or (fast is not None and not _follows(fast, replies, place, state.index.last_seq + 1 + len(msg_ids)))
             ):
                 self._store_part(run, start, msg_ids)
                 self._decide_alone(run, place)
@@ -166,20 +162,13 @@ class _Intake:
                 msg_ids.append(msg_id or None)
         self._store_part(run, start, msg_ids)
 
-    def _follows(self, replies: list[bytes], place: int, seq: int) -> bool:
-        """Whether a message is of no fast batch, or simply the next one of its batch, which then answers for it."""
-        if self.fast.follows(replies[place], seq):
-            replies[place] = b""
-            return True
-        return not is_fast(replies[place])
-
     def _store_part(self, run: _Run, start: int, msg_ids: list[str | None]) -> None:
         """Store the messages of a run from ``start`` on, as many as there are ids."""
         if msg_ids:
             part = slice(start, start + len(msg_ids))
             headers = [header or None for header in run.headers[part]]
             new = NewRun(run.subjects[part], run.sids[part], headers, run.payloads[part], msg_ids)
-            self.store(new, run.replies[part])
+            self.featured.store_run(new, run.replies[part])
 
     def _decide_alone(self, run: _Run, place: int) -> None:
         """Decide one message with all checks."""
@@ -187,7 +176,7 @@ class _Intake:
         subject, payload = run.subjects[place], run.payloads[place]
         found: publish_checks.Fields = fields(raw) if raw else {}
         header = stored(raw) if raw else None
-        if is_fast(reply):
+        if self.fast is not None and is_fast(reply):
             self.fast.take(Single(subject, run.sids[place], reply, header, payload, found))
             return
         if state.config.allow_atomic and b"Nats-Batch-Id" in found:
@@ -214,7 +203,7 @@ class _Intake:
             return
         if msg_id:
             state.dedup.remember(msg_id, state.index.last_seq + 1, state.next_ts(self.now_ns))
-        self.store(NewRun([subject], [run.sids[place]], [header], [payload], [msg_id]), [reply])
+        self.featured.store_run(NewRun([subject], [run.sids[place]], [header], [payload], [msg_id]), [reply])
 
     def _store_featured(self, message: Single) -> None:
         counted = self.featured.counted(message)
@@ -259,14 +248,13 @@ class _Intake:
         if reply and not self.state.config.no_ack:
             self.group.replies.append(self.acks.failed(reply, error))
 
-    def store(self, run: NewRun, replies: Sequence[bytes]) -> None:
-        """Store messages that nothing refuses: state, rows and acknowledgements."""
-        state, group = self.state, self.group
-        first_seq = state.index.last_seq + 1
-        state.store_run(run, now_ns=self.now_ns, rows=group.rows)
-        group.bytes += sum(map(len, run.data)) + (sum(map(len, filter(None, run.headers))) if run.headers else 0)
-        if not state.config.no_ack:
-            group.replies += self.acks.stored_run(replies, first_seq)
+
+def _follows(fast: FastIntake, replies: list[bytes], place: int, seq: int) -> bool:
+    """Whether a message is of no fast batch, or simply the next one of its batch, which then answers for it."""
+    if fast.follows(replies[place], seq):
+        replies[place] = b""
+        return True
+    return not is_fast(replies[place])
 
 
 def _has_fast_batch(replies: Sequence[bytes]) -> bool:
