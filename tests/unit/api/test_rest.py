@@ -256,6 +256,19 @@ def test_damage_is_a_problem_and_never_a_payload(tmp_path: Path) -> None:
     over(tmp_path, use)
 
 
+def test_a_live_message_in_no_file_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As over NATS: it must not look like a message that is not there."""
+    stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, replica: Replica) -> None:
+        replica.payloads.tail.clear()
+        monkeypatch.setattr(replica.payloads, "fetch", lambda *_plan: {})
+        for path in ("messages/5", "last/s.2", "messages", "multi-last?subject=s.2"):
+            check_problem(await client.get(f"/v1/streams/S/{path}"), 500, 20003)
+
+    over(tmp_path, use)
+
+
 def test_an_unchanged_answer_is_not_sent_again(tmp_path: Path) -> None:
     """Tags follow the Delta version; a message's tag outlives commits."""
     tables, history = stored(tmp_path)
