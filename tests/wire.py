@@ -5,6 +5,7 @@ and status lines, or count acknowledgements, use this one.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -178,3 +179,16 @@ class Wire:
     def leftovers(self) -> int:
         """Return the number of replies that nobody received: a request must not get more replies than expected."""
         return sum(queue.qsize() for queue in self._waiting.values())
+
+
+async def delete_streams(wire: Wire) -> None:
+    """Leave no stream behind."""
+
+    async def names() -> list[str]:
+        reply = await wire.ask("$JS.API.STREAM.NAMES")
+        assert reply is not None, "STREAM.NAMES is not answered"
+        return list(json.loads(reply.payload).get("streams") or [])
+
+    for name in await names():
+        await wire.ask(f"$JS.API.STREAM.DELETE.{name}")
+    assert await names() == [], "streams left behind"

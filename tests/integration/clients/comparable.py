@@ -3,12 +3,16 @@
 import json
 import re
 import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.tools import STALLED
 
+T = TypeVar("T")
+Varying = Sequence[tuple[re.Pattern[str], str]]
 _COMMAND_SECONDS = 120
 _STALLS_MAX = 3
 _PLACEHOLDERS = (
@@ -64,6 +68,32 @@ def comparable_text(text: str) -> str:
     for pattern, placeholder in _PLACEHOLDERS:
         text = pattern.sub(placeholder, text)
     return text
+
+
+def at_once(ask: Callable[[str], T], urls: Iterable[str]) -> list[T]:
+    """What ``ask`` gives for each server, asked in threads of their own."""
+    with ThreadPoolExecutor() as threads:
+        return list(threads.map(ask, urls))
+
+
+def output(cli: str, url: str, line: str, varies: Varying = ()) -> list[str]:
+    """What a command of the nats CLI printed, after its exit status; ``varies`` are more patterns to replace."""
+    status, text = run([cli, "--no-context", "-s", url, "--timeout=10s", *line.split()])
+    text = comparable_text(text.replace(url, "<url>"))
+    for pattern, placeholder in varies:
+        text = pattern.sub(placeholder, text)
+    return [f"status {status}", *text.splitlines()]
+
+
+def compare(cli: str, urls: tuple[str, str], lines: Iterable[str], varies: Varying = ()) -> None:
+    """Run commands one after another, each against both servers at once: same output, same exit status.
+
+    Those that write a file, which is the same for both, follow each other.
+    """
+    for number, line in enumerate(lines, start=1):
+        each = map if "--output=" in line else at_once
+        expected, actual = each(lambda url, line=line: output(cli, url, line, varies), urls)
+        assert actual == expected, f"command {number}: nats {line}"
 
 
 def comparable_json(value: Any, key: str = "") -> Any:

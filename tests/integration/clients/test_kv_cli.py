@@ -4,11 +4,12 @@ import asyncio
 import re
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import nats
 
-from tests.integration.clients.comparable import comparable_text, run
+from tests.integration.clients.comparable import at_once, comparable_text, compare, run
 from tests.servers import wait_until
 
 BUCKET = (
@@ -123,20 +124,6 @@ _COPYING = (
 )
 
 
-def _output(cli: str, url: str, line: str, *, copies: bool = False) -> list[str]:
-    status, text = run([cli, "--no-context", "-s", url, "--timeout=10s", *line.split()])
-    text = comparable_text(text)
-    for pattern, placeholder in _ALWAYS + (_COPYING if copies else ()):
-        text = pattern.sub(placeholder, text)
-    return [f"status {status}", *text.splitlines()]
-
-
-def _compare(cli: str, urls: tuple[str, str], lines: Sequence[str], *, copies: bool = False) -> None:
-    for number, line in enumerate(lines, start=1):
-        expected, actual = (_output(cli, url, line, copies=copies) for url in urls)
-        assert actual == expected, f"command {number}: nats {line}"
-
-
 def _wait_messages(url: str, stream: str, number: int) -> None:
     """Wait until a copying stream holds so many messages."""
 
@@ -150,7 +137,7 @@ def _wait_messages(url: str, stream: str, number: int) -> None:
     wait_until(lambda: asyncio.run(count()) == number or None, what=f"{stream} holds {number}")
 
 
-def _watched(cli: str, url: str, line: str, number: int, after: Sequence[str]) -> list[str]:
+def _watched(cli: str, line: str, number: int, after: Sequence[str], url: str) -> list[str]:
     """The first ``number`` lines that a watch prints; the commands ``after`` run once it listens."""
     command = ["timeout", "20", cli, "--no-context", "-s", url, *line.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watch:
@@ -177,19 +164,19 @@ def _has_consumer(cli: str, url: str) -> bool:
 
 def test_bucket_and_copies(cli: str, pair: tuple[str, str]) -> None:
     """Configuration, edits, errors and refusals of a bucket; a bucket that mirrors another, one that gathers two."""
-    _compare(cli, pair, BUCKET)
-    _compare(cli, pair, COPIES, copies=True)
+    compare(cli, pair, BUCKET, _ALWAYS)
+    compare(cli, pair, COPIES, _ALWAYS + _COPYING)
     for url in pair:
         _wait_messages(url, "KV_M", 4)
         _wait_messages(url, "KV_S", 4)
-    _compare(cli, pair, COPIED, copies=True)
+    compare(cli, pair, COPIED, _ALWAYS + _COPYING)
 
 
 def test_objects(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
     """Configuration, edits, errors and refusals of an object store; an object in many chunks with headers."""
     file, fetched = tmp_path / "file", tmp_path / "fetched"
     file.write_bytes(b"x" * 5000)
-    _compare(cli, pair, [line.format(file=file, out=fetched) for line in OBJECTS])
+    compare(cli, pair, [line.format(file=file, out=fetched) for line in OBJECTS], _ALWAYS)
     assert fetched.read_bytes() == file.read_bytes()
 
 
@@ -206,5 +193,5 @@ def test_watches(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
             assert status == 0, text
     for line, number in WATCHES:
         after = ["kv put W new value"] if "--updates" in line else []
-        expected, actual = (_watched(cli, url, line, number, after) for url in pair)
+        expected, actual = at_once(partial(_watched, cli, line, number, after), pair)
         assert actual == expected, f"nats {line}"

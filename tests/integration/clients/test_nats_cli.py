@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.clients.comparable import comparable_text, run, run_bench
+from tests.integration.clients.comparable import compare, run, run_bench
 from tests.servers import answers_api, nats_server, silt_server, silt_up, wait_until
 
 STREAM_LIFE = (
@@ -70,20 +70,9 @@ BENCHES = (
 """Command lines, and how many messages each publishes."""
 
 
-def _output(cli: str, url: str, line: str) -> str:
-    status, text = run([cli, "--no-context", "-s", url, *line.split()])
-    return f"status {status}\n{comparable_text(text.replace(url, '<url>'))}"
-
-
-def _compare(cli: str, urls: tuple[str, str], lines: tuple[str, ...]) -> None:
-    for number, line in enumerate(lines, start=1):
-        expected, actual = (_output(cli, url, line).splitlines() for url in urls)
-        assert actual == expected, f"command {number}: nats {line}"
-
-
 def test_stream_commands(cli: str, pair: tuple[str, str]) -> None:
     """A stream's whole life, command by command: same output, same exit status."""
-    _compare(cli, pair, STREAM_LIFE)
+    compare(cli, pair, STREAM_LIFE)
 
 
 @pytest.mark.slow
@@ -92,7 +81,7 @@ def test_stream_commands_while_settling(cli: str, tmp_path: Path) -> None:
     """The same against ``silt up``, where Spark settles meanwhile."""
     with nats_server(tmp_path / "reference", jetstream=True) as reference, silt_up(tmp_path / "up") as silt:
         wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
-        _compare(cli, (reference.url, silt.url), STREAM_LIFE)
+        compare(cli, (reference.url, silt.url), STREAM_LIFE)
 
 
 def test_json_output(cli: str, pair: tuple[str, str]) -> None:
@@ -103,7 +92,7 @@ def test_json_output(cli: str, pair: tuple[str, str]) -> None:
         "stream info JSON --json",
         "stream ls --json --names",
     )
-    _compare(cli, pair, lines)
+    compare(cli, pair, lines)
 
 
 def test_benches(cli: str, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.integration.clients.comparable import comparable_text, run, run_bench
+from tests.integration.clients.comparable import compare, output, run_bench
 
 OBJECT_BYTES = 3_000_000
 
@@ -111,28 +111,14 @@ _VARIES = (
 )
 
 
-def _output(cli: str, url: str, line: str) -> list[str]:
-    status, text = run([cli, "--no-context", "-s", url, "--timeout=10s", *line.split()])
-    text = comparable_text(text.replace(url, "<url>"))
-    for pattern, placeholder in _VARIES:
-        text = pattern.sub(placeholder, text)
-    return [f"status {status}", *text.splitlines()]
-
-
-def _compare(cli: str, urls: tuple[str, str], lines: tuple[str, ...]) -> None:
-    for number, line in enumerate(lines, start=1):
-        expected, actual = (_output(cli, url, line) for url in urls)
-        assert actual == expected, f"command {number}: nats {line}"
-
-
 def test_consumer_commands(cli: str, pair: tuple[str, str]) -> None:
     """Consumers, work queues and interest streams, command by command: same output, same exit status."""
-    _compare(cli, pair, CONSUMERS)
+    compare(cli, pair, CONSUMERS, _VARIES)
 
 
 def test_kv_commands(cli: str, pair: tuple[str, str]) -> None:
     """A bucket's whole life, command by command."""
-    _compare(cli, pair, BUCKETS)
+    compare(cli, pair, BUCKETS, _VARIES)
 
 
 def test_object_commands(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
@@ -141,9 +127,9 @@ def test_object_commands(cli: str, pair: tuple[str, str], tmp_path: Path) -> Non
     file.write_bytes(bytes(range(256)) * (OBJECT_BYTES // 256))
     for number, line in enumerate(OBJECTS, start=1):
         command = line.format(file=file, out=fetched)
-        expected = _output(cli, pair[0], command)
+        expected = output(cli, pair[0], command, _VARIES)
         fetched.unlink(missing_ok=True)
-        actual = _output(cli, pair[1], command)
+        actual = output(cli, pair[1], command, _VARIES)
         assert actual == expected, f"command {number}: nats {line}"
         if " get " in line and expected[0] == "status 0":
             assert fetched.read_bytes() == file.read_bytes()

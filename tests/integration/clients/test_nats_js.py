@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.clients.comparable import pretty, run
+from tests.integration.clients.comparable import at_once, pretty, run
 from tests.tools import Missing, node_modules
 
 SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs", "jetstream_buckets.mjs", "jetstream_fast.mjs")
@@ -34,7 +35,7 @@ def _outcomes(script: Path, url: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_same_outcomes(folder: Path, pair: tuple[str, str], name: str) -> None:
     """Each call of the script gives the same value or the same error."""
-    expected, actual = (_outcomes(folder / name, url) for url in pair)
+    expected, actual = at_once(partial(_outcomes, folder / name), pair)
     assert [item["name"] for item in actual] == [item["name"] for item in expected]
     for one, other in zip(expected, actual, strict=True):
         assert pretty(other["outcome"]) == pretty(one["outcome"]), one["name"]

@@ -2,26 +2,17 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nats
-import pytest
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, StreamConfig
 from nats.js.errors import Error
 
 from tests.integration.clients.comparable import pretty
-from tests.servers import side_by_side
 
 Call = Callable[[], Awaitable[Any]]
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URLs of nats-server and Silt."""
-    with side_by_side(tmp_path_factory.mktemp("nats-py")) as urls:
-        yield urls
 
 
 async def _outcome(call: Call) -> Any:

@@ -3,7 +3,6 @@
 import asyncio
 import io
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import nats
@@ -13,7 +12,7 @@ from nats.js import errors as js_errors
 from nats.js.api import ObjectMeta
 from nats.js.kv import KeyValue
 
-from tests.servers import side_by_side
+from tests.integration.clients.comparable import at_once
 
 Steps = Callable[[JetStreamContext], Awaitable[list[Any]]]
 LARGE = bytes(range(256)) * 4 * 1024 * 16
@@ -121,7 +120,7 @@ async def objects(js: JetStreamContext) -> list[Any]:
 
 
 @pytest.mark.parametrize("steps", [values, watches, objects])
-def test_same_as_nats_server(tmp_path: Path, steps: Steps) -> None:
+def test_same_as_nats_server(pair: tuple[str, str], steps: Steps) -> None:
     """The same calls give the same values, revisions, updates and errors."""
 
     async def run(url: str) -> list[Any]:
@@ -132,7 +131,6 @@ def test_same_as_nats_server(tmp_path: Path, steps: Steps) -> None:
         finally:
             await client.close()
 
-    with side_by_side(tmp_path) as (reference, silt):
-        expected, actual = (asyncio.run(run(url)) for url in (reference, silt))
+    expected, actual = at_once(lambda url: asyncio.run(run(url)), pair)
     for number, (theirs, ours) in enumerate(zip(expected, actual, strict=True)):
         assert ours == theirs, f"result {number}"

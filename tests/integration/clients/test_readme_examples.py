@@ -1,17 +1,13 @@
 """The examples in the READMEs of nats-py and nats.js, do the same on both servers."""
 
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import metadata
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.integration.clients.comparable import comparable_text, run
-from tests.servers import side_by_side
+from tests.integration.clients.comparable import at_once, comparable_text, run
 from tests.tools import Missing, node_modules
 
 _PRELUDE = """
@@ -85,13 +81,6 @@ EXAMPLES = {
 }
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """URLs of a fresh nats-server and a fresh Silt."""
-    with side_by_side(tmp_path) as urls:
-        yield urls
-
-
 def _block(readme: str, mark: str) -> str:
     (found,) = [block for block in _BLOCK.findall(readme) if mark in block]
     return str(found)
@@ -125,12 +114,13 @@ def test_nats_js(pair: tuple[str, str], name: str) -> None:
     assert example.mended[0] in body
     script = folder / "readme_example.mjs"
     script.write_text(_PRELUDE + _ATTEMPT % body.replace(*example.mended))
-    outputs = []
-    for url in pair:
+
+    def printed(url: str) -> tuple[list[str], list[str]]:
         status, text = run(["node", str(script), url], cwd=folder)
         assert status == 0, text
-        outputs.append(_apart(_comparable(text)))
-    (expected, theirs), (actual, ours) = outputs
+        return _apart(_comparable(text))
+
+    (expected, theirs), (actual, ours) = at_once(printed, pair)
     assert actual == expected
     common = min(len(theirs), len(ours))
     assert ours[:common] == theirs[:common]
@@ -140,18 +130,13 @@ def test_nats_js(pair: tuple[str, str], name: str) -> None:
 def test_nats_py(pair: tuple[str, str]) -> None:
     """The JetStream example of nats-py prints the same lines, those of its queue subscribers in any order."""
     program = _block(str(metadata("nats-py").json["description"]), "js = nc.jetstream()")
-    outputs = []
-    for url in pair:
-        done = subprocess.run(
-            [sys.executable, "-c", program.replace('"localhost"', repr(url))],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        outputs.append(_comparable(done.stdout))
-    expected, actual = outputs
+
+    def printed(url: str) -> list[str]:
+        status, text = run([sys.executable, "-c", program.replace('"localhost"', repr(url))])
+        assert status == 0, text
+        return _comparable(text)
+
+    expected, actual = at_once(printed, pair)
     assert [line for line in actual if "QSUB" not in line] == [line for line in expected if "QSUB" not in line]
     assert sorted(actual) == sorted(expected)
     assert expected[-1].startswith("All data in stream")

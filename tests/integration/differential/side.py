@@ -21,6 +21,7 @@ from tests.wire import (
     Headers,
     Reply,
     Wire,
+    delete_streams,
     header_block,
 )
 
@@ -197,16 +198,9 @@ class Side:
     async def finish(self) -> None:
         """Delete every stream, then record how many replies came beyond those received."""
         await self.pace.leave()
-        for name in await self._names():
-            await self._wire.receive(self._wire.send(f"$JS.API.STREAM.DELETE.{name}"))
-        assert await self._names() == [], "streams left behind"
+        await delete_streams(self._wire)
         surplus = Reply(b"", f"{self._wire.leftovers()} replies too many".encode())
         self.transcript.add("replies that nobody asked for", [surplus])
-
-    async def _names(self) -> list[str]:
-        reply = await self._wire.receive(self._wire.send("$JS.API.STREAM.NAMES"))
-        assert reply is not None, "STREAM.NAMES is not answered"
-        return list(json.loads(reply.payload).get("streams") or [])
 
     def _send(self, subject: str, body: Body, headers: Headers, raw_header: bytes) -> str:
         header = raw_header or (header_block(headers) if headers else b"")

@@ -118,10 +118,12 @@ class Transcript:
     """All steps of a scenario on one side."""
 
     steps: list[Step] = field(default_factory=list)
+    _labels: set[str] = field(default_factory=set)
 
     def add(self, label: str, replies: list[Reply]) -> None:
         """Record the replies to one request; labels are unique within a scenario."""
-        assert label not in {step.label for step in self.steps}, f"step label {label!r} used twice"
+        assert label not in self._labels, f"step label {label!r} used twice"
+        self._labels.add(label)
         self.steps.append(Step(label, [normal_reply(reply) for reply in replies]))
 
 
