@@ -161,9 +161,9 @@ class Desk:
         body = {"pause_until": time_from_now(seconds)}
         await self.api(f"CONSUMER.PAUSE.{self.stream}.{name}", body, label=f"pause {name} for {seconds} s")
 
-    async def wait(self, seconds: float, label: str = "") -> None:
+    async def wait(self, seconds: float, label: str = "", *, slack: float = SLACK_SECONDS) -> None:
         """Let time pass, and a little more: what comes after so long has come then."""
-        await asyncio.sleep(seconds + SLACK_SECONDS)
+        await asyncio.sleep(seconds + slack)
         await self._settle(label or f"wait {seconds} s")
 
     def mark(self) -> None:

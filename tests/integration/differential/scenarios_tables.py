@@ -55,7 +55,7 @@ _VERBS: dict[str, Callable[..., Awaitable[None]]] = {
     "pull": lambda desk, to, body: desk.pull(body, to=to),
     "ack": lambda desk, seq, body, to: desk.ack(seq, body, to=to),
     "deafen": Desk.stop_listening,
-    "wait": Desk.wait,
+    "wait": lambda desk, seconds: desk.wait(seconds, slack=0.04),
     "pause": Desk.pause,
     "flow": lambda desk, cseq, seq: desk.flow(
         header=[("Nats-Last-Consumer", f"{cseq}"), ("Nats-Last-Stream", f"{seq}")]
