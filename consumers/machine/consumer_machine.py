@@ -113,8 +113,9 @@ class ConsumerMachine:
     @property
     def next_wake_ns(self) -> int:
         """When :meth:`wake` is due, 0 for never."""
-        parts = (self.progress.pending, self.disuse, self._pause, self.pin, self._desk.pace, self._lost, self._side)
-        return min([part.due_ns for part in parts if part.due_ns], default=0)
+        timers = self.progress.pending.due_ns, self.disuse.due_ns, self._pause.due_ns, self.pin.due_ns
+        dues = (*timers, self._desk.pace.due_ns, self._lost.due_ns, self._side.due_ns)
+        return min(filter(None, dues), default=0)
 
     # --- events ---
 
