@@ -24,7 +24,7 @@ def main() -> None:
         journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=SystemClock())
         journal.claim()
         last = 0
-        for _, held in live_rows(journal):
+        for _, held in live_rows(journal.reader):
             last = held.seq[-1]
         os.write(1, b"ready\n")
         for number in range(commits):

@@ -65,7 +65,7 @@ class Both:
     def confirm(self) -> int:
         """Confirm the settled rows as the gateway does before it truncates."""
         settled = self.relied_on
-        return confirm_settled(settled, settled.refresh(), self.journal.live_files())
+        return confirm_settled(settled, settled.refresh(), self.journal.reader.live_files())
 
     def checkpoint(self) -> None:
         """Write a checkpoint of both tables."""

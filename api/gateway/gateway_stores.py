@@ -50,7 +50,7 @@ def claim_stores(
     refuse_lost_journal(storage, settled)
     journal = Journal.open(storage, shard=SHARD, clock=clock or SystemClock())
     journal.claim()
-    tail.follow(journal)
+    tail.follow(journal.reader)
     payloads = Payloads(settled, tail, tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)

@@ -45,7 +45,7 @@ class GatewayUpkeep:
         self._table = table
         self._executor = executor
         self._report = report
-        relied = journal.relies_on
+        relied = journal.reader.relies_on
         self._durable_version = -1 if relied is None else relied
         """Of ``messages``: up to it all has been fsynced and read back."""
         self._bounds = Volume(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
@@ -95,7 +95,7 @@ class GatewayUpkeep:
     def _look(self) -> tuple[Lag, Volume]:
         settled = {name: mark.position for name, mark in self._settled.watermarks.items()}
         before = self._journal.written
-        return lag_of(self._journal.live_files(), settled), before
+        return lag_of(self._journal.reader.live_files(), settled), before
 
     def _measure(self) -> None:
         """See how far settling is behind; say so when that begins or ceases to matter, and now and then meanwhile."""
@@ -124,7 +124,7 @@ class GatewayUpkeep:
         if snapshot.version <= self._durable_version or not snapshot.watermarks:
             return
         try:
-            confirm_settled(self._settled, snapshot, self._journal.live_files())
+            confirm_settled(self._settled, snapshot, self._journal.reader.live_files())
             if self._table is not None:
                 make_durable(self._table, self._durable_version, snapshot.version)
         except NotDurable as error:

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from conf.clock import Clock
@@ -24,7 +24,7 @@ from conf.limits import (
     JOURNAL_REMOVE_GRACE_SECONDS,
     JOURNAL_REMOVES_PER_COMMIT_MAX,
 )
-from delta_store.entries import checkpoint_file, journal_file
+from delta_store.entries import journal_file
 from delta_store.entries.journal_file import EncodedFile
 from delta_store.entries.journal_state import settled_files
 from delta_store.entries.log_entry import (
@@ -60,15 +60,26 @@ _CLAIM: Final = "CLAIM"
 """The commit that makes an owner; it brings an older table's configuration up to date."""
 
 
-class Journal(JournalReader):
+class _Content(NamedTuple):
+    """What a commit holds."""
+
+    operation: str
+    encoded: EncodedFile | None = None
+    """The data file of a group."""
+    removed: Collection[JournalFile] = ()
+    marks: Marks | None = None
+    relies_on: int | None = None
+
+
+class Journal:
     """The journal as its owner has it. ``commit`` is called by one thread, upkeep by another; both may wait for IO.
 
-    A claimed journal knows all there is: reading methods need no :meth:`refresh`.
+    A claimed journal knows all there is: its ``reader`` needs no refresh.
     """
 
     def __init__(self, storage: Storage, app_id: str, loaded: LoadedLog, *, clock: Clock, writer: str) -> None:
-        super().__init__(storage, app_id, loaded)
-        self._clock, self._writer = clock, writer
+        self.reader = JournalReader(storage, app_id, loaded)
+        self._storage, self._clock, self._writer = storage, clock, writer
         self._stamp: Stamp | None = None
         """Of the last attempt to commit; None before the claim."""
         self._failure: JournalError | DamagedData | None = None
@@ -111,10 +122,10 @@ class Journal(JournalReader):
         """
         with self._upkeep_lock, self._commit_lock:
             for _ in range(JOURNAL_CLAIM_TRIES):
-                self.refresh()
-                self._stamp = Stamp(self._state.stamp.epoch + 1, 0)
+                self.reader.refresh()
+                self._stamp = Stamp(self.reader.state.stamp.epoch + 1, 0)
                 try:
-                    self._put(_CLAIM)
+                    self._put(_Content(_CLAIM))
                 except LostRace:
                     continue
                 except (JournalError, DamagedData) as error:
@@ -123,12 +134,11 @@ class Journal(JournalReader):
                 break
             else:
                 self._stamp = None
-                raise Fenced(0, self._state.stamp.epoch)
-            waiting = self._upkeep.start(self._loaded, self._state.live)
-            with self._lock:
-                for name in self._state.removed.keys() - waiting:
-                    del self._state.removed[name]
-            self._upkeep.repair(checkpoint_file.snapshot_of(self._state), self._loaded.damaged)
+                raise Fenced(0, self.reader.state.stamp.epoch)
+            reader = self.reader
+            waiting = self._upkeep.start(reader.loaded, reader.state.live)
+            reader.forget_removed(reader.state.removed.keys() - waiting)
+            self._upkeep.repair(reader.snapshot(), reader.loaded.damaged)
             return self._stamp.epoch
 
     def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
@@ -137,8 +147,7 @@ class Journal(JournalReader):
         Raises :class:`Fenced`, :class:`CommitUnknown`, :class:`JournalPoisoned`, :class:`StorageFull` and
         :class:`StorageFailed`; if ``retryable``, nothing was written and the same rows can be committed again.
         """
-        encoded = journal_file.encode(rows)
-        return self._commit("WRITE", encoded=encoded, marks=watermarks)
+        return self._commit(_Content("WRITE", journal_file.encode(rows), marks=watermarks))
 
     def truncate(
         self, settled: Mapping[str, Position], *, gone: Collection[int] = (), relies_on: int | None = None
@@ -151,10 +160,10 @@ class Journal(JournalReader):
         until :meth:`delete_removed`. Raises as :meth:`commit`.
         """
         with self._upkeep_lock:
-            files = settled_files(self.live_files(), settled, gone)
+            files = settled_files(self.reader.live_files(), settled, gone)
             for start in range(0, len(files), JOURNAL_REMOVES_PER_COMMIT_MAX):
                 chunk = files[start : start + JOURNAL_REMOVES_PER_COMMIT_MAX]
-                self._commit("TRUNCATE", removed=chunk, relies_on=relies_on)
+                self._commit(_Content("TRUNCATE", removed=chunk, relies_on=relies_on))
                 self._upkeep.doom(file.name for file in chunk)
             return len(files)
 
@@ -162,20 +171,18 @@ class Journal(JournalReader):
     def has_room(self) -> bool:
         """Whether more may be decided; False when commits take their space from the reserve of a full disk."""
         with self._commit_lock:
-            return self.storage.has_room
+            return self._storage.has_room
 
     @property
     def checkpoint_is_due(self) -> bool:
         """Whether enough was committed since the last checkpoint for another one."""
-        return self._upkeep.is_due(self.version, len(self._state.live))
+        return self._upkeep.is_due(self.reader.version, len(self.reader.state.live))
 
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version, without holding up commits; returns its version."""
         with self._upkeep_lock:
             self._check_owner()
-            with self._lock:
-                snapshot = checkpoint_file.snapshot_of(self._state)
-            return self._upkeep.checkpoint(snapshot)
+            return self._upkeep.checkpoint(self.reader.snapshot())
 
     def cleanup(self, *, keep_from: int | None = None, min_age_seconds: float = JOURNAL_LOG_KEEP_SECONDS) -> int:
         """Delete log entries behind the checkpoint before the newest; returns their number.
@@ -186,8 +193,8 @@ class Journal(JournalReader):
         """
         with self._upkeep_lock:
             self._check_owner()
-            with self._lock:
-                oldest = next((file.version for file in self._state.live.values()), self.version + 1) - 1
+            version, files = self.reader.files_at_end()
+            oldest = files[0].version - 1 if files else version
             keep_from = oldest if keep_from is None else min(keep_from, oldest)
             return self._upkeep.clean_log(keep_from=keep_from, min_age_seconds=min_age_seconds)
 
@@ -196,57 +203,38 @@ class Journal(JournalReader):
         with self._upkeep_lock:
             self._check_owner()
             names = self._upkeep.delete_removed(grace_seconds)
-            with self._lock:
-                for name in names:
-                    self._state.removed.pop(name, None)
+            self.reader.forget_removed(names)
             return len(names)
 
-    def _commit(
-        self,
-        operation: str,
-        *,
-        encoded: EncodedFile | None = None,
-        removed: Collection[JournalFile] = (),
-        marks: Marks | None = None,
-        relies_on: int | None = None,
-    ) -> int:
+    def _commit(self, content: _Content) -> int:
         with self._commit_lock:
             self._check_owner()
             try:
-                return self._put(operation, encoded=encoded, removed=removed, marks=marks, relies_on=relies_on)
+                return self._put(content)
             except LostRace as lost:
                 raise self._stop(self._overtaken(lost)) from None
             except (JournalError, DamagedData) as error:
                 raise self._stop(error) from error
 
-    def _put(
-        self,
-        operation: str,
-        *,
-        encoded: EncodedFile | None = None,
-        removed: Collection[JournalFile] = (),
-        marks: Marks | None = None,
-        relies_on: int | None = None,
-    ) -> int:
+    def _put(self, content: _Content) -> int:
         """One attempt at the next version, under the next stamp. Commit lock held."""
         assert self._stamp is not None
         self._stamp = stamp = self._stamp.next()
-        version = self._state.version + 1
-        now_ms = max(self._clock.now_ns() // 1_000_000, self._state.timestamp_ms)
+        state = self.reader.state
+        version, now_ms = state.version + 1, max(self._clock.now_ns() // 1_000_000, state.timestamp_ms)
         added: tuple[JournalFile, ...] = ()
         data = None
-        if encoded is not None:
-            parts, size, rows, checksum, spans, stats = encoded
+        if content.encoded is not None:
+            parts, size, rows, checksum, spans, stats = content.encoded
             name = file_name(version, stamp)
             added = (JournalFile(name, version, size, rows, checksum, spans, stats, now_ms),)
             data = Blob(name, parts[0], parts[1:])
-        gone = tuple(Removed(each.name, each.size, now_ms) for each in removed)
-        metadata = current_metadata(self._state.metadata) if operation == _CLAIM else None
-        note = JournalNote(stamp, self._writer, operation, marks, metadata, relies_on)
+        gone = tuple(Removed(each.name, each.size, now_ms) for each in content.removed)
+        metadata = current_metadata(state.metadata) if content.operation == _CLAIM else None
+        note = JournalNote(stamp, self._writer, content.operation, content.marks, metadata, content.relies_on)
         entry = LogEntry(version, now_ms, note, added, gone)
-        journal_commit.put(self.storage, self._app_id, entry, data)
-        with self._lock:
-            self._state.apply(entry, file=self.log.file_of(version))
+        journal_commit.put(self._storage, self.reader.app_id, entry, data)
+        self.reader.take(entry)
         for file in added:
             done = self.written
             self.written = Volume(done.rows + file.rows, done.bytes + file.size, done.files + 1)
@@ -268,10 +256,10 @@ class Journal(JournalReader):
         """What losing a version means to an owner."""
         found = lost.winner.note.stamp.epoch if lost.winner is not None else self._newest_epoch()
         if found <= self.epoch:
-            return DamagedData(self.storage.uri, f"two writers in epoch {found}")
+            return DamagedData(self._storage.uri, f"two writers in epoch {found}")
         return Fenced(self.epoch, found)
 
     def _newest_epoch(self) -> int:
         with suppress(DamagedData, StorageError):
-            return max(self.epoch + 1, journal_log.load(self.storage, self._app_id).state.stamp.epoch)
+            return max(self.epoch + 1, journal_log.load(self._storage, self.reader.app_id).state.stamp.epoch)
         return self.epoch + 1

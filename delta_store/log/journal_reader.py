@@ -8,6 +8,8 @@ from itertools import groupby
 from threading import Lock
 from typing import Final, Self
 
+from delta_store.entries import checkpoint_file
+from delta_store.entries.checkpoint_file import JournalSnapshot
 from delta_store.entries.log_entry import JournalEntry, JournalFile
 from delta_store.log import journal_log
 from delta_store.log.journal_log import LoadedLog
@@ -28,9 +30,11 @@ class JournalReader:
     def __init__(self, storage: Storage, app_id: str, loaded: LoadedLog) -> None:
         self.storage = storage
         self.log = journal_log.log_of(storage, app_id)
-        self._app_id = app_id
-        self._loaded = loaded
-        self._state = loaded.state
+        self.app_id = app_id
+        self.loaded = loaded
+        """As it was found; :meth:`reload` finds it anew."""
+        self.state = loaded.state
+        """Changed by :meth:`take` alone."""
         self._lock = Lock()
 
     @classmethod
@@ -41,7 +45,7 @@ class JournalReader:
     @property
     def version(self) -> int:
         """The newest version known here; -1 when there is no journal."""
-        return self._state.version
+        return self.state.version
 
     @property
     def relies_on(self) -> int | None:
@@ -49,7 +53,7 @@ class JournalReader:
 
         -1 when it has forgotten nothing, None when it does not say.
         """
-        return self._state.relies_on
+        return self.state.relies_on
 
     def refresh(self) -> int:
         """Take in what was committed since; returns the newest version. Raises as :meth:`follow`."""
@@ -64,26 +68,41 @@ class JournalReader:
         :meth:`reload`, and rebuild from ``messages`` and the live files.
         """
         for entry in self.log.since(self.version + 1):
-            with self._lock:
-                if entry.version == self._state.version + 1:
-                    self._state.apply(entry, file=self.log.file_of(entry.version))
+            self.take(entry)
             yield entry
+
+    def take(self, entry: JournalEntry) -> None:
+        """Take in the entry that comes next; one that is known already is passed over."""
+        with self._lock:
+            if entry.version == self.state.version + 1:
+                self.state.apply(entry, file=self.log.file_of(entry.version))
+
+    def forget_removed(self, names: Iterable[str]) -> None:
+        """Forget files that left the table and lie in its folder no more."""
+        with self._lock:
+            for name in names:
+                self.state.removed.pop(name, None)
+
+    def snapshot(self) -> JournalSnapshot:
+        """A copy of the state, for a checkpoint."""
+        with self._lock:
+            return checkpoint_file.snapshot_of(self.state)
 
     def reload(self) -> int:
         """Start anew at the end of the log, after :class:`ReadOvertaken`; returns the version.
 
         Raises :class:`DamagedData`, also when the log ends before what was read of it, or is another table's.
         """
-        loaded = journal_log.load(self.storage, self._app_id)
+        loaded = journal_log.load(self.storage, self.app_id)
         with self._lock:
-            journal_log.check_follows(self.log, self._state, loaded.state)
-            self._loaded, self._state = loaded, loaded.state
+            journal_log.check_follows(self.log, self.state, loaded.state)
+            self.loaded, self.state = loaded, loaded.state
         return self.version
 
     def files_at_end(self) -> tuple[int, list[JournalFile]]:
         """The newest version known here, and its :meth:`live_files`."""
         with self._lock:
-            return self._state.version, list(self._state.live.values())
+            return self.state.version, list(self.state.live.values())
 
     def live_files(self) -> list[JournalFile]:
         """The files of the table, oldest first; their ``spans`` say which positions of which streams they hold."""
@@ -92,12 +111,12 @@ class JournalReader:
     def is_live(self, file: JournalFile) -> bool:
         """Whether the table has the file."""
         with self._lock:
-            return file.name in self._state.live
+            return file.name in self.state.live
 
     def holding(self, stream_id: int, seqs: Iterable[int]) -> list[tuple[JournalFile, list[int]]]:
         """The files that hold these sequences, each with its own, ascending."""
         with self._lock:
-            held = self._state.streams.get(stream_id)
+            held = self.state.streams.get(stream_id)
             places = [(held.holding(seq), seq) for seq in sorted(seqs)] if held is not None else []
         grouped = groupby(places, key=lambda place: place[0])
         return [(file, [seq for _, seq in group]) for file, group in grouped if file is not None]

@@ -97,8 +97,8 @@ def refuse_lost_journal(storage: Storage, settled: SettledTable) -> None:
 def refuse_apart(journal: Journal, opened: Opened) -> None:
     """Raise ``DamagedData`` when a claimed journal does not continue where ``messages`` ends."""
     mirrors = {name for name, state in opened.catalog.streams.items() if state.config.mirror is not None}
-    if fault := fault_between(opened.settled.watermarks, held_by(journal.live_files()), skipping=mirrors):
-        raise DamagedData(f"{journal.storage.uri}/{LOG_FOLDER}", fault)
+    if fault := fault_between(opened.settled.watermarks, held_by(journal.reader.live_files()), skipping=mirrors):
+        raise DamagedData(f"{journal.reader.storage.uri}/{LOG_FOLDER}", fault)
 
 
 def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot, progress: OpeningProgress) -> None:

@@ -85,12 +85,12 @@ def test_a_claim_makes_durable_what_it_reads(disk: Disk, monkeypatch: pytest.Mon
     with monkeypatch.context() as dying:
         dying.setattr(os, "fsync", fsync_all_but_the_log)
         journal.commit(group(2))
-    storage = journal.storage
+    storage = journal.reader.storage
     assert isinstance(storage, LocalStorage)
     storage.close()
     successor = open_journal(folder)
-    assert sequences(live_rows(successor)) == [1, 2]
-    storage = successor.storage
+    assert sequences(live_rows(successor.reader)) == [1, 2]
+    storage = successor.reader.storage
     assert isinstance(storage, LocalStorage)
     storage.close()
     disk.cut_power()

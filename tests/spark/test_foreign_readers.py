@@ -153,7 +153,7 @@ def test_an_older_journal_is_put_right_by_its_next_owner(tmp_path: Path, monkeyp
     assert not len(DeltaTable(str(tmp_path)).to_pyarrow_dataset().to_table(filter=kinds))
     journal = open_journal(tmp_path)
     _compare(tmp_path, JOURNAL_SCHEMA)
-    claimed = journal.version
+    claimed = journal.reader.version
     journal.checkpoint()
     journal.commit(group(5))
     assert reader(tmp_path).version == claimed + 1

@@ -125,7 +125,7 @@ def test_nothing_is_shown_or_settled_past_damage(store: MakeStore) -> None:
         here.publish("LOG", "y", b"%d" % number)
         here.commit()
     settled = here.table.version()
-    entry = here.data / "journal" / LOG_FOLDER / entry_name(here.journal.version - 1)
+    entry = here.data / "journal" / LOG_FOLDER / entry_name(here.journal.reader.version - 1)
     entry.write_bytes(entry.read_bytes().replace(b'"operation":"WRITE"', b'"operation":"WRITF"'))
     for read in (lambda: query(here.spark, here.data, "SELECT * FROM LOG"), lambda: here.settle(fresh=True)):
         with pytest.raises(DamagedData, match=entry.name):

@@ -58,7 +58,7 @@ def test_what_is_committed_is_read(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     rows = [message(1), event(1, 1), message(2), message(1, stream="OTHER", stream_id=7), message(3)]
     assert [journal.commit(columns(rows[:3])), journal.commit(columns(rows[3:]))] == [2, 3]
-    for one in (journal, reader(tmp_path)):
+    for one in (journal.reader, reader(tmp_path)):
         assert [row for _, group_ in tail(one, 0) for row in group_.rows()] == rows
         assert [row for _, group_ in live_rows(one) for row in group_.rows()] == rows
         assert [version for version, _ in tail(one, 3)] == [3]
@@ -81,8 +81,8 @@ def test_a_reader_follows(tmp_path: Path) -> None:
         seen = list(tail(follower, next_version))
         assert sequences(seen) == [seq, seq + 1]
         next_version = seen[-1][0] + 1
-    assert follower.refresh() == journal.version
-    assert [file.name for file in follower.live_files()] == [file.name for file in journal.live_files()]
+    assert follower.refresh() == journal.reader.version
+    assert [file.name for file in follower.live_files()] == [file.name for file in journal.reader.live_files()]
 
 
 def test_watermarks_travel_with_the_commit(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ def test_an_owner_that_slept_through_a_cleanup_is_fenced(tmp_path: Path) -> None
         clock.seconds += 30
     new.truncate(settled_to(35))
     new.cleanup()
-    assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
+    assert not (tmp_path / LOG_FOLDER / entry_name(old.reader.version + 1)).exists()
     with pytest.raises(Fenced) as caught:
         old.commit(group(7))
     assert caught.value.found_epoch == new.epoch
-    assert not (tmp_path / LOG_FOLDER / entry_name(old.version + 1)).exists()
+    assert not (tmp_path / LOG_FOLDER / entry_name(old.reader.version + 1)).exists()
     new.commit(group(40))
     assert sequences(live_rows(reader(tmp_path))) == list(range(36, 41))
 
@@ -181,7 +181,7 @@ def test_creations_at_the_same_time_make_one_table(tmp_path: Path) -> None:
             return True
 
         race([create, create])
-        assert [journal.version for journal in opened] == [0, 0]
+        assert [journal.reader.version for journal in opened] == [0, 0]
         assert _log(folder) == [entry_name(0)]
 
 
@@ -190,10 +190,10 @@ def test_truncation_takes_what_is_settled(tmp_path: Path) -> None:
     clock = SteppedClock()
     journal = _filled(tmp_path, 10, clock)
     assert journal.truncate(settled_to(7)) == 3
-    assert sequences(live_rows(journal)) == list(range(7, 21)) == through_delta_rs(tmp_path)
+    assert sequences(live_rows(journal.reader)) == list(range(7, 21)) == through_delta_rs(tmp_path)
     assert sequences(live_rows(reader(tmp_path))) == list(range(7, 21))
     assert sequences(tail(reader(tmp_path), 0)) == list(range(1, 21))
-    held = JournalTail(str(tmp_path), owner=journal)
+    held = JournalTail(str(tmp_path), owner=journal.reader)
     assert held.current("ORDERS", STREAM_ID, [1, 7, 8]).keys() == {7, 8}
     clock.seconds += 59
     assert journal.delete_removed(grace_seconds=60) == 0
@@ -231,17 +231,17 @@ def test_truncation_makes_bounded_commits(tmp_path: Path, monkeypatch: pytest.Mo
     """Many settled files leave in several commits, so that none holds up an acknowledgement for long."""
     monkeypatch.setattr("delta_store.journal.journal.JOURNAL_REMOVES_PER_COMMIT_MAX", 4)
     journal = _filled(tmp_path)
-    before = journal.version
+    before = journal.reader.version
     assert journal.truncate(settled_to(20)) == 10
-    assert journal.version - before == 3
-    assert journal.live_files() == []
+    assert journal.reader.version - before == 3
+    assert journal.reader.live_files() == []
     assert journal.commit(group(21)) == before + 4
 
 
 def test_files_that_no_commit_names_are_deleted(tmp_path: Path) -> None:
     """What a crash left between file and log entry goes after its grace time; nothing else does."""
     clock = SteppedClock()
-    version = _filled(tmp_path, 2, clock).version
+    version = _filled(tmp_path, 2, clock).reader.version
     (tmp_path / f"{version + 1:020d}-000001-000000000099.parquet").write_bytes(b"torn")
     (tmp_path / "notes.txt").write_text("not ours")
     (tmp_path / LOG_FOLDER / f".{entry_name(9)}.tmp").write_bytes(b"torn")
@@ -251,7 +251,7 @@ def test_files_that_no_commit_names_are_deleted(tmp_path: Path) -> None:
     assert journal.delete_removed(grace_seconds=60) == 1
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [
         ".reserve",
-        *(file.name for file in journal.live_files()),
+        *(file.name for file in journal.reader.live_files()),
         "notes.txt",
     ]
     assert not [name for name in _log(tmp_path) if name.endswith(".tmp")]
@@ -371,7 +371,7 @@ def test_upkeep_and_reading_go_on_beside_commits(tmp_path: Path) -> None:
     def upkeep() -> None:
         try:
             while committing.is_alive():
-                journal.truncate(settled_to(max(0, journal.version - 100)))
+                journal.truncate(settled_to(max(0, journal.reader.version - 100)))
                 journal.checkpoint()
                 journal.cleanup(min_age_seconds=3)
         except BaseException as error:  # noqa: BLE001  # handed to the test's own thread

@@ -146,7 +146,7 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
     with pytest.raises(StorageFull):
         journal.commit(group(seq, 200))
     assert sequences(live_rows(reader(folder))) == committed == through_delta_rs(folder)
-    assert len(list(folder.glob("*.parquet"))) == len(journal.live_files())
+    assert len(list(folder.glob("*.parquet"))) == len(journal.reader.live_files())
     ballast.unlink()
     journal.commit(group(seq, 200))
     assert sequences(live_rows(reader(folder))) == list(range(1, seq + 200)) == through_delta_rs(folder)
@@ -175,7 +175,7 @@ def test_a_lost_disk_stops_the_journal(tmp_path: Path) -> None:
     """An error that says nothing about what is on the disk: no later commit is tried, whatever comes."""
     journal = open_journal(tmp_path / "journal")
     journal.commit(group(1))
-    storage = journal.storage
+    storage = journal.reader.storage
     assert isinstance(storage, LocalStorage)
     (tmp_path / "journal").rename(tmp_path / "away")
     storage.close()

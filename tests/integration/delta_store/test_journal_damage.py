@@ -168,7 +168,7 @@ def test_a_reader_does_not_wait_behind_a_hole(tmp_path: Path) -> None:
 def test_a_file_that_vanishes_under_a_reader_is_damage(tmp_path: Path, *, owned: bool) -> None:
     """Unless the table let go of it: then the reader has been overtaken."""
     journal = open_journal(tmp_path)
-    follower = JournalTail(str(tmp_path), owner=journal if owned else None)
+    follower = JournalTail(str(tmp_path), owner=journal.reader if owned else None)
     follower.refresh()
     for seq in range(1, 4):
         journal.commit(group(seq))
@@ -192,7 +192,7 @@ def test_a_damaged_checkpoint_is_made_up_for(tmp_path: Path, harm: Harm) -> None
     journal.commit(group(13))
     assert sequences(live_rows(reader(tmp_path))) == list(range(1, 14))
     assert through_delta_rs(tmp_path) == list(range(1, 14))
-    assert DeltaTable(str(tmp_path)).version() == journal.version
+    assert DeltaTable(str(tmp_path)).version() == journal.reader.version
 
 
 @pytest.mark.parametrize("harm", HARMS)

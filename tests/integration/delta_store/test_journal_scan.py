@@ -116,14 +116,14 @@ def test_many_small_commits_are_the_state_that_made_them(
     _, catalog = _written(tmp_path)
     settled = SettledTable(str(tmp_path / "messages"))
     successor = open_journal(tmp_path / "journal")
-    told = open_stores(settled, _tail(tmp_path, successor))
+    told = open_stores(settled, _tail(tmp_path, successor.reader))
     found = open_stores(settled, _tail(tmp_path))
     assert _shown(told.catalog) == _shown(found.catalog) == _shown(catalog)
     assert told.catalog.ended == found.catalog.ended == catalog.ended
     assert told.journal.files == found.journal.files
-    assert told.journal.version == found.journal.version == successor.version
+    assert told.journal.version == found.journal.version == successor.reader.version
     tail = _tail(tmp_path)
-    singly = [row for _, rows in live_rows(successor) for row in rows.rows()]
+    singly = [row for _, rows in live_rows(successor.reader) for row in rows.rows()]
     for stream in catalog.streams:
         mine = [row for row in _rows(rows_above(tail, tail.snapshot, {})) if row.stream == stream]
         assert mine == sorted((row for row in singly if row.stream == stream), key=lambda row: row.position)
@@ -134,11 +134,11 @@ def test_what_is_committed_later_is_followed(tmp_path: Path) -> None:
     journal = open_journal(tmp_path / "journal")
     for seq in range(1, 9):
         journal.commit(group(seq))
-    tail = _tail(tmp_path, journal)
+    tail = _tail(tmp_path, journal.reader)
     journal.commit(group(9, 2))
     journal.truncate(settled_to(5))
     assert [row.seq for row in _rows(rows_above(tail, tail.refresh(), {}))] == [6, 7, 8, 9, 10]
-    assert tail.refresh().version == journal.version
+    assert tail.refresh().version == journal.reader.version
     assert tail.refresh().files == _tail(tmp_path).snapshot.files
 
 
@@ -151,7 +151,7 @@ def test_large_payloads_come_in_parts(tmp_path: Path) -> None:
         rows = [message(seq, data=payload), message(seq, stream="OTHER", data=payload), event(seq, seq)]
         journal.commit(columns(rows))
         written += rows
-    tail = _tail(tmp_path, journal)
+    tail = _tail(tmp_path, journal.reader)
     parts = list(rows_above(tail, tail.snapshot, {}))
     assert all(sum(map(len, rows.data)) < 50_000_000 for rows in parts)
     for stream in ("ORDERS", "OTHER"):
@@ -176,7 +176,7 @@ def test_more_than_arrow_holds_in_a_column_is_opened(tmp_path: Path) -> None:
     del group_
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     newest = TailCache(64_000_000)
-    opened = open_stores(SettledTable(str(tmp_path / "messages")), _tail(tmp_path, journal), newest=newest)
+    opened = open_stores(SettledTable(str(tmp_path / "messages")), _tail(tmp_path, journal.reader), newest=newest)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000
     state = opened.catalog.streams["S"]
     assert (state.index.msgs, state.index.bytes) == (280, catalog.streams["S"].index.bytes)
@@ -195,7 +195,7 @@ def test_settled_rows_are_left_out(tmp_path: Path, settled_seq: int) -> None:
         journal.commit(columns(rows))
         everything += rows
     marks = {"ORDERS": Watermark(STREAM_ID, settled_seq, 0, 1), "GONE": Watermark(1, 1, 1, 1)}
-    tail = _tail(tmp_path, journal)
+    tail = _tail(tmp_path, journal.reader)
     left = [row for row in everything if row.stream == "OTHER" or row.position > marks["ORDERS"].position]
     expected = sorted(left, key=lambda row: (row.stream, row.position))
     assert _rows(rows_above(tail, tail.snapshot, marks)) == expected

@@ -115,7 +115,7 @@ def test_one_entry_less_is_what_a_crash_before_the_ack_leaves(tmp_path: Path) ->
     """The file is there and its entry is not: nobody was told that it is stored, so it is not."""
     (_filled(tmp_path) / entry_name(COMMITS + 1)).unlink()
     _opened(tmp_path)
-    assert open_journal(tmp_path / "journal").version == COMMITS + 1
+    assert open_journal(tmp_path / "journal").reader.version == COMMITS + 1
 
 
 @pytest.mark.parametrize("harm", [_cut, _altered, _holed, *WRONG_CRC[:2]])

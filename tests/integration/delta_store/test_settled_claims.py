@@ -144,6 +144,6 @@ def test_tables_of_different_days_are_refused(tmp_path: Path) -> None:
 def test_the_journal_of_an_empty_store_may_be_new(tmp_path: Path) -> None:
     """A folder where nothing was ever settled opens as it always did."""
     options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
-    assert claim_stores(options, load_settings()).journal.version == 1
+    assert claim_stores(options, load_settings()).journal.reader.version == 1
     assert LocalStorage(tmp_path / "journal").sizes("_delta_log").keys() >= {f"{0:020d}.json"}
     assert Watermark(1, 2, 3, 4).position == (1, 2, 3)

@@ -158,7 +158,7 @@ def refreshed_payloads(store: Store) -> Payloads:
 
 def own_payloads(store: Store) -> Payloads:
     """As the owner of the journal has them."""
-    return Payloads(store.settled(), JournalTail(str(store.tables.data / "journal"), owner=store.tables.journal))
+    return Payloads(store.settled(), JournalTail(str(store.tables.data / "journal"), owner=store.tables.journal.reader))
 
 
 def past_of(store: Store) -> PointInTime:

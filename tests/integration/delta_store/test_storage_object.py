@@ -96,7 +96,7 @@ def test_the_journal_lives_in_an_object_store(storage: ObjectStorage) -> None:
     new.commit(group(31))
     assert _read(storage) == list(range(21, 32))
     table = DeltaTable(storage.uri, storage_options=dict(storage.options))
-    assert table.version() == new.version
+    assert table.version() == new.reader.version
     assert len(table.file_uris()) == 11
 
 
@@ -218,7 +218,7 @@ def test_many_small_files_are_read_in_their_order(storage: ObjectStorage, endpoi
     tail = JournalTail(storage.uri, storage_options=storage_options(endpoint))
     found = [seq for rows in rows_above(tail, tail.refresh(), {}) for seq in rows.seq]
     assert found == list(range(1, 151))
-    harmed = journal.live_files()[140]
+    harmed = journal.reader.live_files()[140]
     storage.write(Blob(harmed.name, storage.read(harmed.name)[:-9]))
     with pytest.raises(DamagedData) as caught:
         list(rows_above(tail, tail.refresh(), {}))

@@ -63,7 +63,7 @@ def test_a_damaged_log_entry_is_found(tmp_path: Path, table: str, version: int, 
 def test_a_damaged_newest_entry_is_found(tmp_path: Path) -> None:
     """Also the last ones: the journal's file that no entry names any more tells of the entry that is gone."""
     here = Both(tmp_path)
-    last = here.entry(here.journal.version, "journal")
+    last = here.entry(here.journal.reader.version, "journal")
     halve(last)
     assert found(tmp_path) == [("damage", name_in(tmp_path, last))]
     here = Both(tmp_path / "relied", relied=True)

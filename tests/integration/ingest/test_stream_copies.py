@@ -56,7 +56,7 @@ class Store:
         self.settled = SettledTable(str(data / "messages"))
         self.catalog = open_stores(self.settled, JournalTail(str(data / "journal"))).catalog
         self.journal = open_journal(data / "journal")
-        tail = JournalTail(str(data / "journal"), owner=self.journal)
+        tail = JournalTail(str(data / "journal"), owner=self.journal.reader)
         self.payloads = Payloads(self.settled, tail, tail_bytes=tail_bytes)
         self.past = PointInTime(self.settled, tail)
         self.threads = ReadThreads(2, timeout_seconds=WAIT)
@@ -344,7 +344,7 @@ def test_any_history_is_copied(tmp_path: Path, seed: int, monkeypatch: pytest.Mo
     store = serve(tmp_path, steps, tail_bytes=dice.choice([0, 1 << 20]))
     again = rebuilt(tmp_path)
     assert marks_of(again) == marks_of(store.catalog)
-    assert {row.kind for _, rows in live_rows(store.journal) for row in rows.rows()} >= {
+    assert {row.kind for _, rows in live_rows(store.journal.reader) for row in rows.rows()} >= {
         Kind.MESSAGE,
         Kind.SOURCE_STATE,
     }

@@ -14,7 +14,7 @@ def test_removed_files_are_written_by_columns(tmp_path: Path) -> None:
     journal = open_journal(tmp_path / "journal")
     journal.commit(group(1))
     removed = tuple(Removed(file_name(at, Stamp(1, at)), 100 + at, 1_000 + at) for at in range(5_000))
-    snapshot = snapshot_of(journal._state)._replace(removed=removed)
+    snapshot = snapshot_of(journal.reader.state)._replace(removed=removed)
     checkpoint_file.encode(snapshot._replace(removed=removed[:1]), "silt/0")  # imports what it needs
     calls = 0
 

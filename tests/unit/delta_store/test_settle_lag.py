@@ -26,7 +26,7 @@ def test_what_is_above_the_watermark_is_behind(tmp_path: Path) -> None:
     journal = open_journal(tmp_path / "journal")
     for first in (1, 11, 21):
         journal.commit(group(first, 10))
-    files = journal.live_files()
+    files = journal.reader.live_files()
     everything = lag_of(files, {})
     assert (everything.rows, everything.files, everything.bytes) == (30, 3, sum(file.size for file in files))
     assert everything.oldest_ms == files[0].modified_ms
