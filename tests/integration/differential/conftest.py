@@ -24,4 +24,4 @@ def played(request: pytest.FixtureRequest, lanes: Lanes) -> dict[tuple[str, str]
         for item in request.session.items
         if isinstance(item, pytest.Function) and "played" in item.fixturenames
     ]
-    return {(name, over): lanes.play(name, SCENARIOS[name], over=over) for name, over in chosen}
+    return {(name, over): lanes.play(name, SCENARIOS[name], over=over, later=True) for name, over in chosen}

@@ -5,6 +5,7 @@ started with the first scenario that finds the others busy, and ended with the s
 """
 
 import asyncio
+import itertools
 import threading
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
@@ -59,7 +60,10 @@ class Lanes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._runner = asyncio.Runner()
-        self._waiting: dict[str, asyncio.Queue[Play]] = {over: asyncio.Queue() for over in LANES}
+        self._count = itertools.count()
+        self._waiting: dict[str, asyncio.PriorityQueue[tuple[bool, int, Play]]] = {
+            over: asyncio.PriorityQueue() for over in LANES
+        }
         self._thread = threading.Thread(target=self._run, name="lanes")
 
     def __enter__(self) -> Self:
@@ -72,10 +76,10 @@ class Lanes:
         self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
-    def play(self, name: str, steps: Scenario, *, over: str = "leaf") -> "Future[Transcripts]":
-        """Have a scenario played when a lane is free."""
+    def play(self, name: str, steps: Scenario, *, over: str = "leaf", later: bool = False) -> "Future[Transcripts]":
+        """Have a scenario played when a lane is free; before all those that may come ``later``."""
         play = Play(name, steps, Future())
-        self._loop.call_soon_threadsafe(self._waiting[over].put_nowait, play)
+        self._loop.call_soon_threadsafe(self._waiting[over].put_nowait, (later, next(self._count), play))
         return play.transcripts
 
     def _run(self) -> None:
@@ -93,7 +97,7 @@ class Lanes:
         servers, urls = ExitStack(), None
         try:
             while True:
-                play = await self._waiting[over].get()
+                _, _, play = await self._waiting[over].get()
                 try:
                     if urls is None:
                         fresh = side_by_side(folder / play.name, api_over=over)
