@@ -156,7 +156,8 @@ class StreamIndex:
 
     def renumber_subjects(self) -> bool:
         """Give subject ids anew when most belong to subjects that are gone; True when ids from before are void."""
-        if self.table.dead <= max(_DEAD_SUBJECTS_MIN, self.table.live):
+        dead = self.table.dead
+        if dead <= _DEAD_SUBJECTS_MIN or dead <= self.table.live:
             return False
         moved = self.table.renumber()
         for segment in self.live.segments.values():

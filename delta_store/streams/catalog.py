@@ -134,7 +134,8 @@ class Catalog:
 
     def expire_stream(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> int:
         """:meth:`expire` for one stream: what reads of it do first."""
-        return 0 if self.held else expiry.expire(state, now_ns=now_ns, rows=rows)
+        never = state.config.max_age <= 0 and state.ttls is None
+        return 0 if never or self.held else expiry.expire(state, now_ns=now_ns, rows=rows)
 
     def next_expiry_ns(self) -> int:
         """When the next message is too old, 0 when none ever will be."""

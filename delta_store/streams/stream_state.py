@@ -7,7 +7,6 @@ replaying those rows (:mod:`delta_store.streams.replay`), which applies effects 
 
 import json
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,6 +44,10 @@ class NewMessage(NamedTuple):
     headers: bytes | None
     data: bytes
     msg_id: str | None
+
+
+_Fields = tuple[str, int, bytes | None, bytes, str | None]
+"""Those of a :class:`NewMessage`, as that or as they come."""
 
 
 class NewRun(NamedTuple):
@@ -135,18 +138,19 @@ class StreamState:
 
     def tick(self, now_ns: int, rows: int = 1) -> int:
         """Give the next row its time; ``rows`` in a run get a nanosecond each."""
-        first = self.next_ts(now_ns)
+        first = max(now_ns, self.clock_ns + 1)
         self.clock_ns = first + rows - 1
         return first
 
-    def store(self, message: NewMessage, *, now_ns: int, rows: RowColumns) -> int:
+    def store(self, message: _Fields, *, now_ns: int, rows: RowColumns) -> int:
         """Store the next message and write its row; returns its time, ns.
 
         The caller has checked that nothing refuses it, and has its id remembered.
         """
         ts_ns = self.tick(now_ns)
-        size = stored_size(message.subject, message.headers, message.data)
-        effects = retention.store_one(self.config, self.index, sid=message.sid, ts_ns=ts_ns, size=size)
+        subject, sid, headers, data, _ = message
+        size = stored_size(subject, headers, data)
+        effects = retention.store_one(self.config, self.index, sid=sid, ts_ns=ts_ns, size=size)
         self._write(message, effects, ts_ns=ts_ns, rows=rows)
         return ts_ns
 
@@ -160,8 +164,8 @@ class StreamState:
             first_ts = self.tick(now_ns, number)
             ts_ns = np.arange(first_ts, first_ts + number)
         else:
-            columns = (subjects, sids, headers or repeat(None, number), data, msg_ids or repeat(None, number))
-            for message in map(NewMessage, *columns):
+            nones = [None] * number
+            for message in zip(subjects, sids, headers or nones, data, msg_ids or nones, strict=True):
                 self.store(message, now_ns=now_ns, rows=rows)
             return
         first_seq = self.index.last_seq + 1
@@ -212,7 +216,7 @@ class StreamState:
         self._write(message, (index.first_seq, evicted), ts_ns=ts_ns, rows=rows)
         return ts_ns
 
-    def _write(self, message: NewMessage, effects: tuple[int, int], *, ts_ns: int, rows: RowColumns) -> None:
+    def _write(self, message: _Fields, effects: tuple[int, int], *, ts_ns: int, rows: RowColumns) -> None:
         """Write the row of the message that was stored last; ``effects``: see :func:`retention.store_one`."""
         subject, _, headers, data, msg_id = message
         first_seq, evicted = effects
