@@ -1,4 +1,4 @@
-"""What of a stream is live, in numpy columns: by sequence, by subject, by message id.
+"""The live messages of a stream in numpy columns: by sequence, by subject; and its message ids.
 
-Pure; may import `values` and `config`; a stranger to `journal` and to all IO.
+Pure; may import ``values`` and ``config``, and not ``journal``, ``log`` or ``storage``.
 """

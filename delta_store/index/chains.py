@@ -1,8 +1,8 @@
-"""Chains: from each message to the next one of its subject, kept as distances in the segments.
+"""Chains: from each message to the next one of its subject, as distances in the segments.
 
-A chain lets the oldest message of a subject be found again in constant time when the oldest goes, however far apart
-a subject's messages are. A distance is a hint: where the slot it leads from or to has been packed away, whoever
-follows searches instead. A removed message keeps its distance while its slot lasts.
+By its chain a subject's oldest message is found in constant time after the oldest was removed, however far apart its
+messages are. A distance is a hint: where the slot it leads from or to has been packed away, the caller searches
+instead. A removed message keeps its distance while its slot lasts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ Segments = Mapping[int, Segment]
 
 
 def link(segments: Segments, seq: int, following: int) -> None:
-    """Say that the message behind ``seq`` in its subject is ``following``."""
+    """Record that the message after ``seq`` in its subject is ``following``."""
     segment = segments.get(seq >> SEGMENT_SHIFT)
     slot = segment.slot(seq) if segment is not None else -1
     if segment is not None and slot >= 0:
@@ -24,7 +24,7 @@ def link(segments: Segments, seq: int, following: int) -> None:
 
 
 def link_run(segments: Segments, table: SubjectTable, *, seqs: Ints, sids: Ints) -> None:
-    """Chain the subjects' last messages to their first ones of a run that is about to be added."""
+    """Chain the subjects' last messages to their first ones in a run that is about to be added."""
     different, places = np.unique(sids, return_index=True)
     known = table.count[different] > 0
     before = table.last[different[known]].tolist()
@@ -46,7 +46,7 @@ def link_within(segments: Segments, *, seqs: Ints, sids: Ints) -> None:
 
 
 def build(segments: Segments, keys: Iterable[int]) -> None:
-    """Chain all live messages, for segments (by ascending keys) that had no chains."""
+    """Chain all live messages of segments (by ascending keys) that had no chains."""
     latest: dict[int, int] = {}
     for key in keys:
         segment = segments[key]
@@ -59,7 +59,7 @@ def build(segments: Segments, keys: Iterable[int]) -> None:
 
 
 def follow(segments: Segments, seq: int, sid: int) -> int:
-    """The next live message of a subject behind ``seq``, or 0 when the chain is broken or at its end."""
+    """Return the next live message of a subject behind ``seq``; 0 when the chain is broken or ends."""
     segment = segments.get(seq >> SEGMENT_SHIFT)
     while segment is not None and segment.chain is not None:
         slot = segment.slot(seq)

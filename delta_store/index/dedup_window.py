@@ -1,7 +1,7 @@
-"""The message ids of the last while: what makes a repeated publish harmless.
+"""The duplicate window: recent message ids, which make a repeated publish harmless.
 
-An id is remembered from its message's time for the length of the stream's ``duplicate_window``, whether or not the
-message is still there. After a restart the window is filled from the rows' ids, so it forgets only what the tables do.
+An id is kept from its message's time for the length of the stream's ``duplicate_window``, whether or not the message is
+still there. After a restart the window is filled from the rows' ids, so it loses only what the tables do.
 """
 
 from collections import deque
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 
 class DedupWindow:
-    """Message id → sequence, for as long as the window lasts; times only grow."""
+    """The sequences of message ids within the window; times only grow."""
 
     __slots__ = ("_ids", "_order", "_times", "window_ns")
 
     def __init__(self, window_ns: int) -> None:
         self.window_ns = window_ns
-        """How long an id is remembered, ns; 0 remembers nothing."""
+        """Length of the window, ns; 0 keeps no ids."""
         self._ids: dict[str, int] = {}
         self._order: deque[str] = deque()
         self._times: deque[int] = deque()
@@ -24,7 +24,7 @@ class DedupWindow:
         return len(self._ids)
 
     def forget(self, now_ns: int) -> None:
-        """Drop the ids whose time is over; call it before asking for any."""
+        """Drop the ids that have left the window; call it before :meth:`find`."""
         until = now_ns - self.window_ns
         times, order, ids = self._times, self._order, self._ids
         while times and times[0] <= until:
@@ -32,18 +32,18 @@ class DedupWindow:
             del ids[order.popleft()]
 
     def find(self, msg_id: str) -> int:
-        """The sequence that an id was stored under, or 0."""
+        """Return the sequence of an id, or 0."""
         return self._ids.get(msg_id, 0)
 
     def remember(self, msg_id: str, seq: int, ts_ns: int) -> None:
-        """Take in the id of a stored message; it must not be remembered already."""
+        """Add the id of a stored message; it must not be in the window already."""
         if self.window_ns > 0:
             self._ids[msg_id] = seq
             self._order.append(msg_id)
             self._times.append(ts_ns)
 
     def restore(self, entries: Iterable[tuple[str | None, int, int]]) -> None:
-        """Take in (id, sequence, time in ns) of replayed rows; an id that is back after its time counts anew."""
+        """Add (id, sequence, time in ns) of replayed rows; an id that recurs after the window counts anew."""
         for msg_id, seq, ts_ns in entries:
             if not msg_id:
                 continue
@@ -52,5 +52,5 @@ class DedupWindow:
                 self.remember(msg_id, seq, ts_ns)
 
     def items(self) -> dict[str, tuple[int, int]]:
-        """All that is remembered: sequence and time (ns) by id."""
+        """Return sequence and time (ns) by id."""
         return {msg_id: (self._ids[msg_id], ts_ns) for msg_id, ts_ns in zip(self._order, self._times, strict=True)}

@@ -1,4 +1,4 @@
-"""The questions that reads ask of a stream's live messages, answered from numpy columns without touching a payload.
+"""Queries by subject over a stream's live messages, answered from numpy columns without touching a payload.
 
 A filter is one subject, a :class:`SubjectFilter` or None for all. A literal subject is found by its first and last
 sequence; a wildcard by a mask over subject ids, cached per filter, that is applied segment by segment.
@@ -18,13 +18,13 @@ from delta_store.values.subjects import SubjectFilter, has_wildcard
 
 Filter = str | SubjectFilter | None
 _SEGMENTS_NEAR = 32
-"""Segments that are searched before it pays to ask for the bounds of the whole search."""
+"""Segments that are searched before the bounds of the whole search are computed."""
 _PEEK = 128
-"""Live messages that are compared one by one before a filter is worth a mask."""
+"""Live messages that are compared one by one before a filter gets a mask."""
 
 
 def last_by_subject(index: StreamIndex, subject: str) -> int:
-    """The last sequence whose subject matches (wildcards allowed), or 0."""
+    """Return the last sequence whose subject matches (wildcards allowed), or 0."""
     chosen = SubjectFilter((subject,))
     if chosen.is_literal:
         sid = index.table.ids.get(subject)
@@ -33,7 +33,7 @@ def last_by_subject(index: StreamIndex, subject: str) -> int:
 
 
 def subjects_matching(index: StreamIndex, subjects: Filter = None) -> dict[str, int]:
-    """Each subject that has live messages and matches, with how many, in no order."""
+    """Return each matching subject with its number of live messages, in no order."""
     table = index.table
     counts = table.count[: len(table.names)]
     chosen = _compiled(subjects)
@@ -43,7 +43,7 @@ def subjects_matching(index: StreamIndex, subjects: Filter = None) -> dict[str, 
 
 
 def next_matching(index: StreamIndex, subjects: Filter, from_seq: int) -> int:
-    """The first live sequence from ``from_seq`` on whose subject matches, or 0."""
+    """Return the first live sequence from ``from_seq`` on whose subject matches, or 0."""
     chosen = _compiled(subjects)
     if chosen is None:
         return index.live.next(from_seq)
@@ -55,7 +55,7 @@ def next_matching(index: StreamIndex, subjects: Filter, from_seq: int) -> int:
 
 
 def iter_matching(index: StreamIndex, subjects: Filter, from_seq: int) -> Iterator[int]:
-    """Live sequences from ``from_seq`` on whose subjects match; the index may not change while iterating."""
+    """Iterate over live sequences from ``from_seq`` on whose subjects match; the index must not change meanwhile."""
     chosen = _compiled(subjects)
     if chosen is None and not index.num_deleted:
         yield from range(max(from_seq, index.first_seq, 1), index.last_seq + 1)
@@ -79,7 +79,7 @@ def iter_matching(index: StreamIndex, subjects: Filter, from_seq: int) -> Iterat
 
 
 def count_matching(index: StreamIndex, subjects: Filter, from_seq: int) -> int:
-    """How many live messages from ``from_seq`` on match."""
+    """Count the live messages from ``from_seq`` on that match."""
     chosen = _compiled(subjects)
     if from_seq <= index.first_seq:
         if chosen is None:
@@ -103,9 +103,9 @@ def last_per_subject(
     *,
     limit: int | None = None,
 ) -> list[int]:
-    """The last sequence of each matching subject, ascending; those at or below ``up_to_seq`` only, when given.
+    """Return the last sequence of each matching subject, ascending; only those up to ``up_to_seq``, if given.
 
-    Raises :class:`TooMany` when there are more than ``limit``. What limits have removed since does not come back.
+    Raises :class:`TooMany` when there are more than ``limit``. Messages that were removed since are not returned.
     """
     chosen = filters if isinstance(filters, SubjectFilter) else SubjectFilter(filters)
     bounded = up_to_seq is not None and up_to_seq < index.last_seq
@@ -117,13 +117,13 @@ def last_per_subject(
 
 
 def rolled_up(index: StreamIndex, sid: int) -> list[int]:
-    """The live sequences that a rollup under this subject takes the place of, ascending: wildcards in it count."""
+    """Return the live sequences that a rollup under this subject (wildcards possible) replaces, ascending."""
     subject = index.table.names[sid]
     return list(iter_matching(index, subject, index.first_seq)) if has_wildcard(subject) else index.ends.sequences(sid)
 
 
 def _peek(index: StreamIndex, chosen: SubjectFilter, from_seq: int) -> int:
-    """The first match among the next few messages, compared by name; 0 says nothing about those behind."""
+    """Return the first match among the next few messages, compared by name; 0 when it is none of them."""
     names = index.table.names
     for segment, start in index.live.segments_from(from_seq):
         for slot in segment.live_slots(start, min(segment.used, start + _PEEK)).tolist():
@@ -134,7 +134,7 @@ def _peek(index: StreamIndex, chosen: SubjectFilter, from_seq: int) -> int:
 
 
 def _lasts(index: StreamIndex, filters: SubjectFilter) -> Ints:
-    """The last live sequence of each matching subject, in no order."""
+    """Return the last live sequence of each matching subject, in no order."""
     table = index.table
     if filters.is_literal:
         sids = [table.ids[subject] for subject in filters.literals if subject in table.ids]
@@ -147,7 +147,7 @@ def _lasts(index: StreamIndex, filters: SubjectFilter) -> Ints:
 
 
 def _lasts_up_to(index: StreamIndex, filters: SubjectFilter, up_to_seq: int) -> Ints:
-    """The last live sequence at or below a bound of each matching subject, in no order."""
+    """Return the last live sequence at or below a bound of each matching subject, in no order."""
     table = index.table
     wanted = table.mask(filters)[:-1] & (table.count > 0) & (table.first <= up_to_seq)
     found = np.zeros(len(wanted), np.int64)
@@ -173,13 +173,13 @@ def _compiled(subjects: Filter) -> SubjectFilter | None:
 
 
 def _span(table: SubjectTable, mask: Mask) -> tuple[int, int]:
-    """Bounds of the sequences whose subject id is in the mask: never too narrow; (1, 0) when there are none."""
+    """Return bounds, never too narrow, of the sequences whose subject id is in the mask; (1, 0) without any."""
     sids = np.flatnonzero(mask[:-1] & (table.count > 0))
     return (int(table.first[sids].min()), int(table.last[sids].max())) if len(sids) else (1, 0)
 
 
 def _chosen(segment: Segment, start: int, mask: Mask) -> list[int]:
-    """The sequences of a segment from a slot on whose subject id is in the mask."""
+    """Return the sequences of a segment from a slot on whose subject id is in the mask."""
     slots = np.flatnonzero(mask[segment.sid[start : segment.used]])
     chosen: list[int] = segment.sequences(slots + start).tolist() if len(slots) else []
     return chosen

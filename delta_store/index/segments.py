@@ -1,9 +1,9 @@
-"""A stretch of a stream's sequences held as numpy columns: the memory of the stream index.
+"""A range of a stream's sequences as numpy columns: the memory of the stream index.
 
 A segment covers :data:`SEGMENT_SLOTS` sequences. While it is filled its slot is the sequence's offset; once it is
-sealed and many of its messages are gone it is packed, so that memory follows the live messages and not the sequences.
-Columns: ``ts`` (int64 ns), ``size`` (int32 bytes), ``sid`` (int32 subject id, -1 when not live) and, for streams that
-need it, ``chain`` (uint32 distance to the subject's next message, 0 when there was none).
+sealed and many of its messages are removed it is packed, so that memory follows the live messages and not the
+sequences. Columns: ``ts`` (int64 ns), ``size`` (int32 bytes), ``sid`` (int32 subject id, -1 when not live) and, for
+streams that need it, ``chain`` (uint32 distance to the subject's next message, 0 when there was none).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 def by_segment(seqs: Ints) -> Iterator[tuple[int, slice]]:
-    """Ascending sequences segment by segment: its key (``seq >> SEGMENT_SHIFT``) and where they stand."""
+    """Iterate over ascending sequences by segment: its key (``seq >> SEGMENT_SHIFT``) and their slice."""
     start = 0
     while start < len(seqs):
         key = int(seqs[start]) >> SEGMENT_SHIFT
@@ -32,7 +32,7 @@ def by_segment(seqs: Ints) -> Iterator[tuple[int, slice]]:
 
 
 class Segment:
-    """Live messages of the sequences ``base`` to ``base + SEGMENT_SLOTS - 1``."""
+    """The live messages of the sequences ``base`` to ``base + SEGMENT_SLOTS - 1``."""
 
     __slots__ = ("base", "chain", "live", "offsets", "sid", "size", "ts", "used")
 
@@ -43,12 +43,12 @@ class Segment:
         self.sid = np.full(_SLOTS_MIN, -1, np.int32)
         self.chain: NDArray[np.uint32] | None = np.zeros(_SLOTS_MIN, np.uint32) if chained else None
         self.offsets: NDArray[np.uint16] | None = None
-        """Offsets of the slots, ascending, once packed; None while slot and offset are the same."""
+        """Offsets of the slots, ascending, once packed; None while slot and offset are equal."""
         self.used = 0
         self.live = 0
 
     def write(self, seq: int, *, ts_ns: int, size: int, sid: int) -> None:
-        """Add one message; sequences only grow and a packed segment takes no more."""
+        """Add one message; sequences only grow, and a packed segment takes no more."""
         slot = seq - self.base
         if slot >= len(self.sid):
             self._grow(slot + 1)
@@ -71,7 +71,7 @@ class Segment:
         self.live += len(seqs)
 
     def slot(self, seq: int) -> int:
-        """The slot of a sequence, live or not; -1 when the segment holds none for it."""
+        """Return the slot of a sequence, live or not; -1 without one."""
         offset = seq - self.base
         if self.offsets is None:
             return offset if offset < self.used else -1
@@ -79,13 +79,13 @@ class Segment:
         return place if place < self.used and self.offsets.item(place) == offset else -1
 
     def slots(self, seqs: Ints) -> Ints:
-        """The slots of sequences that are all live."""
+        """Return the slots of sequences that are all live."""
         if self.offsets is None:
             return seqs - self.base
         return np.searchsorted(self.offsets, (seqs - self.base).astype(np.uint16)).astype(np.int64)
 
     def start(self, seq: int) -> int:
-        """The first slot whose sequence is not below ``seq``; ``used`` when there is none."""
+        """Return the first slot whose sequence is not below ``seq``; ``used`` when there is none."""
         offset = seq - self.base
         if offset <= 0:
             return 0
@@ -96,20 +96,20 @@ class Segment:
         return int(np.searchsorted(self.offsets, offset))
 
     def sequence(self, slot: int) -> int:
-        """The sequence of a slot."""
+        """Return the sequence of a slot."""
         return self.base + (slot if self.offsets is None else self.offsets.item(slot))
 
     def sequences(self, slots: Ints) -> Ints:
-        """The sequences of slots."""
+        """Return the sequences of slots."""
         return self.base + (slots if self.offsets is None else self.offsets[slots].astype(np.int64))
 
     def live_slots(self, start: int = 0, stop: int | None = None) -> Ints:
-        """Slots of the live messages between two slots, ascending."""
+        """Return the slots of live messages between two slots, ascending."""
         found: Ints = np.flatnonzero(self.sid[start : self.used if stop is None else stop] >= 0)
         return found + start if start else found
 
     def first_live(self, start: int) -> int:
-        """The first live slot from ``start`` on, or -1."""
+        """Return the first live slot from ``start`` on, or -1."""
         if start < self.used and self.sid.item(start) >= 0:
             return start
         alive = self.sid[start : self.used] >= 0
@@ -117,12 +117,12 @@ class Segment:
         return start + found if len(alive) and alive[found] else -1
 
     def link(self, slot: int, distance: int) -> None:
-        """Say how far behind the message in ``slot`` its subject's next message is."""
+        """Set the distance from the message in ``slot`` to its subject's next message."""
         if self.chain is not None:
             self.chain[slot] = distance if distance <= CHAIN_MAX else 0
 
     def start_chain(self) -> None:
-        """Make room for chains; all distances are unknown."""
+        """Allocate the chain; all distances are unknown."""
         self.chain = np.zeros(len(self.sid), np.uint32)
 
     @property
@@ -131,7 +131,7 @@ class Segment:
         return self.used > _SLOTS_MIN and 4 * self.live < 3 * len(self.sid)
 
     def pack(self) -> None:
-        """Keep the live messages only; the segment takes no more messages afterwards."""
+        """Drop the slots of removed messages; the segment takes no more messages afterwards."""
         slots = self.live_slots()
         self.offsets = (slots if self.offsets is None else self.offsets[slots]).astype(np.uint16)
         self.ts, self.size, self.sid = self.ts[slots], self.size[slots], self.sid[slots]

@@ -1,4 +1,4 @@
-"""What is live of one stream: adding, removing, and the state that nats-server reports.
+"""The index of one stream's live messages: adding, removing, and the state that stream info reports.
 
 Invariants: ``first_seq`` is the first live sequence, ``last_seq + 1`` when none is live, 0 when there never was one;
 sequences only grow.
@@ -16,7 +16,7 @@ _DEAD_SUBJECTS_MIN = 4096
 
 
 class StreamIndex:
-    """The live messages by sequence and by subject, and the totals over them."""
+    """The live messages by sequence and by subject, with their totals."""
 
     __slots__ = ("bytes", "ends", "first_seq", "last_seq", "last_ts", "live", "msgs", "renumbered", "table")
 
@@ -31,7 +31,7 @@ class StreamIndex:
         self.last_ts = 0
         """Time of the last message ever stored, ns; 0 when there never was one."""
         self.renumbered = 0
-        """How often subject ids were given anew: ids from before are void."""
+        """How often subject ids were renumbered; older ids are void."""
 
     @property
     def first_ts(self) -> int:
@@ -40,25 +40,25 @@ class StreamIndex:
 
     @property
     def num_deleted(self) -> int:
-        """Sequences between the first and the last that are not live."""
+        """Number of sequences between the first and the last that are not live."""
         return self.last_seq - self.first_seq + 1 - self.msgs if self.last_seq else 0
 
     @property
     def num_subjects(self) -> int:
-        """Subjects that have live messages."""
+        """Number of subjects with live messages."""
         return self.table.live
 
     def subject_of(self, seq: int) -> str | None:
-        """The subject of a live message, None when it is not live."""
+        """Return the subject of a live message; None when it is not live."""
         sid = self.live.sid_of(seq)
         return self.table.names[sid] if sid >= 0 else None
 
     def seq_at_time(self, ts_ns: int) -> int:
-        """The first live sequence that is not older than ``ts_ns``; ``last_seq + 1`` when all are older."""
+        """Return the first live sequence that is not older than ``ts_ns``; ``last_seq + 1`` when all are older."""
         return self.live.at_time(ts_ns) or self.last_seq + 1
 
     def deleted(self, limit: int | None = None) -> list[int]:
-        """Sequences between the first and the last that are not live, ascending, at most ``limit``."""
+        """Return sequences between the first and the last that are not live, ascending, at most ``limit``."""
         wanted = self.num_deleted if limit is None else min(limit, self.num_deleted)
         found: list[int] = []
         seq = self.first_seq
@@ -102,7 +102,7 @@ class StreamIndex:
         self.last_ts = int(ts_ns[-1])
 
     def remove(self, seq: int) -> bool:
-        """Remove one message; False when it is not live."""
+        """Remove one message; return False when it is not live."""
         found = self.live.find(seq)
         if found is None:
             return False
@@ -119,14 +119,14 @@ class StreamIndex:
         return True
 
     def remove_many(self, seqs: Ints) -> None:
-        """Remove messages that are all live, given by ascending sequences."""
+        """Remove messages that are all live, by ascending sequences."""
         for key, part in by_segment(seqs):
             self._remove_within(key, seqs[part], prefix=False)
         if len(seqs) and int(seqs[0]) == self.first_seq:
             self.first_seq = self.live.next(self.first_seq + 1) or self.last_seq + 1
 
     def advance_first(self, seq: int) -> int:
-        """Remove every message below ``seq``; returns how many there were."""
+        """Remove every message below ``seq``; return how many there were."""
         live, before = self.live, self.msgs
         while live.keys and self.first_seq < seq:
             key = live.keys[0]
@@ -141,7 +141,7 @@ class StreamIndex:
         return before - self.msgs
 
     def restore_bounds(self, *, first_seq: int, last_seq: int, last_ts: int) -> None:
-        """Take over bounds that no live message shows: those of a stream whose last messages are gone."""
+        """Restore bounds that no live message implies: those of a stream whose last messages were removed."""
         if last_seq >= self.last_seq:
             self.last_seq = last_seq
             self.last_ts = max(self.last_ts, last_ts)
@@ -149,13 +149,13 @@ class StreamIndex:
             self.first_seq = max(self.first_seq, first_seq, self.last_seq + 1 if self.last_seq else 0)
 
     def chain_up(self) -> None:
-        """Start keeping chains, for a stream that gets a per-subject limit above 1."""
+        """Start to keep chains, for a stream that gets a per-subject limit above 1."""
         if not self.live.chained:
             self.live.chained = True
             chains.build(self.live.segments, self.live.keys)
 
     def renumber_subjects(self) -> bool:
-        """Give subject ids anew when most belong to subjects that are gone; True when ids from before are void."""
+        """Renumber subject ids if most subjects have no live message; return True if older ids are void."""
         dead = self.table.dead
         if dead <= _DEAD_SUBJECTS_MIN or dead <= self.table.live:
             return False
@@ -166,7 +166,7 @@ class StreamIndex:
         return True
 
     def _remove_within(self, key: int, seqs: Ints, *, prefix: bool) -> None:
-        """Remove live messages of one segment; ``prefix`` says that nothing in front of them is left."""
+        """Remove live messages of one segment; with ``prefix`` none in front of them is left."""
         segment = self.live.segments[key]
         slots = segment.slots(seqs)
         sids = segment.sid[slots].astype(np.int64)

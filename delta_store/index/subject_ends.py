@@ -1,4 +1,4 @@
-"""Where the messages of each subject begin and end: the hints of the subject table, made exact by looking."""
+"""The first and last message of each subject: the subject table's hints, corrected when they are read."""
 
 from bisect import bisect_right
 
@@ -10,7 +10,7 @@ from delta_store.index.segments import SEGMENT_SHIFT, Ints
 from delta_store.index.subject_table import SubjectTable
 
 _FEW = 8
-"""Messages of a subject that are found one after the other sooner than by looking through all segments."""
+"""Messages of a subject that are faster to follow one by one than to find by a scan of all segments."""
 
 
 class SubjectEnds:
@@ -22,7 +22,7 @@ class SubjectEnds:
         self._live, self._table = live, table
 
     def first(self, sid: int) -> int:
-        """The first live sequence of a subject id, or 0; amortised constant where chains are kept."""
+        """Return the first live sequence of a subject id, or 0; amortised constant where chains are kept."""
         table, sid_of = self._table, self._live.sid_of
         if not table.count.item(sid):
             return 0
@@ -38,7 +38,7 @@ class SubjectEnds:
         return found
 
     def last(self, sid: int) -> int:
-        """The last live sequence of a subject id, or 0."""
+        """Return the last live sequence of a subject id, or 0."""
         table, sid_of = self._table, self._live.sid_of
         if not table.count.item(sid):
             return 0
@@ -52,14 +52,14 @@ class SubjectEnds:
         return seq
 
     def next(self, sid: int, from_seq: int) -> int:
-        """The first live sequence of a subject id from ``from_seq`` on, or 0."""
+        """Return the first live sequence of a subject id from ``from_seq`` on, or 0."""
         table = self._table
         if not table.count.item(sid) or from_seq > table.last.item(sid):
             return 0
         return self.first(sid) if from_seq <= table.first.item(sid) else self._scan_up(from_seq, sid)
 
     def firsts(self, sid: int, number: int) -> list[int]:
-        """The first ``number`` live sequences of a subject id (fewer when it has fewer), ascending."""
+        """Return the first ``number`` live sequences of a subject id (or all, if fewer), ascending."""
         found = []
         seq = self.first(sid)
         while seq:
@@ -70,7 +70,7 @@ class SubjectEnds:
         return found
 
     def sequences(self, sid: int) -> list[int]:
-        """All live sequences of a subject id, ascending."""
+        """Return all live sequences of a subject id, ascending."""
         number = self._table.count.item(sid)
         if number <= _FEW:
             return self.firsts(sid, number)
@@ -80,7 +80,7 @@ class SubjectEnds:
         return found
 
     def _scan_up(self, seq: int, sid: int) -> int:
-        """The first live message of a subject from ``seq`` on, or 0."""
+        """Return the first live message of a subject from ``seq`` on, or 0."""
         for segment, start in self._live.segments_from(seq):
             slots = np.flatnonzero(segment.sid[start : segment.used] == sid)
             if len(slots):
@@ -88,7 +88,7 @@ class SubjectEnds:
         return 0
 
     def _scan_down(self, seq: int, sid: int) -> int:
-        """The last live message of a subject up to ``seq``, or 0."""
+        """Return the last live message of a subject up to ``seq``, or 0."""
         keys, segments = self._live.keys, self._live.segments
         for place in range(bisect_right(keys, seq >> SEGMENT_SHIFT) - 1, -1, -1):
             segment = segments[keys[place]]

@@ -1,8 +1,8 @@
-"""The subjects of one stream, numbered: how many live messages each has, its first and its last.
+"""The subjects of one stream by id: number of live messages, first and last sequence.
 
-Subjects get small ids so that millions of messages can name theirs in four bytes and a filter becomes one array of
+Subjects get small ids so that millions of messages can refer to theirs in four bytes and a filter becomes one array of
 booleans over ids. ``first`` and ``last`` are hints that only err outwards: ``first`` is never above the subject's first
-live message, ``last`` never below its last; the index corrects them when it looks.
+live message, ``last`` never below its last; :class:`SubjectEnds` corrects them.
 """
 
 from bisect import bisect_left
@@ -19,16 +19,16 @@ _IDS_MIN = 16
 _MASK_BYTES_MAX = 64 * 1024 * 1024
 _MASKS_MIN = 8
 _SCANS_A_SORT = 4
-"""How many times all names are looked through in the time that sorting them takes."""
+"""Scans of all names that take as long as sorting them."""
 _FEW = 4
-"""Names are looked through one by one sooner than singly when a filter may match more than this part of them."""
+"""A filter that may match more than one in so many names is faster by a scan of all."""
 _BEHIND_DOT = chr(ord(".") + 1)
 
 Mask = NDArray[np.bool_]
 
 
 class SubjectTable:
-    """Subject ids with their counts; an id stays the same until :meth:`renumber`."""
+    """Subject ids with their counts; an id is valid until :meth:`renumber`."""
 
     __slots__ = ("_masks", "_ordered", "_scanned", "count", "first", "ids", "last", "live", "names", "stale_last")
 
@@ -39,19 +39,19 @@ class SubjectTable:
         self.first = np.zeros(_IDS_MIN, np.int64)
         self.last = np.zeros(_IDS_MIN, np.int64)
         self.live = 0
-        """How many subjects have live messages."""
+        """Number of subjects with live messages."""
         self.stale_last: set[int] = set()
-        """Ids with live messages whose ``last`` is not live any more."""
+        """Ids with live messages whose ``last`` is no longer live."""
         self._ordered: list[str] = []
-        """The first so many names, sorted: what filters begin with is looked up in them."""
+        """The names of the first ids, sorted, to look up the prefixes of filters."""
         self._scanned = 0
-        """Names that filters looked through since then."""
+        """Names that filters have scanned since the last sort."""
         self._masks: Lru[SubjectFilter, tuple[Mask, int]] = Lru(
             _MASK_BYTES_MAX, lambda kept: len(kept[0]), least=_MASKS_MIN
         )
 
     def intern(self, subject: str) -> int:
-        """The id of a subject, a new one if it has none yet."""
+        """Return the id of a subject, a new one if it has none."""
         sid = self.ids.get(subject)
         if sid is None:
             sid = self.ids[subject] = len(self.names)
@@ -61,7 +61,7 @@ class SubjectTable:
         return sid
 
     def add(self, sid: int, seq: int) -> int:
-        """Count one more message; returns the subject's last sequence before (0: it had no live message)."""
+        """Count one more message; return the subject's last sequence before (0: it had no live message)."""
         count = self.count.item(sid)
         before: int = self.last.item(sid) if count else 0
         if not count:
@@ -85,7 +85,7 @@ class SubjectTable:
             self.stale_last.difference_update(different.tolist())
 
     def drop(self, sid: int, seq: int, *, distance: int = 0) -> None:
-        """Count one message less; ``distance`` is how far behind the subject's next message is, if known."""
+        """Count one message less; ``distance`` is that to the subject's next message, if known."""
         count = self.count.item(sid) - 1
         self.count[sid] = count
         if not count:
@@ -115,7 +115,7 @@ class SubjectTable:
             self.first[sids[known]] = seqs[known] + distances[known]
 
     def mask(self, subjects: SubjectFilter) -> Mask:
-        """Which ids a filter matches: one boolean an id and always False at -1. Valid until the next new subject."""
+        """Return one boolean an id, whether the filter matches it; always False at -1. Valid until a subject is new."""
         mask, known = self._masks.get(subjects) or (np.zeros(0, np.bool_), 0)
         if len(mask) != len(self.count) + 1:
             mask = np.concatenate((mask[:known], np.zeros(len(self.count) + 1 - known, np.bool_)))
@@ -138,9 +138,9 @@ class SubjectTable:
         return mask
 
     def _near(self, subjects: SubjectFilter) -> list[str] | None:
-        """Few names, all that match among them; None where it is sooner to look through all.
+        """Return few names that include all matches; None where a scan of all names is faster.
 
-        Sorting pays when as many names have been looked through as it costs.
+        Names are sorted once scans have cost as much as sorting.
         """
         starts = subjects.starts
         if starts is None:
@@ -168,11 +168,11 @@ class SubjectTable:
 
     @property
     def dead(self) -> int:
-        """Ids that no live message uses."""
+        """Number of ids that no live message uses."""
         return len(self.names) - self.live
 
     def renumber(self) -> NDArray[np.int32]:
-        """Forget the subjects without live messages; returns the new id of each old one, -1 for none and at -1."""
+        """Drop the subjects without live messages; return the new id of each old one, -1 for none and at -1."""
         alive = np.flatnonzero(self.count[: len(self.names)] > 0)
         moved = np.full(len(self.names) + 1, -1, np.int32)
         moved[alive] = np.arange(len(alive), dtype=np.int32)

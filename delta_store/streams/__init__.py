@@ -1,4 +1,4 @@
-"""Streams as state: the catalog, what a publish or a limit changes, and the same again from recorded rows.
+"""Streams as state: the catalog, the effects of publishes and limits, and their replay from recorded rows.
 
-Pure; may import `index`, `config`, `values` and `dialect`; a stranger to `journal`.
+Pure; may import ``index``, ``config``, ``values`` and ``dialect``, and not ``journal``, ``log`` or ``storage``.
 """

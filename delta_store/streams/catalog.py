@@ -1,7 +1,7 @@
-"""All streams of a shard by name: the operations on them and the way from a subject to its stream.
+"""The catalog of a shard's streams by name: operations on them, and routes from subjects to them.
 
-Each operation has the row that records it written and applies it to the state in the same call, so that state and
-journal can't differ. Invariant: applying the appended rows to a catalog in the state before gives the state after.
+Each operation appends the row that records it and applies it to the state in the same call, so that state and journal
+can't differ. Invariant: applying the appended rows to a catalog in the state before gives the state after.
 """
 
 import numpy as np
@@ -19,43 +19,43 @@ from delta_store.values.subjects import SubjectFilter
 
 
 class Catalog:
-    """Which streams there are; ``domain`` stands in publish acknowledgements when it is not empty."""
+    """The existing streams; ``domain`` is in publish acknowledgements when it is not empty."""
 
     def __init__(self, *, domain: str = "") -> None:
         self.domain = domain
         self.held = False
-        """Whether nothing may be changed, because nothing can be committed for now; what is there can be read."""
+        """Whether changes are refused, because nothing can be committed for now; reads go on."""
         self.streams: dict[str, StreamState] = {}
         self.ended: dict[str, Position] = {}
-        """The last row of each deleted stream: what comes again in a replay is passed over."""
+        """Position of the last row of each deleted stream: rows up to it are skipped in a replay."""
         self.changes = 0
-        """Grows whenever a stream comes, goes or gets another configuration."""
+        """Grows whenever a stream is created, updated or deleted."""
         self.routes = RouteTable()
-        """Routes hold until a stream changes."""
+        """Routes are valid until a stream changes."""
         self.copies: dict[str, list[CopyLink]] = {}
-        """The mirrors and sources that name a stream; also those that mean one of another domain."""
+        """The mirrors and sources by the stream that they name; also those that mean one of another domain."""
         self._copying: dict[str, StreamState] = {}
         self._newest_id = 0
 
     def stream(self, name: str) -> StreamState:
-        """The stream of this name; raises 10059 when there is none."""
+        """Return the stream of this name; raise 10059 when there is none."""
         state = self.streams.get(name)
         if state is None:
             raise api_errors.STREAM_NOT_FOUND.error
         return state
 
     def require_change(self) -> None:
-        """Raise 10047 while nothing may be changed."""
+        """Raise 10047 while changes are refused."""
         if self.held:
             raise api_errors.INSUFFICIENT_STORAGE.error
 
     def create(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-        """Create a stream; raises 10058 when its name and 10065 when its subjects are taken."""
+        """Create a stream; raise 10058 when its name and 10065 when its subjects are in use."""
         if config.name in self.streams:
             raise api_errors.STREAM_NAME_EXISTS.error
         self.routes.refuse_overlap(config)
         self.require_change()
-        # No stream has had this id: files and caches tell rows apart by it, also of streams made at one time.
+        # An id that no stream has had: files and caches distinguish incarnations by it.
         state = self.open(config, stream_id=max(now_ns, self._newest_id + 1), created_ns=now_ns)
         if config.first_seq > 0:
             state.index.restore_bounds(first_seq=config.first_seq, last_seq=config.first_seq - 1, last_ts=0)
@@ -63,7 +63,7 @@ class Catalog:
         return state
 
     def update(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-        """Change a stream's configuration and apply lowered limits; raises 10059 and 10065."""
+        """Change a stream's configuration and apply lowered limits; raise 10059 and 10065."""
         state = self.stream(config.name)
         self.routes.refuse_overlap(config)
         self.require_change()
@@ -79,14 +79,14 @@ class Catalog:
         return state
 
     def delete(self, name: str, *, now_ns: int, rows: RowColumns) -> None:
-        """Delete a stream with its messages; raises 10059."""
+        """Delete a stream with its messages; raise 10059."""
         state = self.stream(name)
         self.require_change()
         state.record(Kind.STREAM_DELETE, b"", now_ns=now_ns, rows=rows)
         self.close(name, state.position)
 
     def remove(self, name: str, seq: int, *, now_ns: int, rows: RowColumns, erase: bool = True) -> bool:
-        """Delete one message; False when it is not there; raises 10059, 10109 and, when deletes are denied, 10057."""
+        """Delete one message; return False when it is not live; raise 10059, 10109, or 10057 if deletes are denied."""
         state = self.stream(name)
         if state.config.sealed:
             raise api_errors.SEALED_STREAM.error
@@ -100,11 +100,11 @@ class Catalog:
         return True
 
     def purge(self, name: str, *, now_ns: int, rows: RowColumns, subject: str = "", seq: int = 0, keep: int = 0) -> int:
-        """Remove messages of a subject filter (all by default), below ``seq`` or but the last ``keep``.
+        """Remove messages of a subject filter (all by default), below ``seq`` or except for the last ``keep``.
 
         Returns how many were removed; raises 10059 and, when purges are denied, 10110. Purged messages are erased:
-        reads of the past do not show them. Unlike nats-server's, a purge below a sequence that is still to come
-        leaves the next sequence alone.
+        reads of the past hide them. Unlike nats-server's, a purge below a sequence that is still to come leaves the
+        next sequence alone.
         """
         state = self.stream(name)
         if state.config.sealed:
@@ -129,44 +129,44 @@ class Catalog:
         return len(gone)
 
     def expire(self, *, now_ns: int, rows: RowColumns) -> int:
-        """Remove what is older than its stream's ``max_age`` or its own TTL; returns how many messages."""
+        """Remove messages older than their stream's ``max_age`` or their own TTL; return how many."""
         return sum(self.expire_stream(state, now_ns=now_ns, rows=rows) for state in self.streams.values())
 
     def expire_stream(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> int:
-        """:meth:`expire` for one stream: what reads of it do first."""
+        """Do :meth:`expire` for one stream, before it is read."""
         never = state.config.max_age <= 0 and state.ttls is None
         return 0 if never or self.held else expiry.expire(state, now_ns=now_ns, rows=rows)
 
     def next_expiry_ns(self) -> int:
-        """When the next message is too old, 0 when none ever will be."""
+        """Return when the next message expires, ns; 0 when none ever will."""
         return min(filter(None, map(expiry.next_expiry_ns, self.streams.values())), default=0)
 
     def tidy(self, state: StreamState) -> None:
-        """Free what subjects without messages hold, now and then; voids routes. Call it between runs of messages."""
+        """Free the memory of subjects without messages; voids routes. Call it between runs of messages."""
         if state.index.renumber_subjects():
             self.routes.clear()
 
     def open(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> StreamState:
-        """Add a new stream, in the place of one of the same name."""
+        """Add a new stream, in place of one of the same name."""
         self._newest_id = max(self._newest_id, stream_id)
         state = self.streams[config.name] = StreamState(config, stream_id=stream_id, created_ns=created_ns)
         self._look(config.name)
         return state
 
     def reconfigure(self, state: StreamState, config: StreamConfig, *, ts_ns: int) -> None:
-        """Give a stream another configuration at the time of its row."""
+        """Change a stream's configuration at the time of its row."""
         state.reconfigure(config, ts_ns=ts_ns)
         self._look(state.name)
 
     def close(self, name: str, position: Position) -> None:
-        """Take a stream away if it is there; ``position`` is that of the row that ended it."""
+        """Remove a stream, if it is there; ``position`` is that of the row that deleted it."""
         self.streams.pop(name, None)
         self.ended[name] = position
         self._newest_id = max(self._newest_id, position.stream_id)
         self._look(name)
 
     def _look(self, name: str) -> None:
-        """Find again what follows from all configurations: this stream has come, changed or gone."""
+        """Update what follows from all configurations after this stream was created, updated or deleted."""
         known, state = self._copying.pop(name, None), self.streams.get(name)
         self.routes.take(name, state)
         self.changes += 1

@@ -1,4 +1,4 @@
-"""The copies of a stream within this store, and who answers Direct Get for an origin. Pure."""
+"""The copies of a stream within this store, and the stream that answers Direct Get for a name. Pure."""
 
 from itertools import islice
 from typing import Final
@@ -10,18 +10,18 @@ from delta_store.streams.stream_sources import is_local
 from delta_store.streams.stream_state import StreamState
 
 _CAUGHT_UP: Final = 10
-"""nats-server lets a mirror answer for its origin when fewer messages than this are left to copy."""
+"""A mirror answers for its origin once fewer messages than this are left to copy, as in nats-server."""
 
 
 def local_copies(catalog: Catalog, name: str) -> list[CopyLink]:
-    """The copies of a stream of this store."""
+    """Return the copies of a stream of this store."""
     return [link for link in catalog.copies.get(name, ()) if is_local(link.source, catalog.domain)]
 
 
 def direct_server(catalog: Catalog, name: str) -> StreamState | None:
-    """The stream that answers Direct Get for this name, None for nobody.
+    """Return the stream that answers Direct Get for this name; None for none.
 
-    nats-server asks one of those that may answer at random; here the origin answers, and a mirror where it does not.
+    nats-server picks one of the streams that may answer at random; here the origin answers, or else a mirror.
     """
     origin = catalog.streams.get(name)
     if origin is not None and origin.config.allow_direct:
@@ -33,7 +33,7 @@ def direct_server(catalog: Catalog, name: str) -> StreamState | None:
 
 
 def _serves(link: CopyLink, origin: StreamState | None) -> bool:
-    """Whether a mirror may answer for its origin: once it has caught up it may for good."""
+    """Whether a mirror may answer for its origin: from the first time it has caught up, for good."""
     mirror = link.target
     if not mirror.config.mirror_direct:
         return False

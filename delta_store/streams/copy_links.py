@@ -1,7 +1,7 @@
-"""Which streams copy from which, and what their copies have yet to take. Pure.
+"""The links from streams to their copies, and what the copies have yet to copy. Pure.
 
-nats-server gives each copy a consumer of its origin. Here a copy's place follows from what the copying stream holds,
-and what it has yet to take counts like the interest of a consumer.
+nats-server gives each copy a consumer of its origin. Here a copy's position follows from the copying stream, and what
+it has yet to copy counts like the interest of a consumer.
 """
 
 from collections.abc import Iterable
@@ -20,16 +20,16 @@ from delta_store.streams.stream_state import StreamState
 
 
 class CopyLink(NamedTuple):
-    """One mirror or source."""
+    """One mirror or source of a stream."""
 
     target: StreamState
     source: StreamSource
     label: str
-    """Of a source, how its position is called; empty for a mirror."""
+    """Of a source, the key of its position; empty for a mirror."""
     selection: Selection
 
     def next_seq(self, origin: StreamState) -> int:
-        """The first sequence of the origin that has not been taken."""
+        """Return the first sequence of the origin that has not been copied."""
         target = self.target
         if not self.label:
             return mirror_start(self.source, target.index, origin.index)
@@ -40,19 +40,19 @@ class CopyLink(NamedTuple):
 
 
 class Want(NamedTuple):
-    """What a copy has yet to take of its origin."""
+    """The messages that a copy has yet to copy from its origin."""
 
     selection: Selection
     next_seq: int
 
     def needs(self, seq: int, subject: str) -> bool:
-        """Whether a message is among it."""
+        """Whether a message is among them."""
         chosen = self.selection.filter
         return seq >= self.next_seq and (chosen is None or chosen.matches(subject))
 
 
 def links_of(state: StreamState) -> list[CopyLink]:
-    """The copies that a stream makes."""
+    """Return the copies that a stream makes."""
     mirror = state.config.mirror
     if mirror is not None:
         return [CopyLink(state, mirror, "", Selection(mirror))]
@@ -60,7 +60,7 @@ def links_of(state: StreamState) -> list[CopyLink]:
 
 
 def links_by_origin(states: Iterable[StreamState]) -> dict[str, list[CopyLink]]:
-    """The copies that streams make by the name of their origin."""
+    """Return the copies that streams make, by the name of their origin."""
     found: dict[str, list[CopyLink]] = {}
     for state in states:
         for link in links_of(state):

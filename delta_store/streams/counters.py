@@ -1,6 +1,6 @@
-"""Counters: streams with ``allow_msg_counter``, where each message holds its subject's total so far. Pure.
+"""Counters (ADR-49): streams with ``allow_msg_counter``, where each message holds its subject's total. Pure.
 
-The totals of live messages are kept in memory, because the next one is decided without reading a payload; they follow
+The totals of live messages are kept in memory, because the next one is computed without reading a payload; they follow
 from the messages alone, so they can be rebuilt from rows.
 """
 
@@ -21,7 +21,8 @@ _SHARES: Final = MapOf(TEXT_MAP, "map[string]map[string]string")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _SPARE: Final = 1024
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-"""Totals have as many digits as a message holds. Python's integers refuse texts of more than 4,300 of them."""
+"""Exact arithmetic on totals, which have as many digits as a message holds: Python's integers refuse texts of more than
+4,300 of them."""
 
 
 class BrokenCounter(Exception):
@@ -29,18 +30,18 @@ class BrokenCounter(Exception):
 
 
 class Total(NamedTuple):
-    """What a counter's last message holds."""
+    """The content of a counter's last message."""
 
     value: Decimal
     """An integer of any size."""
     sources: bytes
-    """``Nats-Counter-Sources``: what other streams contributed, empty for nothing."""
+    """``Nats-Counter-Sources``: contributions of other streams, empty for none."""
 
     def with_source(self, source: bytes, data: bytes) -> tuple[Decimal, bytes]:
-        """What a counter's copy from another stream adds: the increment and the contributions with it.
+        """Return the increment of a copy from another stream, and the contributions including it.
 
-        ``source`` is the copy's ``Nats-Stream-Source``, ``data`` holds the origin's total. Only the difference to what
-        the origin contributed before counts, so that a total that is copied twice adds nothing. Raises
+        ``source`` is the copy's ``Nats-Stream-Source``, ``data`` holds the origin's total. Only the difference to the
+        origin's contribution before counts, so that a total that is copied twice adds nothing. Raises
         :class:`BrokenCounter`.
         """
         told, copied = source.decode(errors="replace").split(" "), _total(data, b"")
@@ -53,12 +54,12 @@ class Total(NamedTuple):
         return _EXACT.subtract(copied.value, whole_number(before)), write_json(shares, by_name=True)
 
     def plus(self, added: Decimal) -> bytes:
-        """The payload of the message that adds this much."""
+        """Return the payload of the message that adds ``added``."""
         return b'{"val":"%b"}' % str(_EXACT.add(self.value, added)).encode()
 
 
 class Counters:
-    """The totals that one stream's live messages hold."""
+    """The totals in one stream's live messages."""
 
     __slots__ = ("_totals",)
 
@@ -66,12 +67,12 @@ class Counters:
         self._totals: dict[int, Total | None] = {}
 
     def note(self, seq: int, headers: bytes | None, data: bytes) -> None:
-        """A message was stored."""
+        """Add the total of a stored message."""
         found = _SOURCES.search(headers) if headers else None
         self._totals[seq] = _total(data, found[1] if found is not None else b"")
 
     def last(self, index: StreamIndex, sid: int) -> Total:
-        """The total of a subject, zero when it has no message; raises :class:`BrokenCounter`."""
+        """Return the total of a subject, zero when it has no message; raise :class:`BrokenCounter`."""
         if len(self._totals) > index.msgs + _SPARE:
             self._totals = {seq: total for seq, total in self._totals.items() if index.live.sid_of(seq) >= 0}
         seq = index.ends.last(sid)
@@ -82,7 +83,7 @@ class Counters:
 
 
 def whole_number(text: str) -> Decimal:
-    """The integer that a text holds, 0 if it holds none."""
+    """Return the integer of a text; 0 if it is none."""
     return _EXACT.plus(Decimal(text)) if _NUMBER.fullmatch(text) else Decimal()
 
 

@@ -1,4 +1,4 @@
-"""The journal rows that are no messages, and their JSON: streams created, changed, deleted, messages removed."""
+"""Journal rows that are not messages, and their JSON: streams created, updated, deleted, messages removed."""
 
 import json
 from collections.abc import Sequence
@@ -9,25 +9,25 @@ from delta_store.values.records import Kind, Removal, Row, checksum
 
 
 def removal_data(removal: Removal, *, last_ts: int) -> bytes:
-    """The ``data`` of a REMOVE row; ``last_ts`` is the time of the stream's last message, which may be gone now."""
+    """Return the ``data`` of a REMOVE row; ``last_ts`` is the time of the stream's last message, removed or not."""
     shown = {"ranges": removal.ranges, "reason": removal.reason, "erase": removal.erase, "last_ts": last_ts}
     return json.dumps(shown, separators=(",", ":")).encode()
 
 
 def read_removal(data: bytes) -> tuple[Removal, int]:
-    """The removal of a REMOVE row, and the time of the stream's last message then (0 when it is not known)."""
+    """Return the removal of a REMOVE row, and its ``last_ts`` (ns; 0 when it is not known)."""
     shown: dict[str, Any] = json.loads(data)
     ranges = [(int(first), int(last)) for first, last in shown["ranges"]]
     return Removal(ranges, str(shown["reason"]), bool(shown["erase"])), int(shown.get("last_ts", 0))
 
 
 def stream_data(config: StreamConfig, created_ns: int) -> bytes:
-    """The ``data`` of a STREAM row."""
+    """Return the ``data`` of a STREAM row."""
     return json.dumps({"config": config.as_json(), "created_ns": created_ns}, separators=(",", ":")).encode()
 
 
 def read_stream(data: bytes) -> tuple[StreamConfig, int]:
-    """Configuration and creation time (ns) of a STREAM row."""
+    """Return configuration and creation time (ns) of a STREAM row."""
     shown: dict[str, Any] = json.loads(data)
     return StreamConfig.from_json(shown["config"]), int(shown["created_ns"])
 
@@ -35,7 +35,7 @@ def read_stream(data: bytes) -> tuple[StreamConfig, int]:
 def event_row(
     kind: Kind, incarnation: tuple[str, int], *, place: Sequence[int], ts_ns: int, data: bytes, subject: str = ""
 ) -> Row:
-    """An event of a stream (its name and id); ``subject`` is a consumer's name in a consumer's rows.
+    """Return an event row of a stream (name and id); ``subject`` is the consumer's name in a consumer's rows.
 
     ``place`` is the stream's sequence, the event's number and the stream's first sequence after it.
     """
@@ -47,7 +47,7 @@ def event_row(
 
 
 def ranges_of(seqs: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending sequences as inclusive ranges of neighbours."""
+    """Return ascending sequences as inclusive ranges of neighbours."""
     ranges: list[tuple[int, int]] = []
     for seq in seqs:
         if ranges and ranges[-1][1] == seq - 1:

@@ -1,4 +1,4 @@
-"""Messages that are too old: removed by their stream's ``max_age``, or by TTLs of their own."""
+"""Expiry of messages: by their stream's ``max_age``, or by TTLs of their own."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from delta_store.values.records import RowColumns
 
 
 def expire(state: StreamState, *, now_ns: int, rows: RowColumns) -> int:
-    """Remove what is older than the stream's ``max_age`` or its own TTL; returns how many messages."""
+    """Remove messages older than the stream's ``max_age`` or their own TTL; return how many."""
     age, index = state.config.max_age, state.index
     if state.ttls is not None:
         return _expire_singly(state, state.ttls, now_ns=now_ns, rows=rows)
@@ -24,7 +24,7 @@ def expire(state: StreamState, *, now_ns: int, rows: RowColumns) -> int:
 
 
 def next_expiry_ns(state: StreamState) -> int:
-    """When the next message of a stream is too old, 0 when none ever will be."""
+    """Return when the next message of a stream expires, ns; 0 when none ever will."""
     age = state.config.max_age
     if state.ttls is not None:
         return state.ttls.next_ns(state.index, max_age=age)
@@ -32,7 +32,7 @@ def next_expiry_ns(state: StreamState) -> int:
 
 
 def _expire_singly(state: StreamState, ttls: MsgTtls, *, now_ns: int, rows: RowColumns) -> int:
-    """:func:`expire` where messages have TTLs of their own, or never expire."""
+    """Do :func:`expire` where messages have TTLs of their own, or never expire."""
     index = state.index
     gone = ttls.expired(index, max_age=state.config.max_age, now_ns=now_ns)
     if not gone:
@@ -50,7 +50,7 @@ def _expire_singly(state: StreamState, ttls: MsgTtls, *, now_ns: int, rows: RowC
 
 
 def _last_of_subjects(index: StreamIndex, gone: Sequence[int], ttls: MsgTtls) -> list[int]:
-    """Those of the messages to be removed that leave nothing of their subject behind and are no delete markers."""
+    """Return those of the messages ``gone`` after which their subject is empty and that are no delete markers."""
     left: dict[int, int] = {}
     lasts = []
     for seq in gone:

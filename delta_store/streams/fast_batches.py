@@ -1,7 +1,7 @@
-"""Fast batches that are still coming in: how far each one is and how often it is acknowledged.
+"""Open fast batches: how far each one is and how often it is acknowledged.
 
-Their messages are stored one by one as they come, so nothing of a batch is held here but its place. A batch is gone
-after a restart, as it is with a single nats-server: what follows is then refused as of an unknown batch.
+Their messages are stored as they come, so only a batch's position is held here. A batch is lost at a restart, as with a
+single nats-server: its next message is then refused as of an unknown batch.
 """
 
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ _LOOK_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class FastBatch:
-    """One batch: batch sequences count its messages from 1."""
+    """The position of one batch: batch sequences count its messages from 1."""
 
     gap_ok: bool
     flow_max: int
-    """The publisher's own bound: an acknowledgement at least every so many messages."""
+    """The publisher's own bound on :attr:`flow`."""
     flow: int
-    """An acknowledgement is sent every so many messages."""
+    """Number of messages between two acknowledgements."""
     touched_ns: int
     last: int = 0
-    """The batch sequence of the last message that was looked at."""
+    """Batch sequence of the last message received."""
     acked: int = 0
-    """The batch sequence that was acknowledged last."""
+    """Batch sequence of the last acknowledgement."""
     stream_seq: int = 0
-    """Where the last stored message of the batch stands in the stream; 0 before the first."""
+    """Stream sequence of the batch's last stored message; 0 before the first."""
 
     def due(self, open_batches: int) -> bool:
-        """Whether an acknowledgement of ``acked`` is due now that messages up to ``last`` were dealt with.
+        """Count an acknowledgement as sent if one is due after messages up to ``last``; return whether it is.
 
-        How often they come is adapted each time, as nats-server does it: doubled or halved towards an equal share of
-        what all open batches of the stream may have on their way.
+        The interval is adapted each time, as in nats-server: doubled or halved towards an equal share of what all open
+        batches of the stream may have in flight.
         """
         if self.last < self.acked + self.flow:
             return False
@@ -53,7 +53,7 @@ class FastBatches(dict[bytes, FastBatch]):
         self._look_ns = 0
 
     def find(self, batch_id: bytes, now_ns: int) -> FastBatch | None:
-        """The batch that is open under this id, if nothing was silent for too long."""
+        """Return the open batch of this id; None after a timeout."""
         batch = self.get(batch_id)
         if batch is not None and batch.touched_ns + _IDLE_NS < now_ns:
             del self[batch_id]
@@ -61,7 +61,7 @@ class FastBatches(dict[bytes, FastBatch]):
         return batch
 
     def forget(self, now_ns: int) -> None:
-        """Drop the batches that nothing came for in a while; looked for once a second at most."""
+        """Drop the batches that timed out; checks once a second at most."""
         if not self or now_ns < self._look_ns:
             return
         self._look_ns = now_ns + _LOOK_NS
@@ -69,7 +69,7 @@ class FastBatches(dict[bytes, FastBatch]):
             del self[batch_id]
 
     def open(self, batch_id: bytes, *, gap_ok: bool, flow: int, now_ns: int) -> FastBatch:
-        """Open a batch; the only one of its stream begins with what its publisher wants, others more slowly."""
+        """Open a batch; a stream's only batch starts at its publisher's flow, others at 1."""
         first = 1 if self else min(FAST_BATCH_FLOW_MAX, flow)
         batch = self[batch_id] = FastBatch(gap_ok, flow, first, now_ns)
         return batch

@@ -1,7 +1,7 @@
-"""Messages that expire on their own: ``Nats-TTL``, messages that never do, and subject delete markers. Pure.
+"""Message TTLs (ADR-43): ``Nats-TTL``, messages that never expire, and subject delete markers. Pure.
 
 Only streams with ``allow_msg_ttl`` have a :class:`MsgTtls`. It follows from the live messages' headers alone, so it can
-be rebuilt from rows; what it finds expired is recorded as removed like everything else.
+be rebuilt from rows; expired messages are recorded as removed like all others.
 """
 
 import re
@@ -16,14 +16,14 @@ _SECOND: Final = 1_000_000_000
 _TTL: Final = re.compile(rb"\r\nNats-TTL: *(.*?)\r\n", re.DOTALL)
 _MARKER: Final = re.compile(rb"\r\n(?:Nats-Marker-Reason: *[^\r]|KV-Operation: *PURGE\r\n)")
 _DIGITS_MAX: Final = 19
-"""Of a number of seconds: more are no 64 bits."""
+"""Most digits of a number of seconds within 64 bits."""
 _NEVER: Final = -1
 _SPARE: Final = 1024
-"""Entries of messages that are gone before they are looked for."""
+"""Entries of removed messages that are kept before they are cleaned up."""
 
 
 def ttl_seconds(value: bytes) -> int | None:
-    """A per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
+    """Parse a per-message TTL: whole seconds, 0 for none, -1 for never; None when it is not valid."""
     if value.lower() == b"never":
         return _NEVER
     duration_ns = parse_duration(value.decode(errors="replace"))
@@ -33,26 +33,26 @@ def ttl_seconds(value: bytes) -> int | None:
 
 
 def marker_header(ttl_ns: int) -> bytes:
-    """The header block of the message that takes the place of a subject's last one when that has expired."""
+    """Return the header block of the delete marker for a subject whose last message has expired."""
     duration = format_duration(ttl_ns // _SECOND * _SECOND)
     return b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n" % duration.encode()
 
 
 class MsgTtls:
-    """What the headers of one stream's live messages say about when they expire."""
+    """The expiry of one stream's live messages, from their headers."""
 
     __slots__ = ("_aging_from", "_due", "_markers", "_never")
 
     def __init__(self) -> None:
         self._due: list[tuple[int, int]] = []
-        """Heap of expiry time (ns) and sequence; may hold messages that are gone."""
+        """Heap of (expiry time in ns, sequence); may hold removed messages."""
         self._never: set[int] = set()
         self._markers: set[int] = set()
         self._aging_from = 0
-        """All live messages below it never expire."""
+        """All live messages below this sequence never expire."""
 
     def note(self, seq: int, headers: bytes | None, *, ts_ns: int) -> None:
-        """A message was stored."""
+        """Add a stored message."""
         if not headers:
             return
         found = _TTL.search(headers)
@@ -65,11 +65,11 @@ class MsgTtls:
             self._markers.add(seq)
 
     def is_marker(self, seq: int) -> bool:
-        """Whether a message is a delete marker: nothing takes its place when it expires."""
+        """Whether a message is a delete marker: no marker replaces it when it expires."""
         return seq in self._markers
 
     def expired(self, index: StreamIndex, *, max_age: int, now_ns: int) -> list[int]:
-        """Live messages that are to be removed by now, those that are too old first, each part ascending."""
+        """Return the live messages to remove by now: those older than ``max_age`` first, each part ascending."""
         aged: list[int] = []
         oldest = self._oldest_aging(index) if max_age > 0 else 0
         if oldest and index.live.ts_of(oldest) + max_age <= now_ns:
@@ -85,7 +85,7 @@ class MsgTtls:
         return aged + sorted(due)
 
     def next_ns(self, index: StreamIndex, *, max_age: int) -> int:
-        """When the next message expires, 0 when none ever will."""
+        """Return when the next message expires; 0 when none ever will."""
         while self._due and index.live.sid_of(self._due[0][1]) < 0:
             heappop(self._due)
         oldest = self._oldest_aging(index) if max_age > 0 else 0
@@ -93,7 +93,7 @@ class MsgTtls:
         return min([*times, index.live.ts_of(oldest) + max_age] if oldest else times, default=0)
 
     def _oldest_aging(self, index: StreamIndex) -> int:
-        """The first live message that ``max_age`` applies to, or 0."""
+        """Return the first live message that ``max_age`` applies to, or 0."""
         seq = index.live.next(max(self._aging_from, index.first_seq))
         while seq and seq in self._never:
             seq = index.live.next(seq + 1)
@@ -101,8 +101,8 @@ class MsgTtls:
         return seq
 
     def _forget(self, index: StreamIndex) -> None:
-        """Drop what is remembered of messages that are gone, when that is much."""
-        is_live: Callable[[int], bool] = lambda seq: index.live.sid_of(seq) >= 0  # noqa: E731 - a predicate for three sets
+        """Drop the entries of removed messages once there are many."""
+        is_live: Callable[[int], bool] = lambda seq: index.live.sid_of(seq) >= 0  # noqa: E731  # a predicate for three sets
         if len(self._never) > index.msgs + _SPARE:
             self._never = set(filter(is_live, self._never))
         if len(self._markers) > index.msgs + _SPARE:

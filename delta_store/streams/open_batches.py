@@ -1,4 +1,4 @@
-"""Atomic batches that are still coming in: held in memory only, gone after a restart, as far as anyone has seen."""
+"""Uncommitted atomic batches (ADR-50): in memory only, so a restart drops them."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,11 +16,11 @@ class BatchMessage(NamedTuple):
 
 @dataclass(slots=True)
 class OpenBatch:
-    """One batch: its messages so far."""
+    """The messages of one batch so far."""
 
     touched_ns: int
     last_seq: int = 0
-    """The batch sequence of the last message."""
+    """Batch sequence of the last message."""
     messages: list[BatchMessage] = field(default_factory=list)
     bytes: int = 0
 
@@ -30,7 +30,7 @@ class Abandoned(NamedTuple):
 
     batch_id: str
     reason: str
-    """``timeout``, ``large``, ``incomplete`` or ``unsupported``, as nats-server's advisory has it."""
+    """``timeout``, ``large``, ``incomplete`` or ``unsupported``, as in nats-server's advisory."""
 
 
 class OpenBatches(dict[str, OpenBatch]):
@@ -41,22 +41,22 @@ class OpenBatches(dict[str, OpenBatch]):
         self._abandoned: list[Abandoned] = []
 
     def abandon(self, batch_id: str, reason: str) -> None:
-        """Drop a batch for a reason that somebody may want to hear of."""
+        """Drop a batch and record the reason for an advisory."""
         del self[batch_id]
         self._abandoned.append(Abandoned(batch_id, reason))
 
     def forget(self, now_ns: int) -> None:
-        """Abandon the batches that nothing was added to for a while."""
+        """Abandon the batches that timed out."""
         before = now_ns - int(ATOMIC_BATCH_SECONDS * 1e9)
         for batch_id in [batch_id for batch_id, batch in self.items() if batch.touched_ns < before]:
             self.abandon(batch_id, "timeout")
 
     def take_abandoned(self) -> list[Abandoned]:
-        """The batches that were abandoned since the last call; whoever adds messages or forgets calls this after it."""
+        """Return the batches abandoned since the last call; call it after each change."""
         abandoned, self._abandoned = self._abandoned, []
         return abandoned
 
     @property
     def is_full(self) -> bool:
-        """Whether they hold more than may be held."""
+        """Whether the batches exceed :data:`ATOMIC_BATCH_BYTES_MAX`."""
         return sum(batch.bytes for batch in self.values()) > ATOMIC_BATCH_BYTES_MAX

@@ -1,7 +1,7 @@
-"""Replaying rows: recorded effects are applied to the streams, nothing is decided.
+"""Replay of rows: recorded effects are applied to the streams, nothing is decided.
 
 Rows may come again, and rows whose messages were removed may be missing: a row at or below its stream's position is
-passed over, and the effects of the rows behind stand for themselves.
+skipped, and the effects of the rows behind stand for themselves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,14 +31,14 @@ def replay(catalog: Catalog, rows: RowColumns, *, sizes: Sequence[int] | None = 
 
 
 def replay_row(catalog: Catalog, row: Row) -> None:
-    """:func:`replay` of one row."""
+    """Replay one row."""
     rows = RowColumns()
     rows.append(row)
     replay(catalog, rows)
 
 
 def restore_watermarks(catalog: Catalog, watermarks: Mapping[str, Watermark]) -> None:
-    """Say how far the rows replayed so far went, in case the last ones of a stream are physically gone."""
+    """Set the positions of streams after settled rows were replayed: the last ones may have been deleted."""
     for name, mark in watermarks.items():
         state = catalog.streams.get(name)
         if state is not None and state.stream_id == mark.stream_id:
@@ -58,7 +58,7 @@ def _breaks(rows: RowColumns, place: int) -> bool:
 
 
 def _apply_messages(catalog: Catalog, rows: RowColumns, part: slice, sizes: Sequence[int] | None) -> None:
-    """Apply message rows of one stream; those that were applied before are passed over."""
+    """Apply message rows of one stream; those that were applied before are skipped."""
     state = _replayed(catalog, rows.stream[part.start], rows.stream_id[part.start])
     if state is None:
         return
@@ -124,14 +124,14 @@ def _apply_removal(state: StreamState, row: Row) -> None:
 
 
 def _note_event(state: StreamState, row: Row) -> None:
-    """Move on to the position of an event row that was applied."""
+    """Advance to the position of an event row that was applied."""
     state.event_no = row.event_no
     state.clock_ns = max(state.clock_ns, row.ts_ns)
     state.index.restore_bounds(first_seq=row.first_seq, last_seq=row.seq, last_ts=0)
 
 
 def _replayed(catalog: Catalog, name: str, stream_id: int) -> StreamState | None:
-    """The stream that a replayed row belongs to, None when the row is of one that ended."""
+    """Return the stream of a replayed row; None when that stream has ended."""
     state = catalog.streams.get(name)
     if state is not None and stream_id == state.stream_id:
         return state
@@ -143,5 +143,5 @@ def _replayed(catalog: Catalog, name: str, stream_id: int) -> StreamState | None
 
 
 def _row_at(rows: RowColumns, place: int) -> Row:
-    """One row of many, its checksum left out."""
+    """Return one of the rows, with 0 for its checksum."""
     return Row._make([*(getattr(rows, name)[place] for name in RowColumns.__slots__), 0])

@@ -1,7 +1,7 @@
-"""What a stream's limits remove or refuse: pure decisions over the index.
+"""A stream's limits: which messages they remove or refuse. Pure.
 
 Order, as in nats-server's store: a message of a subject at its limit replaces that subject's oldest, then ``max_msgs``
-and ``max_bytes`` cut off in front (discard old). With discard new a message that would not fit is refused instead.
+and ``max_bytes`` remove from the front (discard old). With discard new a message that would not fit is refused instead.
 Invariant: no subject is ever above its limit, so one new message evicts at most one old one.
 """
 
@@ -19,21 +19,21 @@ PER_SUBJECT_EXCEEDED = "maximum messages per subject exceeded"
 
 
 class Effects(NamedTuple):
-    """What storing a run of messages removed, row by row: what their journal rows record."""
+    """The removals by storing a run of messages, row by row, as their journal rows record them."""
 
     first_seqs: Ints | int
     """The stream's first sequence after each message; one number when it is the same for all."""
     evicts: Ints | None
-    """The message that each one's subject lost for it, 0 for none; None when no subject lost any."""
+    """The message that each one evicted from its subject, 0 for none; None when no message was evicted."""
 
 
 def keeps_chains(config: StreamConfig) -> bool:
-    """Whether the index must know each message's successor in its subject."""
+    """Whether the index must keep each message's successor in its subject."""
     return config.max_msgs_per_subject > 1
 
 
 def refusal(config: StreamConfig, index: StreamIndex, *, sid: int, size: int, rolls_up: bool = False) -> str:
-    """Why a stream with discard new can not take a message of this stored size; empty when it can.
+    """Return why a stream with discard new refuses a message of this stored size; empty when it does not.
 
     A message that ``rolls_up`` removes the others of its subject, so that a full subject has room for it.
     """
@@ -76,7 +76,7 @@ def cut_front(config: StreamConfig, index: StreamIndex) -> None:
 
 
 def store_one(config: StreamConfig, index: StreamIndex, *, sid: int, ts_ns: int, size: int) -> tuple[int, int]:
-    """Add the next message and apply the limits; returns the first sequence then and the evicted one (0: none)."""
+    """Add the next message and apply the limits; return the first sequence then and the evicted one (0: none)."""
     limit = config.max_msgs_per_subject
     evicted = index.ends.first(sid) if limit > 0 and index.table.count.item(sid) >= limit else 0
     index.append(index.last_seq + 1, sid, ts_ns=ts_ns, size=size)
@@ -87,7 +87,7 @@ def store_one(config: StreamConfig, index: StreamIndex, *, sid: int, ts_ns: int,
 
 
 def store_run(config: StreamConfig, index: StreamIndex, *, sids: Ints, ts_ns: Ints, sizes: Ints) -> Effects:
-    """Add the next messages and apply the limits after each; the same as :func:`store_one` for one after the other."""
+    """Add the next messages and apply the limits after each, as :func:`store_one` one after the other."""
     room = has_room(config, index, messages=len(sids), size=int(sizes.sum()))
     per_subject = config.max_msgs_per_subject > 0
     if per_subject and not room:
@@ -110,7 +110,7 @@ def store_run(config: StreamConfig, index: StreamIndex, *, sids: Ints, ts_ns: In
 
 
 def over_subject_limit(limit: int, index: StreamIndex) -> Ints:
-    """The oldest messages of each subject that has more than ``limit``, ascending."""
+    """Return the oldest messages of each subject that exceed ``limit``, ascending."""
     if limit <= 0 or not bool((index.table.count > limit).any()):
         return np.zeros(0, np.int64)
     seqs = index.live.sequences(index.first_seq, index.last_seq)
@@ -132,7 +132,7 @@ def _store_singly(config: StreamConfig, index: StreamIndex, *, sids: Ints, ts_ns
 
 
 def _replaced(limit: int, index: StreamIndex, *, seqs: Ints, sids: Ints) -> Ints | None:
-    """For each message of a run that is about to be added the one that its subject loses; None when none does."""
+    """Return, for each message of a run before it is added, the one that its subject loses; None when none does."""
     different, counts = np.unique(sids, return_counts=True)
     have = index.table.count[different]
     full = have + counts > limit
@@ -155,7 +155,7 @@ def _replaced(limit: int, index: StreamIndex, *, seqs: Ints, sids: Ints) -> Ints
 
 
 def _firsts_after_evictions(index: StreamIndex, evicts: Ints) -> Ints | int:
-    """The first sequence after each message of a run that was added, while its evicted ones are still there.
+    """Return the first sequence after each message of an added run, before its evicted ones are removed.
 
     The first live message after step i is the first one whose eviction comes later than i, or never.
     """
@@ -172,7 +172,7 @@ def _firsts_after_evictions(index: StreamIndex, evicts: Ints) -> Ints | int:
 
 
 def _firsts_after_cuts(index: StreamIndex, run: int, *, over_messages: Ints | None, over_bytes: Ints | None) -> Ints:
-    """The first sequence after each message of a run that was added, when the oldest go until nothing is over.
+    """Return the first sequence after each message of an added run, when the oldest go until no limit is exceeded.
 
     ``over_…``: by how much the limit would be exceeded after each message if nothing were removed.
     """

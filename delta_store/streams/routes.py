@@ -1,7 +1,7 @@
-"""From a publish subject to its stream: found once, then remembered.
+"""Routes from publish subjects to streams, cached.
 
-Streams never overlap, so a subject has at most one. The cache is bounded: when it is full it starts anew, which costs
-a look-up for each subject that is still in use.
+Streams never overlap, so a subject has at most one. A full cache is emptied, which costs a lookup for each subject that
+is still in use.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from delta_store.values.subjects import valid
 
 
 class Route(NamedTuple):
-    """Where messages of one subject go."""
+    """The stream of one publish subject."""
 
     state: StreamState
     subject: str
-    """The subject that it is stored under: the stream's transform is applied."""
+    """The subject after the stream's transform, under which the message is stored."""
     sid: int
     """The subject's id in the stream's index; -1 for a subject that is not UTF-8 and can't be stored."""
 
 
 class RouteTable:
-    """All streams' subjects; routes stay valid until :meth:`clear` or :meth:`take`."""
+    """The subjects of all streams; routes are valid until :meth:`clear` or :meth:`take`."""
 
     __slots__ = ("_routes", "_subjects", "_taken")
 
@@ -35,10 +35,10 @@ class RouteTable:
         self._routes: dict[bytes, Route | None] = {}
         self._taken: dict[str, tuple[StreamState, tuple[str, ...]]] = {}
         self._subjects: SubjectTrie[StreamState] = SubjectTrie()
-        """Every subject that is taken, with its stream."""
+        """Every stream's subjects."""
 
     def take(self, name: str, state: StreamState | None) -> None:
-        """Take in a stream's subjects in place of what it had; None for one that is gone."""
+        """Replace a stream's subjects by those of its new state; None for a stream that was deleted."""
         self._routes.clear()
         before, had = self._taken.pop(name, (None, ()))
         if state is not None:
@@ -53,18 +53,18 @@ class RouteTable:
             self._subjects.add(subject, state)
 
     def clear(self) -> None:
-        """Forget the routes found: subject ids are void."""
+        """Empty the cache: subject ids are void."""
         self._routes.clear()
 
     def find(self, subject: bytes) -> Route | None:
-        """The route of a subject, None when no stream takes it."""
+        """Return the route of a subject; None when no stream has it."""
         try:
             return self._routes[subject]
         except KeyError:
             return self._look_up(subject)
 
     def find_all(self, subjects: Sequence[bytes]) -> list[Route | None]:
-        """The routes of many subjects."""
+        """Return the routes of many subjects."""
         found = self._routes
         try:
             return [found[subject] for subject in subjects]
@@ -72,16 +72,16 @@ class RouteTable:
             return [self.find(subject) for subject in subjects]
 
     def stream_of(self, subject: str) -> StreamState | None:
-        """The stream that takes a subject."""
+        """Return the stream of a subject, or None."""
         found = next(self._subjects.matching(subject), None)
         return found.value if found is not None else None
 
     def streams_taking(self, subject: str) -> set[str]:
-        """Names of the streams that take some of what a subject, wildcards possible, stands for."""
+        """Return the names of the streams whose subjects overlap this one (wildcards possible)."""
         return {taker.value.name for taker in self._subjects.overlapping(subject)}
 
     def refuse_overlap(self, config: StreamConfig) -> None:
-        """Raise 10065 when another stream takes some of these subjects."""
+        """Raise 10065 when subjects overlap with another stream's."""
         own, _ = self._taken.get(config.name, (None, ()))
         wanted = SubjectTrie(((subject, own) for subject in config.subjects), steps_max=SUBJECT_STEPS_MAX)
         with comparing():
@@ -110,7 +110,7 @@ def _route(state: StreamState, text: str) -> Route:
 
 
 def _publishable(subject: str) -> bool:
-    """Whether a message may be published to it: a wildcard is plain text then, as nats-server has it."""
+    """Whether a message may be published to it: a wildcard is plain text then, as in nats-server."""
     return valid(subject.replace(">", "x")) if ">" in subject else valid(subject)
 
 

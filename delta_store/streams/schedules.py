@@ -1,8 +1,8 @@
-"""Message schedules of one stream: which live messages are schedules, and when each is due. Pure.
+"""Message schedules (ADR-51) of one stream: which live messages are schedules, and when each is due. Pure.
 
-Only streams with ``allow_msg_schedules`` have :class:`Schedules`. All of it follows from the messages' headers: a
-schedule is due when its pattern says, and after it fired when the message that it produced says. So it can be rebuilt
-from rows. A schedule counts as long as it is its subject's last message.
+Only streams with ``allow_msg_schedules`` have :class:`Schedules`. It follows from the messages' headers, so it can be
+rebuilt from rows: a schedule's first due time is in its pattern, the next one in the message that it produced. A
+schedule counts as long as it is its subject's last message.
 """
 
 import re
@@ -15,15 +15,15 @@ from delta_store.index.stream_index import StreamIndex
 
 _FIELD: Final = re.compile(rb"\r\n(Nats-Schedule(?:r|-Next|-Source|-Time-Zone)?): *(.*?)(?=\r\n)", re.DOTALL)
 _SPARE: Final = 1024
-"""Entries of messages that are gone before they are looked for."""
+"""Entries of removed messages that are kept before they are cleaned up."""
 
 
 class Scheduled(NamedTuple):
-    """One schedule."""
+    """One schedule's next firing."""
 
     due_ns: int
     source: str
-    """The subject whose last message's content is taken, empty for the schedule's own."""
+    """The subject whose last message's content is published, empty for the schedule's own."""
 
 
 class Schedules:
@@ -34,10 +34,10 @@ class Schedules:
     def __init__(self) -> None:
         self._by_seq: dict[int, Scheduled] = {}
         self._heap: list[tuple[int, int]] = []
-        """Due time and sequence; may hold what is not so any more."""
+        """(due time in ns, sequence); may hold outdated entries."""
 
     def note(self, index: StreamIndex, seq: int, headers: bytes | None, *, ts_ns: int) -> None:
-        """A message was stored; messages must be noted in order."""
+        """Add a stored message; messages are added in order."""
         if not headers or b"\r\nNats-Schedule" not in headers:
             return
         fields = {name: value.decode(errors="replace") for name, value in reversed(_FIELD.findall(headers))}
@@ -56,7 +56,7 @@ class Schedules:
         return seq in self._by_seq
 
     def due(self, index: StreamIndex, *, now_ns: int, limit: int) -> list[int]:
-        """The schedules that are due, at most ``limit``, ascending; they are taken out: see :meth:`put_back`."""
+        """Remove the due schedules, at most ``limit``, and return them ascending; see :meth:`put_back`."""
         found: set[int] = set()
         while self._heap and self._heap[0][0] <= now_ns and len(found) < limit:
             due_ns, seq = heappop(self._heap)
@@ -69,15 +69,15 @@ class Schedules:
         return sorted(found)
 
     def put_back(self, seq: int) -> None:
-        """Have a schedule that :meth:`due` gave be due still."""
+        """Make a schedule that :meth:`due` returned due again."""
         heappush(self._heap, (self._by_seq[seq].due_ns, seq))
 
     def get(self, seq: int) -> Scheduled:
-        """A schedule that :meth:`due` gave."""
+        """Return the next firing of a schedule that :meth:`due` returned."""
         return self._by_seq[seq]
 
     def next_ns(self) -> int:
-        """When the next schedule may be due, 0 when none will be."""
+        """Return when the next schedule may be due, ns; 0 when none will be."""
         return self._heap[0][0] if self._heap else 0
 
     def _put(self, seq: int, scheduled: Scheduled) -> None:
@@ -85,7 +85,7 @@ class Schedules:
         heappush(self._heap, (scheduled.due_ns, seq))
 
     def _forget(self, index: StreamIndex) -> None:
-        """Drop what is remembered of messages that are gone, when that is much."""
+        """Drop the entries of removed messages once there are many."""
         if len(self._by_seq) > index.msgs + _SPARE:
             self._by_seq = {seq: one for seq, one in self._by_seq.items() if index.live.sid_of(seq) >= 0}
         if len(self._heap) > 2 * len(self._by_seq) + _SPARE:
@@ -94,7 +94,7 @@ class Schedules:
 
 
 def own_firing(fields: dict[bytes, str], *, ts_ns: int, now_ns: int) -> Firing | None:
-    """When the schedule that a message's headers hold is due next; None when they hold none that is valid."""
+    """Return when the schedule in a message's headers is due next; None when they hold no valid one."""
     pattern, named = fields.get(b"Nats-Schedule", ""), fields.get(b"Nats-Schedule-Time-Zone")
     if not pattern:
         return None

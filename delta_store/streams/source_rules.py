@@ -1,4 +1,4 @@
-"""What makes ``mirror`` and ``sources`` of a configuration valid: nats-server 2.15's rules, their order and texts."""
+"""Rules of a valid ``mirror`` and valid ``sources``: nats-server 2.15's, in its order, with its texts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ _MIRROR_EXCLUDES: Final[tuple[tuple[str, Fixed], ...]] = (
 
 
 def no_stream(_name: str) -> StreamConfig | None:
-    """The directory without streams."""
+    """Return None: the ``find`` of a directory without streams."""
     return None
 
 
@@ -39,9 +39,9 @@ def is_asset_name(name: str) -> bool:
 
 
 def checked(config: StreamConfig, *, pedantic: bool, find: Find) -> StreamConfig:
-    """The configuration, ``mirror_direct`` taken over from the origin.
+    """Return the configuration, ``mirror_direct`` copied from the origin.
 
-    ``find`` gives other streams' configurations. Raises :class:`delta_store.config.api_errors.ApiRefusal`.
+    ``find`` returns other streams' configurations. Raises :class:`delta_store.config.api_errors.ApiRefusal`.
     """
     if config.mirror is not None:
         config = _checked_mirror(config, config.mirror, pedantic=pedantic, find=find)
@@ -55,7 +55,7 @@ def checked(config: StreamConfig, *, pedantic: bool, find: Find) -> StreamConfig
 
 
 def check_new(config: StreamConfig) -> None:
-    """What a create request is refused for when all else is well: filters that are no subjects."""
+    """Raise what a create request is refused for after all other checks: filters that are no subjects."""
     mirror = config.mirror
     if mirror is not None and mirror.filter_subject and not subjects.valid(mirror.filter_subject):
         raise api_errors.create_failed(f"subject filter '{mirror.filter_subject}' for the mirror invalid subject")
@@ -65,7 +65,7 @@ def check_new(config: StreamConfig) -> None:
 
 
 def refuse_unsupported(config: StreamConfig, *, domain: str) -> None:
-    """Refuse, by name, what Silt can't copy yet: from another domain, or through a consumer that somebody else made."""
+    """Refuse, by name, what Silt can't copy yet: from another domain, or through an existing consumer."""
     for source in _origins(config):
         if not is_local(source, domain):
             raise stream_invalid_config("external is not supported by Silt yet")
@@ -137,7 +137,7 @@ def _check_filters(source: StreamSource) -> None:
 
 
 def _index_name(source: StreamSource) -> object:
-    """What tells two sources apart: the origin, its consumer, the filters and the destinations."""
+    """Return what distinguishes two sources: the origin, its consumer, the filters and the destinations."""
     mappings = [(one.src or ">", one.dest or ">") for one in source.subject_transforms]
     filters = [one[0] for one in mappings] or [source.filter_subject or ">"]
     destinations = [one[1] for one in mappings] or [">"]
@@ -156,7 +156,7 @@ def _check_mapping(mapping: SubjectMapping, bad_source: Any, bad_destination: An
 
 
 def _check_consumer(source: StreamSource, kind: Fixed) -> None:
-    """A durable consumer of the origin that is named must be fit for it, and says itself where to begin."""
+    """Check that a named consumer of the origin is valid, and that it alone sets where to begin."""
     consumer = source.consumer
     if consumer is None:
         return

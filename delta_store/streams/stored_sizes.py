@@ -1,4 +1,4 @@
-"""The stored sizes of many messages at once: :func:`delta_store.values.records.stored_size` column by column."""
+"""Stored sizes of many messages: :func:`delta_store.values.records.stored_size` column by column."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from delta_store.values.records import HEADERS_OVERHEAD, MESSAGE_OVERHEAD
 
 
 def stored_sizes(subjects: Sequence[str], headers: Sequence[bytes | None] | None, data: Sequence[bytes]) -> Ints:
-    """The stored size of each message (equal lengths); ``headers`` is None when no message has any."""
+    """Return the stored size of each message (equal lengths); ``headers`` is None when no message has any."""
     number = len(subjects)
     sizes = np.fromiter(map(len, data), np.int64, number) + MESSAGE_OVERHEAD
     if headers is not None:

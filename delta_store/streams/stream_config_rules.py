@@ -1,9 +1,8 @@
-"""What makes a stream configuration valid: nats-server 2.15's rules and texts.
+"""Rules of a valid stream configuration: nats-server 2.15's, with its error texts.
 
 A *request* is the decoded JSON of a configuration: the fields that were set, with their right types. The rules run in
-nats-server's order, so that a configuration with several faults gets the same error. Whatever is valid for nats-server
-but is not built in Silt yet is refused by name in a step of its own, in ``source_rules``: a field is never silently
-ignored.
+nats-server's order, so that a configuration with several faults gets the same error. What nats-server supports and Silt
+does not is refused by name in a step of its own, in ``source_rules``: no field is silently ignored.
 """
 
 from collections.abc import Mapping
@@ -39,10 +38,10 @@ LEVEL_KEY = "_nats.level"
 _LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 _RESERVED_STARTS = ("$", "*", ">")
-"""How subjects begin that may overlap them, or ``$SYS.>``."""
+"""First characters of subjects that may overlap :data:`_API_SPACES` or ``$SYS.>``."""
 
 _BY_POINTER = ("mirror", "subject_transform", "republish")
-"""Objects that are set even when empty; an empty placement or consumer_limits is none."""
+"""Objects that count as set even when empty; an empty placement or consumer_limits does not."""
 
 _AS_REQUESTED = (
     "first_seq",
@@ -64,7 +63,7 @@ _AS_REQUESTED = (
     "subject_transform",
     "republish",
 )
-"""Fields that a configuration takes over when they are set."""
+"""Fields that are copied from the request when they are set."""
 
 _LEVELS = (
     (4, ("allow_batched",)),
@@ -75,10 +74,10 @@ _LEVELS = (
 
 
 def normalise(request: Request, *, pedantic: bool = False, find: Find = no_stream) -> StreamConfig:
-    """The configuration with its defaults filled in, or the :class:`ApiError` that nats-server gives.
+    """Return the configuration with its defaults, or raise nats-server's :class:`ApiRefusal`.
 
-    ``pedantic`` refuses what would otherwise be adjusted; ``find`` gives the configuration of another stream. What
-    nats-server would take and Silt does not have is not looked at here.
+    ``pedantic`` refuses what would otherwise be adjusted; ``find`` returns the configuration of another stream.
+    Features that Silt lacks are not checked here.
     """
     _check_name_and_texts(request)
     config = _with_limits(request, pedantic=pedantic)
@@ -96,7 +95,7 @@ def normalise(request: Request, *, pedantic: bool = False, find: Find = no_strea
 
 
 def check_create(request: Request) -> None:
-    """What only a create request is refused for, before its configuration is looked at."""
+    """Raise what only a create request is refused for, before its configuration is checked."""
     if request.get("sealed"):
         raise stream_invalid_config("stream configuration for create can not be sealed")
     if request.get("mirror_direct") and not _is_set(request, "mirror"):
@@ -104,20 +103,20 @@ def check_create(request: Request) -> None:
 
 
 def check_replicas(config: StreamConfig) -> None:
-    """A single server has no place for replicas."""
+    """Raise 10074 for more than one replica: a single server has no place for them."""
     if config.num_replicas > 1:
         raise api_errors.REPLICAS_NOT_SUPPORTED.error
 
 
 def with_required_level(metadata: Mapping[str, str], request: Request) -> dict[str, str]:
-    """Metadata as it is kept: what a reply adds is taken away, and the API level that the stream needs is set."""
+    """Return the metadata to record: without what replies add, with the API level that the stream needs."""
     kept = {key: value for key, value in metadata.items() if key not in (VERSION_KEY, LEVEL_KEY)}
     level = next((level for level, names in _LEVELS if any(_needs(request, name) for name in names)), 0)
     return kept | {REQUIRED_LEVEL_KEY: str(level)}
 
 
 def same_config(one: StreamConfig, other: StreamConfig) -> bool:
-    """Whether a create request asks for the stream that is there."""
+    """Whether a create request asks for the existing stream."""
     return one == replace(other, metadata=one.metadata) and _own(one.metadata) == _own(other.metadata)
 
 
@@ -212,7 +211,7 @@ def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> S
 
 
 def _with_features(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
-    """Check how features go together, and switch on what others need."""
+    """Check which features exclude each other, and switch on what others need."""
     if config.deny_purge and config.allow_rollup_hdrs:
         raise stream_invalid_config("roll-ups require the purge permission")
     if config.allow_msg_counter:
@@ -278,7 +277,7 @@ def _check_async_persist(config: StreamConfig) -> None:
 
 
 def _check_transform(config: StreamConfig) -> None:
-    """Whether messages coming in can be given another subject as the configuration says."""
+    """Check the subject transform of incoming messages."""
     mapping = config.subject_transform
     if mapping is None:
         return
@@ -316,7 +315,7 @@ def _with_republish(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
 
 
 def _check_subjects(config: StreamConfig) -> None:
-    """Each subject is valid, asked for once, apart from the others, and not in the spaces that NATS itself uses."""
+    """Check that subjects are valid, distinct, do not overlap, and are not in NATS's own spaces."""
     seen: set[str] = set()
     clash = first_overlap(config.subjects)
     for place, subject in enumerate(config.subjects):

@@ -1,8 +1,8 @@
-"""What mirrors and sources take from other streams, and how far they are: pure.
+"""Mirrors and sources: which messages they copy, and their positions. Pure.
 
 A mirror keeps the sequences and times of its origin, so its position is its own last sequence. A stream with sources
-gives its own, so the position of each source is recorded, beside the ``Nats-Stream-Source`` header that every message
-carries. Names, header and starting points are those of nats-server 2.15 (server/stream.go).
+numbers its messages itself, so the position of each source is recorded, beside the ``Nats-Stream-Source`` header of
+every copy. Names, header and starting points are those of nats-server 2.15 (server/stream.go).
 """
 
 import json
@@ -29,32 +29,32 @@ _NOT_COPIED: Final = (_HEADER + b":", *_NOT_MIRRORED)
 
 
 class SourcePosition(NamedTuple):
-    """How far a source has been copied."""
+    """The position of a source in its origin."""
 
     seq: int
-    """The last sequence of the origin that was taken."""
+    """The last sequence of the origin that was copied or skipped."""
     identity: str
-    """Tells the origin from another stream of its name, see :func:`identity`."""
+    """Distinguishes the origin from another stream of its name, see :func:`identity`."""
 
 
 Positions = Mapping[str, SourcePosition]
-"""Of the sources of a stream, by :func:`index_name`."""
+"""The positions of a stream's sources, by :func:`index_name`."""
 
 
 def positions_data(positions: Positions) -> bytes:
-    """The ``data`` of a SOURCE_STATE row."""
+    """Return the ``data`` of a SOURCE_STATE row."""
     shown = {name: list(position) for name, position in sorted(positions.items())}
     return json.dumps({"positions": shown}, separators=(",", ":")).encode()
 
 
 def read_positions(data: bytes) -> dict[str, SourcePosition]:
-    """The positions of a SOURCE_STATE row."""
+    """Return the positions of a SOURCE_STATE row."""
     shown: dict[str, list[Any]] = json.loads(data)["positions"]
     return {name: SourcePosition(int(seq), str(identity)) for name, (seq, identity) in shown.items()}
 
 
 def index_name(source: StreamSource) -> str:
-    """What tells the sources of one stream apart: origin, filters and destinations."""
+    """Return what distinguishes the sources of one stream: origin, filters and destinations."""
     name = source.name
     if source.external is not None:
         name += f":{_short_hash(source.external.api)}"
@@ -68,7 +68,7 @@ def index_name(source: StreamSource) -> str:
 
 
 def identity(name: str, stream_id: int) -> str:
-    """Eight letters that tell a stream from others that had its name before."""
+    """Return eight letters that distinguish a stream from earlier ones of its name."""
     return _short_hash(f"{name} {stream_id}")
 
 
@@ -82,7 +82,7 @@ def is_local(source: StreamSource, domain: str) -> bool:
 
 
 class Selection:
-    """The messages that a source takes and the subjects it gives them."""
+    """The messages that a source copies, and the subjects of the copies."""
 
     __slots__ = ("_mappings", "_places", "filter")
 
@@ -90,13 +90,13 @@ class Selection:
         mappings = source.subject_transforms
         filters = [one.src or ">" for one in mappings] or ([source.filter_subject] if source.filter_subject else [])
         self.filter = SubjectFilter(filters) if filters and ">" not in filters else None
-        """None for all."""
+        """None for all messages."""
         changing = [one for one in mappings if one.dest]
         self._mappings = [SubjectTransform(one.src, one.dest) for one in changing]
         self._places = SubjectTrie((one.src or ">", place) for place, one in enumerate(changing))
 
     def subject(self, subject: str) -> str:
-        """The subject of the copy."""
+        """Return the subject of the copy."""
         for place in sorted(one.value for one in self._places.matching(subject)):
             found = self._mappings[place].match(subject)
             if found is not None:
@@ -104,17 +104,17 @@ class Selection:
         return subject
 
     def subjects(self, subjects: Sequence[str]) -> Sequence[str]:
-        """:meth:`subject` of each."""
+        """Return :meth:`subject` of each."""
         return [self.subject(one) for one in subjects] if self._mappings else subjects
 
     def sequences(self, origin: StreamIndex, from_seq: int, *, up_to: int, limit: int) -> list[int]:
-        """The next sequences to take, at most ``limit`` and none behind ``up_to``, ascending."""
+        """Return the next sequences to copy, at most ``limit`` and none behind ``up_to``, ascending."""
         found: Iterator[int] = iter_matching(origin, self.filter, from_seq)
         return list(islice(takewhile(lambda seq: seq <= up_to, found), limit))
 
 
 def mirror_start(source: StreamSource, mirror: StreamIndex, origin: StreamIndex) -> int:
-    """The first sequence that a mirror takes next."""
+    """Return the first sequence that a mirror copies next."""
     if mirror.last_seq or mirror.first_seq:
         return mirror.last_seq + 1
     if source.opt_start_seq:
@@ -125,7 +125,7 @@ def mirror_start(source: StreamSource, mirror: StreamIndex, origin: StreamIndex)
 def source_start(
     source: StreamSource, target: StreamIndex, origin: StreamIndex, position: SourcePosition | None
 ) -> int:
-    """The first sequence that a source takes next; ``position`` is None, or that in the stream it copies now."""
+    """Return the first sequence that a source copies next; ``position`` is that in its present origin, or None."""
     if position is not None and position.seq:
         return position.seq + 1
     if source.opt_start_seq:
@@ -139,7 +139,7 @@ def source_start(
 
 
 def sourced_header(header: bytes | None, index: str, *, seq: int, subject: str, identity: str) -> bytes:
-    """The header block of a copy; ``subject`` is the one that the message has in its origin."""
+    """Return the header block of a source's copy; ``subject`` is the one in the origin."""
     name, filters, dests = index.split(" ")
     field = f"{_HEADER.decode()}: {name} {seq} {filters} {dests} {subject} {identity}\r\n\r\n".encode()
     if not header:
@@ -148,13 +148,13 @@ def sourced_header(header: bytes | None, index: str, *, seq: int, subject: str, 
 
 
 def mirrored_header(header: bytes | None) -> bytes | None:
-    """The header block of a mirror's copy; None when nothing of it is left."""
+    """Return the header block of a mirror's copy; None when no field of it is left."""
     kept = _without(header, _NOT_MIRRORED) if header else None
     return kept if kept != _LINE + b"\r\n" else None
 
 
 def _without(header: bytes, names: tuple[bytes, ...]) -> bytes:
-    """The block without the fields whose names begin so."""
+    """Return the block without the fields whose names begin with one of ``names``."""
     if b"\r\nNats-" not in header or not any(b"\r\n" + one in header for one in names):
         return header
     lines = header[:-2].split(b"\r\n")
@@ -162,7 +162,7 @@ def _without(header: bytes, names: tuple[bytes, ...]) -> bytes:
 
 
 def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, seq: int) -> Json:
-    """What stream info says of a source: ``seq`` is its position (0: not said), ``next_seq`` what it takes next."""
+    """Return a source's part of stream info: ``seq`` is its position (0: omitted), ``next_seq`` the next it copies."""
     said: Json = {"name": source.name}
     if source.external is not None:
         said["external"] = source.external._asdict()
@@ -170,7 +170,7 @@ def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, se
     said["lag"] = count_matching(origin, chosen, next_seq) if origin is not None else 0
     if seq:
         said["seq"] = seq
-    # An origin within the store is heard at once; clients take 0 for never.
+    # Copies within the store are immediate; clients take 0 for never.
     said["active"] = 1 if origin is not None else -1
     if origin is None and source.external is None:
         said["error"] = api_errors.STREAM_NOT_FOUND.error.as_json()

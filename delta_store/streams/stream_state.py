@@ -1,6 +1,6 @@
-"""One stream as it is now: its configuration, its live messages, its message ids and its place in the journal.
+"""One stream's present state: configuration, live messages, message ids and position in the journal.
 
-Two ways lead to the same state: deciding, which changes it and writes the row that records the change in one call
+Two ways lead to the same state: deciding, which changes it and appends the row that records the change in one call
 (:meth:`StreamState.store` and the like, and the operations of :class:`delta_store.streams.catalog.Catalog`), and
 replaying those rows (:mod:`delta_store.streams.replay`), which applies effects and decides nothing.
 """
@@ -32,11 +32,11 @@ from delta_store.values.records import Kind, Position, Removal, RowColumns, stor
 
 _MESSAGE: Final = Kind.MESSAGE.value
 _SINGLY_MAX: Final = 4
-"""Runs up to this length are stored one by one: numpy pays off only for more."""
+"""Longest run that is stored message by message: numpy pays off only for longer ones."""
 
 
 class NewMessage(NamedTuple):
-    """A message that is about to be stored."""
+    """A message about to be stored."""
 
     subject: str
     sid: int
@@ -47,11 +47,11 @@ class NewMessage(NamedTuple):
 
 
 _Fields = tuple[str, int, bytes | None, bytes, str | None]
-"""Those of a :class:`NewMessage`, as that or as they come."""
+"""The fields of a :class:`NewMessage`, as one or as a plain tuple."""
 
 
 class NewRun(NamedTuple):
-    """Messages of one stream that are about to be stored, column by column (equal lengths)."""
+    """Messages of one stream about to be stored, column by column (equal lengths)."""
 
     subjects: Sequence[str]
     sids: Sequence[int]
@@ -63,7 +63,7 @@ class NewRun(NamedTuple):
 
 
 class ConsumerRecord(NamedTuple):
-    """A consumer as the journal knows it."""
+    """A consumer's newest rows in the journal."""
 
     config: bytes
     """The ``data`` of its newest CONSUMER row."""
@@ -104,9 +104,9 @@ class StreamState:
         self.index = StreamIndex(chained=retention.keeps_chains(config))
         self.dedup = DedupWindow(config.duplicate_window)
         self.consumers: dict[str, ConsumerRecord] = {}
-        """The consumers that the journal holds, by name."""
+        """The consumers in the journal, by name."""
         self.sources: dict[str, SourcePosition] = {}
-        """How far each source has been copied."""
+        """The position of each source, by :func:`~delta_store.streams.stream_sources.index_name`."""
         self.event_no = 0
         self.last_msg_id = ""
         """``Nats-Msg-Id`` of the last stored message, empty when it had none."""
@@ -114,12 +114,12 @@ class StreamState:
         """Time of the last row; the next one is later."""
         self.ttls = MsgTtls() if config.allow_msg_ttl else None
         self.schedules: Schedules | None = None
-        """Its message schedules, where it may have any."""
+        """Its message schedules; None where it can have none."""
         self.counters = Counters() if config.allow_msg_counter else None
         self.batches = OpenBatches()
         self.fast_batches = FastBatches()
         self.serves_origin = False
-        """Of a mirror: whether it has caught up once, so that it answers Direct Get of its origin, too."""
+        """Of a mirror: whether it has caught up once, so that it also answers Direct Get of its origin."""
         self._take_over(config)
 
     @property
@@ -129,23 +129,23 @@ class StreamState:
 
     @property
     def position(self) -> Position:
-        """Where the last row of this stream stands."""
+        """The position of the stream's last row."""
         return Position(self.stream_id, self.index.last_seq, self.event_no)
 
     def next_ts(self, now_ns: int) -> int:
-        """The time that the next row gets: later than all before, whatever the clock says."""
+        """Return the time of the next row: later than all before, whatever the clock says."""
         return max(now_ns, self.clock_ns + 1)
 
     def tick(self, now_ns: int, rows: int = 1) -> int:
-        """Give the next row its time; ``rows`` in a run get a nanosecond each."""
+        """Assign the next row its time and return it; ``rows`` in a run get a nanosecond each."""
         first = max(now_ns, self.clock_ns + 1)
         self.clock_ns = first + rows - 1
         return first
 
     def store(self, message: _Fields, *, now_ns: int, rows: RowColumns) -> int:
-        """Store the next message and write its row; returns its time, ns.
+        """Store the next message and append its row; return its time, ns.
 
-        The caller has checked that nothing refuses it, and has its id remembered.
+        The caller has checked that it is not refused, and records its id.
         """
         ts_ns = self.tick(now_ns)
         subject, sid, headers, data, _ = message
@@ -155,7 +155,7 @@ class StreamState:
         return ts_ns
 
     def store_run(self, run: NewRun, *, now_ns: int, rows: RowColumns, ts_ns: Ints | None = None) -> None:
-        """As :meth:`store` for one after the other; ``ts_ns`` are the times of messages that come with their own."""
+        """Do :meth:`store` for one after the other; ``ts_ns`` are the times of messages that come with their own."""
         subjects, sids, headers, data, msg_ids = run
         number = len(subjects)
         if ts_ns is not None:
@@ -197,9 +197,8 @@ class StreamState:
     def roll_up(self, message: NewMessage, *, whole: bool, now_ns: int, rows: RowColumns) -> int:
         """Store the next message and remove all others: those that its subject matches, or the ``whole`` stream's.
 
-        Returns its time, ns. What goes beyond the one message that its row evicts is recorded by a row before it:
-        the state at its sequence is the one after the rollup, and the state before still shows what there was:
-        nothing is erased.
+        Returns its time, ns. Its row records the eviction of one message, a row before it all others: the state at its
+        sequence is the one after the rollup, the state before still has them, as nothing is erased.
         """
         index = self.index
         gone = [] if whole else rolled_up(index, message.sid)
@@ -217,7 +216,7 @@ class StreamState:
         return ts_ns
 
     def _write(self, message: _Fields, effects: tuple[int, int], *, ts_ns: int, rows: RowColumns) -> None:
-        """Write the row of the message that was stored last; ``effects``: see :func:`retention.store_one`."""
+        """Append the row of the message that was stored last; ``effects``: see :func:`retention.store_one`."""
         subject, _, headers, data, msg_id = message
         first_seq, evicted = effects
         seq = self.index.last_seq
@@ -238,7 +237,7 @@ class StreamState:
         rows.data.append(data)
 
     def record(self, kind: Kind, data: bytes, *, now_ns: int, rows: RowColumns, subject: str = "") -> None:
-        """Write the row of an event that was applied already."""
+        """Append the row of an event that was applied already."""
         self.event_no += 1
         place = (self.index.last_seq, self.event_no, self.index.first_seq)
         incarnation, ts_ns = (self.name, self.stream_id), self.tick(now_ns)
@@ -247,19 +246,19 @@ class StreamState:
     def record_removal(
         self, seqs: list[int], reason: str, *, now_ns: int, rows: RowColumns, erase: bool = False
     ) -> None:
-        """Write REMOVE rows for what the index has lost already; several when there are very many ranges."""
+        """Append REMOVE rows for messages that were removed from the index; several for very many ranges."""
         ranges = ranges_of(seqs)
         for start in range(0, max(1, len(ranges)), REMOVAL_RANGES_MAX):
             removal = Removal(ranges[start : start + REMOVAL_RANGES_MAX], reason, erase)
             self.record(Kind.REMOVE, removal_data(removal, last_ts=self.index.last_ts), now_ns=now_ns, rows=rows)
 
     def record_consumer(self, kind: Kind, *, name: str, data: bytes, now_ns: int, rows: RowColumns) -> None:
-        """Write a consumer's row (one of CONSUMER_KINDS) and keep what it says."""
+        """Append a consumer's row (one of CONSUMER_KINDS) and apply it."""
         self.note_consumer(kind, name, data)
         self.record(kind, data, now_ns=now_ns, rows=rows, subject=name)
 
     def reconfigure(self, config: StreamConfig, *, ts_ns: int) -> None:
-        """Take over a configuration at the time of its row; limits are applied by whoever decides."""
+        """Change the configuration at the time of its row; the caller applies the limits."""
         self.dedup.forget(ts_ns)
         self.config = config
         self._take_over(config)
@@ -268,12 +267,12 @@ class StreamState:
             self.index.chain_up()
 
     def _take_over(self, config: StreamConfig) -> None:
-        """Prepare what follows from a configuration alone."""
+        """Set what follows from a configuration alone."""
         mapping, again = config.subject_transform, config.republish
         self.transform = SubjectTransform(*mapping) if mapping is not None and mapping.dest else None
-        """How the subjects of messages coming in are changed."""
+        """The mapping of incoming messages' subjects."""
         self.republishes = SubjectTransform(again.src, again.dest) if again is not None and again.dest else None
-        """The subjects under which stored messages go out again."""
+        """The mapping to the subjects under which stored messages are republished."""
         self.singly = (
             config.sealed
             or self.republishes is not None
@@ -281,20 +280,20 @@ class StreamState:
             or config.subject_delete_marker_ttl > 0
             or config.allow_msg_counter
         )
-        """Whether each message must be looked at by itself."""
+        """Whether each message must be decided by itself."""
         if config.allow_msg_ttl and self.ttls is None:
             self.ttls = MsgTtls()
         if config.allow_msg_schedules and self.schedules is None:
             self.schedules = Schedules()
         self.reads_content = self.ttls is not None or self.counters is not None or self.schedules is not None
-        """Whether something follows from the content of messages: TTLs and schedules in headers, totals in payloads."""
+        """Whether the state depends on the content of messages: TTLs, schedules in headers, totals in payloads."""
         if not config.allow_atomic:
             self.batches.clear()
         if not config.allow_batched:
             self.fast_batches.clear()
 
     def note_content(self, seq: int, headers: bytes | None, data: bytes, *, ts_ns: int) -> None:
-        """Remember what a stored message says about its end, its schedule or its counter."""
+        """Record a stored message's TTL, schedule or total."""
         if self.ttls is not None:
             self.ttls.note(seq, headers, ts_ns=ts_ns)
         if self.schedules is not None:
@@ -303,7 +302,7 @@ class StreamState:
             self.counters.note(seq, headers, data)
 
     def note_consumer(self, kind: Kind, name: str, data: bytes) -> None:
-        """Keep what a consumer's row says; state of a consumer that is not there (any more) is passed over."""
+        """Apply a consumer's row; the state of a consumer that does not exist (any more) is skipped."""
         known = self.consumers.get(name)
         if kind is Kind.CONSUMER:
             self.consumers[name] = ConsumerRecord(data, known.state if known is not None else b"")
@@ -315,12 +314,12 @@ class StreamState:
             self.consumers[name] = ConsumerRecord(known.config, data)
 
     def consumer_limits(self) -> dict[str, ConsumerLimits]:
-        """What the consumers have of what the stream's ``consumer_limits`` bound, by name."""
+        """Return each consumer's own values of what the stream's ``consumer_limits`` bound, by name."""
         records = {name: json.loads(record.config)["config"] for name, record in sorted(self.consumers.items())}
         return {name: ConsumerLimits.from_json(config) for name, config in records.items()}
 
     def restore_position(self, *, seq: int, event_no: int, first_seq: int) -> None:
-        """Take over how far the rows went, where the last of them are gone; removes what is below ``first_seq``."""
+        """Set the position of rows of which the last were deleted; remove messages below ``first_seq``."""
         self.index.restore_bounds(first_seq=first_seq, last_seq=seq, last_ts=0)
         self.index.advance_first(first_seq)
         self.event_no = max(self.event_no, event_no)

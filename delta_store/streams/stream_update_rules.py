@@ -1,4 +1,4 @@
-"""What an update of a stream's configuration may change: nats-server 2.15's rules, their order and texts."""
+"""Rules for updates of a stream's configuration: nats-server 2.15's, in its order, with its texts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -47,7 +47,7 @@ _REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiRef
 
 
 def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
-    """The configuration that ``old`` is changed to when ``new`` is asked for; refuses what may not change."""
+    """Return the configuration after ``old`` is updated to ``new``; refuse changes that are not allowed."""
     check_replicas(new)
     for is_refused, error in _REFUSED:
         if is_refused(old, new):
@@ -60,7 +60,7 @@ def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
 
 
 def _mapped(again: Republish) -> Republish:
-    """What is republished after an update: an empty destination, which a create request may have, is every subject."""
+    """Return what is republished after an update: an empty destination, as a create may have, is every subject."""
     again = again._replace(dest=again.dest or ">")
     try:
         SubjectTransform(again.src, again.dest)
@@ -71,7 +71,7 @@ def _mapped(again: Republish) -> Republish:
 
 
 def violated_by(old: StreamConfig, new: StreamConfig, limits: Mapping[str, ConsumerLimits]) -> ApiRefusal | None:
-    """What a change of ``consumer_limits`` is refused with: ``limits`` are what the consumers have, by name."""
+    """Return the refusal of a change of ``consumer_limits``, or None; ``limits`` are the consumers' own, by name."""
     before, after = old.consumer_limits, new.consumer_limits
     if not any(limit and limit != was for was, limit in zip(before, after, strict=True)):
         return None
