@@ -1,4 +1,1 @@
-"""A stream's configuration as a value, with nats-server's error codes and the patterns in it.
-
-Pure; may import `values` and `dialect`.
-"""
+"""A stream's configuration as a value, nats-server's errors, patterns. Pure; may import ``values`` and ``dialect``."""

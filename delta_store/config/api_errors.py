@@ -1,6 +1,7 @@
-"""JetStream API errors: ``code``, ``err_code`` and text exactly as nats-server gives them (server/errors.json).
+"""JetStream API errors: ``code``, ``err_code`` and text exactly as nats-server has them (server/errors.json).
 
-``X.error`` is a fresh error to raise or to put into a reply; errors whose text says more are functions.
+``X.error`` is a fresh error to raise or to put into a reply. Errors with variable text are functions that return one;
+their docstrings name the condition.
 """
 
 from dataclasses import dataclass
@@ -19,12 +20,12 @@ class ApiRefusal(Exception):
     description: str
 
     def as_json(self) -> dict[str, int | str]:
-        """The ``error`` object of a reply."""
+        """Return the ``error`` object of a reply."""
         return {"code": self.code, "err_code": self.err_code, "description": self.description}
 
 
 class Fixed(NamedTuple):
-    """An error with one text."""
+    """An error with a fixed text."""
 
     code: int
     err_code: int
@@ -118,7 +119,7 @@ STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not al
 
 
 def unavailable(reason: str) -> ApiRefusal:
-    """What clients take for a reason to ask again soon; nats-server has no text behind the colon."""
+    """Not available for now, so that clients ask again soon; nats-server has no text behind the colon."""
     return ApiRefusal(503, 10008, f"JetStream system temporarily unavailable: {reason}")
 
 

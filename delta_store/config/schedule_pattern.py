@@ -38,18 +38,18 @@ _BLANK: Final = re.compile(r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202
 
 
 class Firing(NamedTuple):
-    """When a schedule is due, and whether it is again after that."""
+    """When a schedule is due, and whether it is due again after that."""
 
     due_ns: int
     repeats: bool
 
 
 class BadZone(ValueError):
-    """A time zone that nobody knows."""
+    """An unknown time zone."""
 
 
 class _Cron(NamedTuple):
-    """The values of each field as bits."""
+    """The values of each cron field as bits."""
 
     second: int
     minute: int
@@ -61,7 +61,7 @@ class _Cron(NamedTuple):
 
 @lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo:
-    """The time zone of this name; raises :class:`BadZone`. The zone ``Local`` is UTC."""
+    """Return the time zone of this name; raise :class:`BadZone`. The zone ``Local`` is UTC."""
     if name in ("UTC", "Local"):
         return UTC
     try:
@@ -71,11 +71,11 @@ def zone(name: str) -> tzinfo:
 
 
 def firing(pattern: str, where: tzinfo | None, *, ts_ns: int, now_ns: int) -> Firing | None:
-    """When a schedule of time ``ts_ns`` is due next; None when the pattern is not valid.
+    """Return when a schedule of time ``ts_ns`` is due next; None when the pattern is not valid.
 
-    What would have been due again and again before ``now_ns`` is due once. Only cron patterns take a time zone. A due
-    time of 0 and no repetition stand for Go's zero time, which schedules nothing. A time beyond 64 bits is the nearest
-    one within them (nats-server wraps it around), one before 1970 is as soon as can be.
+    Firings missed before ``now_ns`` become one. Only cron patterns take a time zone. A due time of 0 without repetition
+    stands for Go's zero time, which schedules nothing. A time beyond 64 bits is the nearest one within them
+    (nats-server wraps it around), one before 1970 is due at once.
     """
     if pattern.startswith("@at "):
         at_ns = time_ns(pattern[4:]) if where is None else None
@@ -98,7 +98,7 @@ def firing(pattern: str, where: tzinfo | None, *, ts_ns: int, now_ns: int) -> Fi
 
 
 def time_ns(text: str) -> int | None:
-    """A time in RFC 3339; None when it is none. May lie beyond 64 bits."""
+    """Parse an RFC 3339 time, in ns; None when it is none. May lie beyond 64 bits."""
     try:
         return exact_time(text)
     except JsonError:
@@ -123,12 +123,12 @@ def _cron(pattern: str) -> _Cron | None:
         ]
     except ValueError:
         return None
-    # A second, minute or hour that never comes would be looked for through five years.
+    # A second, minute or hour that never comes would be searched for through five years.
     return _Cron(*parsed) if all(parsed[:3]) else None
 
 
 def _field(text: str, least: int, most: int, names: dict[str, int]) -> int:
-    """The bits of one field; raises ``ValueError``."""
+    """Return the bits of one field; raise ``ValueError``."""
     bits = 0
     for part in filter(None, text.split(",")):
         bits |= _range(part, least, most, names)
@@ -167,7 +167,7 @@ def _number(text: str, names: dict[str, int]) -> int:
 
 
 class _Local:
-    """A moment in a time zone that moves as Go's ``time.Time`` does; in whole seconds."""
+    """A moment in a time zone, in whole seconds, that moves as Go's ``time.Time`` does."""
 
     __slots__ = ("_where", "at", "unix")
 
@@ -176,19 +176,19 @@ class _Local:
         self.to(unix)
 
     def to(self, unix: int) -> None:
-        """Go to a moment."""
+        """Move to a moment."""
         self.unix = unix
         self.at = datetime.fromtimestamp(unix, self._where)
 
     def to_date(self, day: date, seconds: int = 0) -> None:
-        """Go to a local time of day; Go looks up the offset twice."""
+        """Move to a local time of day; as in Go, the offset is looked up twice."""
         naive = (day - date(1970, 1, 1)).days * _DAY + seconds
         offset = self._offset(naive)
         self.to(naive - (self._offset(naive - offset) if offset else 0))
 
     @property
     def seconds(self) -> int:
-        """The seconds since local midnight that the clock shows."""
+        """Seconds since local midnight by the clock."""
         return self.at.hour * _HOUR + self.at.minute * 60 + self.at.second
 
     def _offset(self, unix: int) -> int:
@@ -197,7 +197,7 @@ class _Local:
 
 
 def _next(cron: _Cron, where: tzinfo, second: int) -> int | None:
-    """The first second after this one that matches; None when there is none within five years."""
+    """Return the first second after this one that matches; None when there is none within five years."""
     here = _Local(second + 1, where)
     last_year = here.at.year + _YEARS_MAX
     truncated = False
@@ -212,7 +212,7 @@ def _next(cron: _Cron, where: tzinfo, second: int) -> int | None:
 
 
 def _find_day(cron: _Cron, here: _Local, *, truncated: bool) -> tuple[bool, bool]:
-    """Go on to a day that matches; False when a year or month ended before, and whether the clock was set back."""
+    """Advance to a day that matches; return False if a year or month ended before, and the new ``truncated``."""
     while not cron.month >> here.at.month & 1:
         if not truncated:
             truncated = True
@@ -233,7 +233,7 @@ def _find_day(cron: _Cron, here: _Local, *, truncated: bool) -> tuple[bool, bool
 
 
 def _find_time(cron: _Cron, here: _Local, *, truncated: bool) -> bool:
-    """Go on to an hour, minute and second that match; False when a day, hour or minute ended before."""
+    """Advance to an hour, minute and second that match; return False when a day, hour or minute ended before."""
     while not cron.hour >> here.at.hour & 1:
         if not truncated:
             truncated = True

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig:
-    """Validated and normalised configuration; field names are those of the JetStream API."""
+    """A validated and normalised configuration; field names are those of the JetStream API."""
 
     name: str
     subjects: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class StreamConfig:
     allow_batched: bool = False
 
     def as_json(self) -> Json:
-        """The JSON object as nats-server prints it: its fields, their order, and what it leaves out when empty."""
+        """Return the JSON object as nats-server prints it: its fields, their order, and what it omits when empty."""
         shown: Json = {}
         for name in _ORDER:
             value = getattr(self, name)
@@ -64,16 +64,16 @@ class StreamConfig:
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "StreamConfig":
-        """The configuration that :meth:`as_json` wrote; fields that this version does not know are passed over.
+        """Parse the JSON of :meth:`as_json`; fields that this version does not know are ignored.
 
-        A window that is left out is none, as mirrors and sources have it.
+        An absent window is none, as for mirrors and sources.
         """
         known = {one.name: shown[one.name] for one in fields(cls) if one.name in shown}
         return cls(**{name: read_part(name, value) for name, value in ({"duplicate_window": 0} | known).items()})
 
 
 def read_part(name: str, value: Any) -> Any:
-    """The value of a configuration's field that is an object or a list in JSON; any other as it is."""
+    """Convert the JSON value of an object or list field; return any other unchanged."""
     reader = _READERS.get(name)
     return reader(value) if reader is not None and value is not None else value
 

@@ -1,6 +1,6 @@
-"""The objects inside a stream's configuration: values with their JSON form, as nats-server prints and reads it.
+"""The objects inside a stream's configuration, with their JSON form, as nats-server prints and reads it.
 
-``from_json`` takes both a decoded request (times in ns) and what ``as_json`` wrote (times as text); what is absent has
+``from_json`` takes both a decoded request (times in ns) and what ``as_json`` wrote (times as text); an absent field has
 Go's zero value.
 """
 
@@ -13,51 +13,51 @@ Json = dict[str, Any]
 
 
 class SubjectMapping(NamedTuple):
-    """``subject_transform`` of a stream, and one of a source's ``subject_transforms``."""
+    """``subject_transform`` of a stream, or one of a source's ``subject_transforms``."""
 
     src: str = ""
     dest: str = ""
 
     def as_json(self) -> Json:
-        """The JSON object."""
+        """Return the JSON object."""
         return {"src": self.src, "dest": self.dest}
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "SubjectMapping":
-        """The value of a JSON object."""
+        """Parse the JSON object."""
         return cls(shown.get("src", ""), shown.get("dest", ""))
 
 
 class Republish(NamedTuple):
-    """``republish``: stored messages of ``src`` go out again under ``dest``."""
+    """``republish``: stored messages of ``src`` are published again under ``dest``."""
 
     src: str = ""
     dest: str = ""
     headers_only: bool = False
 
     def as_json(self) -> Json:
-        """The JSON object."""
+        """Return the JSON object."""
         return _without_zeros({"src": self.src, "dest": self.dest, "headers_only": self.headers_only}, kept="dest")
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "Republish":
-        """The value of a JSON object."""
+        """Parse the JSON object."""
         return cls(shown.get("src", ""), shown.get("dest", ""), shown.get("headers_only", False))
 
 
 class Placement(NamedTuple):
-    """``placement``: kept and shown; a single server has one place."""
+    """``placement``: recorded and printed only; a single server has one place."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
-        """The JSON object."""
+        """Return the JSON object."""
         return _without_zeros({"cluster": self.cluster, "tags": list(self.tags)})
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "Placement":
-        """The value of a JSON object."""
+        """Parse the JSON object."""
         return cls(shown.get("cluster", ""), tuple(shown.get("tags", ())))
 
 
@@ -69,12 +69,12 @@ class ConsumerLimits(NamedTuple):
     max_ack_pending: int = 0
 
     def as_json(self) -> Json:
-        """The JSON object."""
+        """Return the JSON object."""
         return _without_zeros(self._asdict())
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "ConsumerLimits":
-        """The value of a JSON object."""
+        """Parse the JSON object."""
         return cls(shown.get("inactive_threshold", 0), shown.get("max_ack_pending", 0))
 
 
@@ -86,14 +86,14 @@ class ExternalStream(NamedTuple):
 
 
 class SourceConsumer(NamedTuple):
-    """``consumer`` of a source: a durable push consumer of the origin that is used instead of an own one."""
+    """``consumer`` of a source: an existing durable push consumer of the origin, to copy through."""
 
     name: str = ""
     deliver_subject: str = ""
 
 
 class StreamSource(NamedTuple):
-    """``mirror`` and each of ``sources``: a stream whose messages are copied."""
+    """``mirror`` or one of ``sources``: a stream whose messages are copied."""
 
     name: str = ""
     opt_start_seq: int = 0
@@ -105,7 +105,7 @@ class StreamSource(NamedTuple):
     consumer: SourceConsumer | None = None
 
     def as_json(self) -> Json:
-        """The JSON object."""
+        """Return the JSON object."""
         shown: Json = {
             "name": self.name,
             "opt_start_seq": self.opt_start_seq,
@@ -122,7 +122,7 @@ class StreamSource(NamedTuple):
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> "StreamSource":
-        """The value of a JSON object."""
+        """Parse the JSON object."""
         start, external, consumer = (shown.get(name) for name in ("opt_start_time", "external", "consumer"))
         return cls(
             name=shown.get("name", ""),

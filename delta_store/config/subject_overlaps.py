@@ -1,4 +1,4 @@
-"""Whether filters of one configuration overlap or cover each other; ``ApiError`` 10052 where that takes too long."""
+"""Overlaps among the filters of one configuration; error 10052 where comparing them takes too long."""
 
 import bisect
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ def comparing() -> Iterator[None]:
 
 
 def first_overlap(given: Sequence[str]) -> tuple[int, int] | None:
-    """Places of the first filter that overlaps a later one, and of the first that it overlaps."""
+    """Return the index of the first filter that overlaps a later one, and that of the first it overlaps."""
     with comparing():
         if not _some_overlap(given, len(given)):
             return None
@@ -28,7 +28,7 @@ def first_overlap(given: Sequence[str]) -> tuple[int, int] | None:
 
 
 def first_covered(given: Sequence[str]) -> int | None:
-    """Place of the first filter that another one, or a repetition, makes superfluous."""
+    """Return the index of the first filter that another one, or a repetition, makes superfluous."""
     with comparing():
         trie = _trie(given)
         for place, one in enumerate(given):

@@ -1,7 +1,7 @@
-"""Mapping one subject to another: nats-server's subject transforms, for streams' input, republishing and sources. Pure.
+"""Subject transforms as in nats-server, for streams' input, republishing and sources. Pure.
 
-A source filter and a destination whose tokens are text, ``$n`` or ``{{function(…)}}``; positions count the ``*`` of the
-source from 1. Rules, order and texts of errors are nats-server 2.15's (server/subject_transform.go).
+A transform is a source filter and a destination whose tokens are text, ``$n`` or ``{{function(…)}}``; positions count
+the ``*`` of the source from 1. Rules, order and texts of errors are nats-server 2.15's (server/subject_transform.go).
 """
 
 import re
@@ -47,12 +47,12 @@ class _Token(NamedTuple):
     text: str = ""
     """The plain text, or split's delimiter."""
     wildcards: tuple[int, ...] = ()
-    """Positions of wildcards, later of the source's tokens."""
+    """Numbers of wildcards, later replaced by positions in the source."""
     number: int = -1
 
 
 class SubjectTransform:
-    """A valid mapping; raises :class:`BadMapping` when there is no such mapping. ``dest`` is not empty."""
+    """A valid transform; the constructor raises :class:`BadMapping` for any other. ``dest`` is not empty."""
 
     __slots__ = ("_dest", "_draws", "_filter", "_rest", "_same", "_source", "_tokens")
 
@@ -76,11 +76,11 @@ class SubjectTransform:
 
     @property
     def is_random(self) -> bool:
-        """Whether the same subject is mapped to different ones."""
+        """Whether one subject may be mapped to different ones."""
         return any(token.function == "random" for token in self._tokens)
 
     def match(self, subject: str) -> str | None:
-        """What a literal subject is mapped to, None when it does not match the source."""
+        """Return the destination of a literal subject; None when it does not match the source."""
         if self._same:
             return subject
         if not subjects.literal(subject) or (self._filter is not None and not self._filter.matches(subject)):
@@ -88,7 +88,7 @@ class SubjectTransform:
         return self.transform(subject)
 
     def transform(self, subject: str) -> str:
-        """What a subject that matches the source is mapped to."""
+        """Return the destination of a subject that matches the source."""
         tokens = subject.split(".")
         done = [self._mapped(token, tokens) for token in (self._tokens[:-1] if self._rest else self._tokens)]
         return ".".join(done + tokens[len(self._source) - 1 :] if self._rest else done)
@@ -109,7 +109,7 @@ class SubjectTransform:
 
 
 def check_mapping(src: str, dest: str) -> None:
-    """Raise :class:`BadMapping` unless this is a mapping; an empty destination is one, that changes nothing."""
+    """Raise :class:`BadMapping` unless the transform is valid; an empty destination is, and changes nothing."""
     if not dest:
         return
     parts = dest.split(".")
@@ -134,7 +134,7 @@ def _is_function(token: str) -> bool:
 
 
 def _parsed(token: str) -> _Token:
-    """A token of a destination; wildcards are numbered as written."""
+    """Parse a token of a destination; wildcards keep their numbers."""
     if len(token) > 1 and token.startswith("$"):
         number = _integer(token[1:])
         return _Token("", token) if number is None else _Token("wildcard", wildcards=(number,))
@@ -187,7 +187,7 @@ def _integer(text: str) -> int | None:
 
 
 def _placed(token: _Token, written: str, *, stars: Sequence[int], wild: bool) -> _Token:
-    """The token with places in the source instead of numbers of wildcards."""
+    """Return the token with positions in the source instead of numbers of wildcards."""
     if not token.function or token.function == "random":
         return token
     if not wild:
@@ -201,7 +201,7 @@ def _placed(token: _Token, written: str, *, stars: Sequence[int], wild: bool) ->
 
 
 def _fnv(key: bytes) -> int:
-    """FNV-1a, 32 bits."""
+    """Return the 32-bit FNV-1a hash."""
     value = _FNV_OFFSET
     for byte in key:
         value = ((value ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
@@ -213,7 +213,7 @@ def _partition(key: str, buckets: int) -> int:
 
 
 def _split(text: str, delimiter: str) -> str:
-    """The parts between delimiters as tokens; empty parts are none, but for nats-server's dot before ``--a``."""
+    """Join the parts between delimiters by dots; empty parts are dropped, but for nats-server's dot before ``--a``."""
     parts = text.split(delimiter) if delimiter else list(text)
     done = ""
     for place, part in enumerate(parts):
@@ -224,7 +224,7 @@ def _split(text: str, delimiter: str) -> str:
 
 
 def _slices(text: str, size: int) -> str:
-    """Pieces of this size from the left; what is left over is a piece too."""
+    """Cut into pieces of this size from the left; the last one may be shorter."""
     return ".".join(text[start : start + size] for start in range(0, len(text), size))
 
 

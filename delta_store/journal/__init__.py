@@ -1,4 +1,1 @@
-"""The journal's one committer: groups made durable, the log kept short.
-
-IO; may import `log`, `entries`, `storage`.
-"""
+"""The journal's one committer: groups made durable, the log kept short. Does IO; may import ``log`` and below."""

@@ -1,7 +1,7 @@
 """The journal's owner: one commit is one group of acknowledgements.
 
-Theory of operation. The log's next version is put if absent, so versions have one writer each. Every commit carries
-its owner's epoch; a claim is a commit with the next epoch, and whoever then loses the race for a version to a newer
+Theory of operation. The log's next version is put if absent, so versions have one writer each. Every commit carries its
+owner's epoch; a claim is a commit with the next epoch, and an owner that then loses the race for a version to a newer
 epoch is fenced. An owner that slept while its versions were cleaned up could win a version that is long history: so
 after each put the entry before must still be there (cleanup deletes upwards, oldest first).
 
@@ -57,11 +57,11 @@ from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Position, RowColumns
 
 _CLAIM: Final = "CLAIM"
-"""The commit that makes an owner; it brings an older table's configuration up to date."""
+"""The operation of a claim, which also updates an older table's configuration."""
 
 
 class _Content(NamedTuple):
-    """What a commit holds."""
+    """The content of a commit."""
 
     operation: str
     encoded: EncodedFile | None = None
@@ -72,26 +72,26 @@ class _Content(NamedTuple):
 
 
 class Journal:
-    """The journal as its owner has it. ``commit`` is called by one thread, upkeep by another; both may wait for IO.
+    """The journal as its owner sees it. ``commit`` is called by one thread, upkeep by another; both may wait for IO.
 
-    A claimed journal knows all there is: its ``reader`` needs no refresh.
+    A claimed journal is up to date: its ``reader`` needs no refresh.
     """
 
     def __init__(self, storage: Storage, app_id: str, loaded: LoadedLog, *, clock: Clock, writer: str) -> None:
         self.reader = JournalReader(storage, app_id, loaded)
         self._storage, self._clock, self._writer = storage, clock, writer
         self._stamp: Stamp | None = None
-        """Of the last attempt to commit; None before the claim."""
+        """Stamp of the last attempt to commit; None before the claim."""
         self._failure: JournalError | DamagedData | None = None
         self._commit_lock = Lock()
         self.written = Volume()
-        """What this owner has committed so far."""
+        """Volume that this owner has committed."""
         self._upkeep = JournalUpkeep(storage, app_id, clock)
         self._upkeep_lock = Lock()
 
     @classmethod
     def open(cls, storage: Storage, *, shard: str, clock: Clock, writer: str | None = None) -> Self:
-        """Open for writing; makes the table when there is none. ``writer`` must differ from process to process.
+        """Open for writing; create the table when there is none. ``writer`` must differ from process to process.
 
         Raises :class:`UnsafeStore`, ``DamagedData``, :class:`StorageError`.
         """
@@ -116,7 +116,7 @@ class Journal:
         return self._stamp.epoch
 
     def claim(self) -> int:
-        """Become the owner by a commit with the next epoch, which fences all older ones; returns the epoch.
+        """Become the owner by a commit with the next epoch, which fences all older ones; return the epoch.
 
         Whatever is read from here on is durable: the claim's fsyncs cover the log up to it. Raises as :meth:`commit`.
         """
@@ -152,12 +152,12 @@ class Journal:
     def truncate(
         self, settled: Mapping[str, Position], *, gone: Collection[int] = (), relies_on: int | None = None
     ) -> int:
-        """Take the files out of the table whose every row is settled; returns their number.
+        """Remove from the table the files whose every row is settled; return their number.
 
-        A file is settled when each of its streams is settled up to its last row in it, or its stream id is in
-        ``gone``. The caller has made sure that what is settled is durable; ``relies_on`` is the version of ``messages``
-        that holds it, which the commit records: what is torn above it may be settled again. The files themselves stay
-        until :meth:`delete_removed`. Raises as :meth:`commit`.
+        A file is settled when each of its streams is settled up to its last row in it, or its stream id is in ``gone``.
+        The caller has made the settled rows durable; ``relies_on`` is the version of ``messages`` that holds them,
+        which the commit records: what is torn above it may be settled again. The files themselves stay until
+        :meth:`delete_removed`. Raises as :meth:`commit`.
         """
         with self._upkeep_lock:
             files = settled_files(self.reader.live_files(), settled, gone)
@@ -169,7 +169,7 @@ class Journal:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be decided; False when commits take their space from the reserve of a full disk."""
+        """Whether new groups may be decided; False when commits take their space from the reserve of a full disk."""
         with self._commit_lock:
             return self._storage.has_room
 
@@ -179,17 +179,17 @@ class Journal:
         return self._upkeep.is_due(self.reader.version, len(self.reader.state.live))
 
     def checkpoint(self) -> int:
-        """Write a checkpoint of the newest version, without holding up commits; returns its version."""
+        """Write a checkpoint of the newest version, without holding up commits; return its version."""
         with self._upkeep_lock:
             self._check_owner()
             return self._upkeep.checkpoint(self.reader.snapshot())
 
     def cleanup(self, *, keep_from: int | None = None, min_age_seconds: float = JOURNAL_LOG_KEEP_SECONDS) -> int:
-        """Delete log entries behind the checkpoint before the newest; returns their number.
+        """Delete log entries behind the checkpoint before the newest; return their number.
 
-        Never those of files that are still in the table: a settle job that lags is not overtaken. ``keep_from`` is
-        the oldest version whose entry another reader needs; ``min_age_seconds`` the least age of the checkpoint that
-        makes up for the deleted entries.
+        Never those of files that are still in the table: a settle job that lags is not overtaken. ``keep_from`` is the
+        oldest version whose entry another reader needs; ``min_age_seconds`` the least age of the checkpoint that makes
+        up for the deleted entries.
         """
         with self._upkeep_lock:
             self._check_owner()
@@ -199,7 +199,7 @@ class Journal:
             return self._upkeep.clean_log(keep_from=keep_from, min_age_seconds=min_age_seconds)
 
     def delete_removed(self, *, grace_seconds: float = JOURNAL_REMOVE_GRACE_SECONDS) -> int:
-        """Delete files that left the table, or never got into it, that long ago; returns their number."""
+        """Delete files that left the table, or never got into it, that long ago; return their number."""
         with self._upkeep_lock:
             self._check_owner()
             names = self._upkeep.delete_removed(grace_seconds)
@@ -217,7 +217,7 @@ class Journal:
                 raise self._stop(error) from error
 
     def _put(self, content: _Content) -> int:
-        """One attempt at the next version, under the next stamp. Commit lock held."""
+        """Try once to put the next version, under the next stamp. Commit lock held."""
         assert self._stamp is not None
         self._stamp = stamp = self._stamp.next()
         state = self.reader.state
@@ -247,13 +247,13 @@ class Journal:
             raise NotOwner
 
     def _stop(self, error: JournalError | DamagedData) -> JournalError | DamagedData:
-        """Commit no more after ``error``, unless it left nothing behind."""
+        """Commit no more after ``error``, unless it left nothing behind; return it."""
         if not error.retryable:
             self._failure = error
         return error
 
     def _overtaken(self, lost: LostRace) -> JournalError | DamagedData:
-        """What losing a version means to an owner."""
+        """Return the error of an owner that lost a version: fenced, or damage."""
         found = lost.winner.note.stamp.epoch if lost.winner is not None else self._newest_epoch()
         if found <= self.epoch:
             return DamagedData(self._storage.uri, f"two writers in epoch {found}")

@@ -1,4 +1,4 @@
-"""Puts one commit into the log and finds out what became of it: landed, lost the race, or unknown; never guessed."""
+"""One commit put into the log, and its outcome: landed, lost the race, or unknown; never guessed."""
 
 from contextlib import suppress
 
@@ -19,10 +19,10 @@ class LostRace(Exception):
 
 
 def put(storage: Storage, app_id: str, entry: JournalEntry, data: Blob | None) -> None:
-    """Publish a commit; returns when it is durable and has its version for itself.
+    """Publish a commit; return when it is durable and has its version for itself.
 
-    Raises :class:`LostRace` when it is not in the log and never will be, :class:`CommitUnknown` when that can't be
-    told, ``DamagedData`` for an unreadable winner, and :class:`StorageError` when nothing was published.
+    Raises :class:`LostRace` when it is not in the log and never will be, :class:`CommitUnknown` when that is not known,
+    ``DamagedData`` for an unreadable winner, and :class:`StorageError` when nothing was published.
     """
     blob = Blob(path_of(entry_name(entry.version)), log_entry.encode(entry, app_id))
     try:
@@ -30,7 +30,7 @@ def put(storage: Storage, app_id: str, entry: JournalEntry, data: Blob | None) -
     except LostRace:
         _forget(storage, data)
         raise
-    # Whoever finds the entry before this one gone has slept through a cleanup: its version is history.
+    # An owner that finds the entry before this one deleted has slept through a cleanup: its version is history.
     if entry.version > 0 and not _exists(storage, entry.version - 1):
         _forget(storage, blob)
         _forget(storage, data)
@@ -49,9 +49,9 @@ def _publish(storage: Storage, app_id: str, blob: Blob, data: Blob | None) -> No
 
 
 def _find_out(storage: Storage, app_id: str, blob: Blob, error: StorageError) -> None:
-    """Learn what became of a put that had no clear answer, or was told that the name is taken.
+    """Find the outcome of a put that had no clear answer, or whose name is taken.
 
-    What is there is read and compared. A name that is free after all (a store may say 409 or 412 for reasons of its
+    The entry there is read and compared. A name that is free after all (a store may say 409 or 412 for reasons of its
     own) or may be, is put again where that is allowed: it is the same bytes, and only one put can win.
     """
     taken = isinstance(error, EntryExists)
@@ -74,7 +74,7 @@ def _find_out(storage: Storage, app_id: str, blob: Blob, error: StorageError) ->
 
 
 def _compare(storage: Storage, app_id: str, blob: Blob, version: int) -> None:
-    """Return if the entry there is this one, to the byte."""
+    """Return if the published entry is this one, to the byte; else raise :class:`LostRace`."""
     raw = storage.read(blob.name)
     if raw != blob.body:
         raise LostRace(log_entry.decode(version, raw, app_id, file=f"{storage.uri}/{blob.name}"))

@@ -1,7 +1,7 @@
-"""Keeps the journal's log and folder bounded: checkpoints, log cleanup, deletion of removed files.
+"""Upkeep of the journal's log and folder: checkpoints, log cleanup, deletion of removed files.
 
-Nothing here is on the way of an acknowledgement: a checkpoint is built from a copy of the state. Log entries are kept
-from the checkpoint before the newest one on, so that a damaged newest checkpoint can be made up for.
+No acknowledgement waits for it: a checkpoint is built from a copy of the state. Log entries are kept from the
+checkpoint before the newest one on, in case the newest is damaged.
 """
 
 from bisect import bisect_right
@@ -29,13 +29,13 @@ class JournalUpkeep:
     def __init__(self, storage: Storage, app_id: str, clock: Clock) -> None:
         self._storage, self._app_id, self._clock = storage, app_id, clock
         self._checkpoints: list[tuple[int, float]] = []
-        """Version and monotonic time (of writing, or of being found), ascending."""
+        """Version and monotonic time (written, or read at the start), ascending."""
         self._oldest_entry = 0
         self._doomed: dict[str, float] = {}
-        """Files out of the table, and since when (monotonic)."""
+        """Files that left the table, and when (monotonic)."""
 
     def start(self, log: LoadedLog, live: Iterable[str]) -> Collection[str]:
-        """Take over a log: what lies in the folder and is not in the table is deleted after its grace time.
+        """Begin with a loaded log; files in the folder that are not in the table are deleted after the grace time.
 
         Returns the names of those files.
         """
@@ -49,19 +49,19 @@ class JournalUpkeep:
         return self._doomed.keys()
 
     def repair(self, snapshot: JournalSnapshot, damaged: Iterable[str]) -> None:
-        """Put a whole checkpoint in the place of damaged ones."""
+        """Replace damaged checkpoints by a whole one."""
         names = list(damaged)
         if names:
             self.checkpoint(snapshot)
             self._storage.delete(path_of(name) for name in names if name != checkpoint_name(snapshot.version))
 
     def is_due(self, version: int, live_files: int) -> bool:
-        """Whether enough was committed since the last checkpoint: in proportion to what the next one costs."""
+        """Whether enough was committed since the last checkpoint, in proportion to the cost of the next one."""
         last = self._checkpoints[-1][0] if self._checkpoints else 0
         return version - last >= max(JOURNAL_CHECKPOINT_COMMITS, live_files // 2)
 
     def checkpoint(self, snapshot: JournalSnapshot) -> int:
-        """Write a checkpoint of the snapshot, durably; returns its version. A failure leaves the log as it was."""
+        """Write a checkpoint of the snapshot, durably; return its version. A failure leaves the log as it was."""
         body = checkpoint_file.encode(snapshot, self._app_id)
         self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))
         self._storage.write(Blob(path_of(LAST_CHECKPOINT), checkpoint_file.pointer(snapshot, body)))
@@ -70,7 +70,7 @@ class JournalUpkeep:
         return snapshot.version
 
     def clean_log(self, *, keep_from: int, min_age_seconds: float) -> int:
-        """Delete log entries and checkpoints that no reader needs any more; returns the number of entries deleted.
+        """Delete log entries and checkpoints that no reader needs any more; return the number of entries deleted.
 
         Kept: the newest checkpoint that is neither the last one, nor younger than ``min_age_seconds``, nor above
         ``keep_from``, and every entry from it on. While ``keep_from`` lags, the checkpoints after it are thinned out:
@@ -97,7 +97,7 @@ class JournalUpkeep:
         self._doomed.update((name, now) for name in names)
 
     def delete_removed(self, grace_seconds: float) -> list[str]:
-        """Delete the files that left the table at least ``grace_seconds`` ago; returns their names."""
+        """Delete the files that left the table at least ``grace_seconds`` ago; return their names."""
         limit = self._clock.monotonic() - grace_seconds
         names = [name for name, since in self._doomed.items() if since <= limit]
         with suppress(NotStored):

@@ -1,4 +1,4 @@
-"""Both tables' logs read by one reader, followed, checked and mended.
+"""Both tables' logs: read, followed, verified and repaired.
 
-IO; may import `entries`, `storage` and `values`.
+Does IO; may import ``entries``, ``storage`` and ``values``.
 """

@@ -1,8 +1,8 @@
-"""Reads the log of a Delta table, of either one: what is listed, entries, checkpoints, what is committed after them.
+"""The reader of a Delta table's log, of either table: listing, entries, checkpoints, newer commits.
 
-The tables differ in how their commits prove themselves (:class:`LogFormat`) and in what they add up to; where a log
-begins, goes on and ends is the same. Invariant: a log that was cut, holed or altered is reported by the name of the
-file that is wrong.
+The tables differ in how their commits are verified (:class:`LogFormat`) and in their state; where a log begins,
+continues and ends is the same. Invariant: a log that was truncated, holed or altered is reported by the name of the
+file at fault.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
 
 _TRIES: Final = 4
-"""A reader may meet log cleanup; what is missing then is not missing in a newer look."""
+"""A reader may meet log cleanup; a file that is missing then is not expected by a newer reading."""
 _REMOTE_THREADS: Final = 16
 NO_END: Final = 1 << 62
 _EntryT_co = TypeVar("_EntryT_co", covariant=True)
@@ -30,25 +30,25 @@ _Found = TypeVar("_Found")
 
 
 class LogFormat(Protocol[_EntryT_co, _StateT_co]):
-    """What proves a table's log entries whole, and what its checkpoints hold."""
+    """How a table's log entries are verified, and what its checkpoints hold."""
 
     def verify(self, version: int, raw: bytes, *, file: str) -> None:
         """Raise :class:`DamagedData` unless the bytes are an entry as it was written."""
 
     def entry(self, version: int, raw: bytes, *, file: str) -> _EntryT_co:
-        """The entry; raises as :meth:`verify`."""
+        """Decode the entry; raise as :meth:`verify`."""
         ...
 
     def checkpoint(self, version: int, body: bytes, checksum: str | None) -> _StateT_co:
-        """The state at a checkpoint; raises :class:`DamagedCheckpoint`."""
+        """Return the state at a checkpoint; raise :class:`DamagedCheckpoint`."""
         ...
 
 
 class MessagesFormat:
-    """Entries of ``messages`` carry a note under a checksum, which their ``add`` lines must bear out."""
+    """The format of ``messages``: a note under a checksum, checked against the ``add`` lines."""
 
     def verify(self, version: int, raw: bytes, *, file: str) -> None:
-        """By reading all of it."""
+        """Parse the whole entry."""
         parse_entry(version, raw, file=file)
 
     def entry(self, version: int, raw: bytes, *, file: str) -> MessagesEntry:
@@ -56,19 +56,19 @@ class MessagesFormat:
         return parse_entry(version, raw, file=file)
 
     def checkpoint(self, version: int, body: bytes, checksum: str | None) -> Snapshot:
-        """See :func:`read_checkpoint`; Spark gives checkpoints no checksum but those of Parquet's pages."""
+        """See :func:`read_checkpoint`; Spark's checkpoints have no checksum but those of Parquet's pages."""
         del checksum
         return read_checkpoint(version, body)
 
 
 class JournalFormat:
-    """Entries of the journal carry a CRC-32 of all their bytes; its checkpoints have one in ``_last_checkpoint``."""
+    """The format of the journal: a CRC-32 of all bytes of an entry; that of a checkpoint is in ``_last_checkpoint``."""
 
     def __init__(self, app_id: str) -> None:
         self._app_id = app_id
 
     def verify(self, version: int, raw: bytes, *, file: str) -> None:
-        """By the checksum alone."""
+        """Verify the checksum alone."""
         del version
         log_entry.verify(raw, file=file)
 
@@ -82,14 +82,14 @@ class JournalFormat:
 
 
 class Listing(NamedTuple):
-    """What lies in the log's folder."""
+    """The files of the log's folder."""
 
     sizes: Mapping[str, int]
     """Bytes by name."""
     versions: list[int]
-    """Of the entries, ascending."""
+    """Versions of the entries, ascending."""
     checkpoints: list[int]
-    """Ascending."""
+    """Versions of the checkpoints, ascending."""
 
     @property
     def last(self) -> int:
@@ -98,32 +98,32 @@ class Listing(NamedTuple):
 
 
 def path_of(name: str) -> str:
-    """A file of the log folder as storage names it."""
+    """Return the path of a file of the log folder, relative to the table."""
     return f"{LOG_FOLDER}/{name}"
 
 
 class DeltaLog(Generic[_EntryT_co, _StateT_co]):
-    """The log of the table that ``storage`` holds. Keeps nothing; thread-safe."""
+    """The log of the table in ``storage``. Stateless; thread-safe."""
 
     def __init__(self, storage: Storage, table: LogFormat[_EntryT_co, _StateT_co]) -> None:
         self.storage, self._table = storage, table
 
     def file_of(self, version: int) -> str:
-        """An entry as errors name it."""
+        """Return an entry's full name, for errors."""
         return self.named(path_of(entry_name(version)))
 
     def named(self, name: str) -> str:
-        """Any file of the table as errors name it."""
+        """Return the full name of any file of the table, for errors."""
         return f"{self.storage.uri.rstrip('/')}/{name}"
 
     def listed(self) -> Listing:
-        """One listing of the log's folder."""
+        """List the log's folder once."""
         sizes = self.storage.sizes(LOG_FOLDER)
         versions = sorted(version for name in sizes if (version := version_of(name)) is not None)
         return Listing(sizes, versions, sorted(v for name in sizes if (v := checkpoint_version(name)) is not None))
 
     def looked(self, look: Callable[[], _Found]) -> _Found:
-        """What ``look`` finds; it looks again when damage may be what log cleanup took away meanwhile."""
+        """Return the result of ``look``, repeated when its damage may be files that log cleanup deleted meanwhile."""
         for _ in range(_TRIES - 1):
             before = self.listed().sizes.keys()
             try:
@@ -134,27 +134,27 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
         return look()
 
     def entry(self, version: int) -> _EntryT_co:
-        """One version's entry; raises :class:`NotStored`, :class:`DamagedData`."""
+        """Return one version's entry; raise :class:`NotStored`, :class:`DamagedData`."""
         raw = self.storage.read(path_of(entry_name(version)))
         return self._table.entry(version, raw, file=self.file_of(version))
 
     def entries(self, versions: Iterable[int]) -> Iterator[_EntryT_co]:
-        """Their entries; raises as :meth:`entry`."""
+        """Iterate over the versions' entries; raise as :meth:`entry`."""
         for version, raw in self._read(versions):
             if raw is None:
                 raise NotStored(path_of(entry_name(version)), "missing, and a later one is there")
             yield self._table.entry(version, raw, file=self.file_of(version))
 
     def verify(self, versions: Iterable[int]) -> None:
-        """Raise :class:`DamagedData` unless those entries that are still there are as they were written."""
+        """Raise :class:`DamagedData` unless those of the entries that still exist are as they were written."""
         for version, raw in self._read(versions):
             if raw is not None:
                 self._table.verify(version, raw, file=self.file_of(version))
 
     def since(self, version: int, end: int = NO_END) -> Iterator[_EntryT_co]:
-        """The entries from ``version`` to the end of the log, or to ``end``; looked up as they are taken.
+        """Iterate over the entries from ``version`` to the end of the log, or to ``end``; each is read on demand.
 
-        Raises :class:`ReadOvertaken` when cleanup has taken what comes next, :class:`DamagedData` for a hole.
+        Raises :class:`ReadOvertaken` when cleanup has deleted the next one, :class:`DamagedData` for a hole.
         """
         while version <= end:
             try:
@@ -172,7 +172,7 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
     def newest_checkpoint(
         self, listing: Listing, up_to: int = NO_END, pointed: tuple[int, str] | None = None
     ) -> tuple[_StateT_co | None, list[str]]:
-        """The state of the newest whole checkpoint, and the names of the damaged ones above it.
+        """Return the state of the newest whole checkpoint, and the names of the damaged ones above it.
 
         ``pointed``: the version that must have one, and its checksum.
         """
@@ -189,13 +189,13 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
         return None, damaged
 
     def missing(self, error: NotStored, damaged: list[str]) -> DamagedData:
-        """What to say of an entry that is not there, with these damaged checkpoints above it."""
+        """Return the error for a missing entry, with these damaged checkpoints above it."""
         if damaged:
             return DamagedData(self.named(path_of(damaged[0])), "damaged, and the log before it is gone")
         return DamagedData(self.named(error.name), error.reason)
 
     def _read(self, versions: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
-        """The bytes of entries, None for what is not there; of an object store by several threads."""
+        """Iterate over the bytes of entries, None for missing ones; an object store is read by several threads."""
 
         def read(version: int) -> tuple[int, bytes | None]:
             with suppress(NotStored):
@@ -220,7 +220,7 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
 
 @contextmanager
 def storage_as_os_error(location: str) -> Iterator[None]:
-    """For readers of a table: what its storage reports, as the ``OSError`` that other files fail with."""
+    """Raise a storage's errors as ``OSError``, as for any other file of a table."""
     try:
         yield
     except StorageError as error:

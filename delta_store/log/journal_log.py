@@ -1,7 +1,7 @@
-"""Opens the journal's log: the state at its end, held against the files of the table.
+"""The journal's log opened: the state at its end, checked against the files of the table.
 
-Invariant: what can't be told from a crash before the acknowledgement (the newest entry missing, its file there) is read
-as that; everything else that is not as it was written is damage.
+Invariant: the newest entry missing while its file exists is read as a crash before the acknowledgement; everything else
+that is not as it was written is damage.
 """
 
 from contextlib import suppress
@@ -21,30 +21,30 @@ JournalLog = DeltaLog[JournalEntry, JournalState]
 
 
 class LoadedLog(NamedTuple):
-    """The end of the log, and what upkeep wants to know about the rest."""
+    """The state at the end of the log, and what upkeep needs of the rest."""
 
     state: JournalState
     oldest_entry: int
-    """Oldest version whose log entry is there."""
+    """Oldest version whose log entry exists."""
     checkpoints: tuple[int, ...]
-    """Versions of the whole checkpoints, ascending, as far as they were looked at, and all older ones."""
+    """Versions of the checkpoints, ascending, without those found damaged."""
     damaged: tuple[str, ...]
     """Names of damaged checkpoints that older ones and log entries made up for."""
 
 
 def log_of(storage: Storage, app_id: str) -> JournalLog:
-    """The log of the journal that a storage holds."""
+    """Return the log of the journal in a storage."""
     return DeltaLog(storage, JournalFormat(app_id))
 
 
 def load(storage: Storage, app_id: str) -> LoadedLog:
-    """The state at the end of the log; version -1 when there is no journal. Raises :class:`DamagedData`."""
+    """Return the state at the end of the log; version -1 when there is no journal. Raises :class:`DamagedData`."""
     log = log_of(storage, app_id)
     return log.looked(lambda: _load(log))
 
 
 def check_follows(log: JournalLog, before: JournalState, now: JournalState) -> None:
-    """Raise :class:`DamagedData` unless a log that was read anew goes on from what was read before."""
+    """Raise :class:`DamagedData` unless a log that was read anew continues what was read before."""
     if before.version < 0:
         return
     if now.version < before.version:
@@ -62,7 +62,7 @@ def _load(log: JournalLog) -> LoadedLog:
     listing = log.listed()
     found, damaged = log.newest_checkpoint(listing, pointed=pointed)
     state = found or JournalState()
-    # Entries that a checkpoint makes up for say nothing here: those who read the journal by version need them.
+    # Entries below the checkpoint are not applied; they are verified for readers by version.
     log.verify(version for version in listing.versions if version <= state.version)
     try:
         for entry in log.entries(range(state.version + 1, listing.last + 1)):
@@ -78,7 +78,7 @@ def _load(log: JournalLog) -> LoadedLog:
 
 
 def _check_files(log: JournalLog, state: JournalState, early: dict[str, int]) -> None:
-    """Each file of the table is there and whole; no file was written for a version that the log does not reach."""
+    """Check that each file of the table is whole, and that none was written for a version behind the log's end."""
     sizes = log.storage.sizes("")
     for file in state.live.values():
         found = sizes.get(file.name)

@@ -1,6 +1,6 @@
-"""The journal's state at the end of its log, and what is committed after it. Holds no lock on anything.
+"""A reader of the journal's state: opened at the end of its log, then following it. Holds no lock on anything.
 
-Many may read while one commits. A reader never goes past damage, and says so when cleanup has overtaken it.
+Many may read while one commits. A reader never goes past damage, and reports when cleanup has overtaken it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,19 +20,19 @@ SHARD: Final = "0"
 
 
 def app_id_of(shard: str) -> str:
-    """The ``appId`` of a shard's commits."""
+    """Return the ``appId`` of a shard's commits."""
     return f"silt/{shard}"
 
 
 class JournalReader:
-    """The journal as it was at the last :meth:`refresh`, and on from there. Thread-safe."""
+    """The journal's state as of the last :meth:`refresh`. Thread-safe."""
 
     def __init__(self, storage: Storage, app_id: str, loaded: LoadedLog) -> None:
         self.storage = storage
         self.log = journal_log.log_of(storage, app_id)
         self.app_id = app_id
         self.loaded = loaded
-        """As it was found; :meth:`reload` finds it anew."""
+        """The log as it was opened; :meth:`reload` replaces it."""
         self.state = loaded.state
         """Changed by :meth:`take` alone."""
         self._lock = Lock()
@@ -44,27 +44,27 @@ class JournalReader:
 
     @property
     def version(self) -> int:
-        """The newest version known here; -1 when there is no journal."""
+        """The newest version read; -1 when there is no journal."""
         return self.state.version
 
     @property
     def relies_on(self) -> int | None:
-        """The version of ``messages`` that holds all that the journal has forgotten.
+        """The version of ``messages`` that holds all truncated rows.
 
-        -1 when it has forgotten nothing, None when it does not say.
+        -1 when nothing was truncated, None when it is not recorded.
         """
         return self.state.relies_on
 
     def refresh(self) -> int:
-        """Take in what was committed since; returns the newest version. Raises as :meth:`follow`."""
+        """Read what was committed since; return the newest version. Raises as :meth:`follow`."""
         for _ in self.follow():
             pass
         return self.version
 
     def follow(self) -> Iterator[JournalEntry]:
-        """:meth:`refresh`, giving each entry that it takes in.
+        """Do :meth:`refresh`, and iterate over the new entries.
 
-        Raises :class:`DamagedData`, and :class:`ReadOvertaken` when cleanup has taken what comes next: then
+        Raises :class:`DamagedData`, and :class:`ReadOvertaken` when cleanup has deleted the next one: then
         :meth:`reload`, and rebuild from ``messages`` and the live files.
         """
         for entry in self.log.since(self.version + 1):
@@ -72,24 +72,24 @@ class JournalReader:
             yield entry
 
     def take(self, entry: JournalEntry) -> None:
-        """Take in the entry that comes next; one that is known already is passed over."""
+        """Apply the next entry; one that was applied before is skipped."""
         with self._lock:
             if entry.version == self.state.version + 1:
                 self.state.apply(entry, file=self.log.file_of(entry.version))
 
     def forget_removed(self, names: Iterable[str]) -> None:
-        """Forget files that left the table and lie in its folder no more."""
+        """Drop files that left the table and were deleted from its folder."""
         with self._lock:
             for name in names:
                 self.state.removed.pop(name, None)
 
     def snapshot(self) -> JournalSnapshot:
-        """A copy of the state, for a checkpoint."""
+        """Copy the state, for a checkpoint."""
         with self._lock:
             return checkpoint_file.snapshot_of(self.state)
 
     def reload(self) -> int:
-        """Start anew at the end of the log, after :class:`ReadOvertaken`; returns the version.
+        """Start anew at the end of the log, after :class:`ReadOvertaken`; return the version.
 
         Raises :class:`DamagedData`, also when the log ends before what was read of it, or is another table's.
         """
@@ -100,12 +100,12 @@ class JournalReader:
         return self.version
 
     def files_at_end(self) -> tuple[int, list[JournalFile]]:
-        """The newest version known here, and its :meth:`live_files`."""
+        """Return the newest version read, and its :meth:`live_files`."""
         with self._lock:
             return self.state.version, list(self.state.live.values())
 
     def live_files(self) -> list[JournalFile]:
-        """The files of the table, oldest first; their ``spans`` say which positions of which streams they hold."""
+        """Return the files of the table, oldest first; ``spans`` are their positions by stream."""
         return self.files_at_end()[1]
 
     def is_live(self, file: JournalFile) -> bool:
@@ -114,7 +114,7 @@ class JournalReader:
             return file.name in self.state.live
 
     def holding(self, stream_id: int, seqs: Iterable[int]) -> list[tuple[JournalFile, list[int]]]:
-        """The files that hold these sequences, each with its own, ascending."""
+        """Return the files that hold these sequences, each with its own, ascending."""
         with self._lock:
             held = self.state.streams.get(stream_id)
             places = [(held.holding(seq), seq) for seq in sorted(seqs)] if held is not None else []

@@ -1,7 +1,7 @@
-"""Follows the ``messages`` table read-only: opened once, then only new log entries are read.
+"""A read-only follower of the log of ``messages``: opened once, then only new log entries are read.
 
-Old versions are put together from the log when asked for and kept, a few of them. A checkpoint that a power cut tore is
-passed over: Spark fsyncs none, and log cleanup waits until one has been fsynced. Nothing here writes.
+Older versions are replayed from the log on demand, and a few are cached. A checkpoint that a power cut tore is skipped:
+Spark fsyncs none, and log cleanup waits until one has been fsynced. Nothing here writes.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ _SNAPSHOTS_KEPT: Final = 8
 
 
 class LogFollower:
-    """One table's log. Thread-safe: readers hold snapshots, which never change."""
+    """One table's log. Thread-safe: readers hold snapshots, which are immutable."""
 
     def __init__(
         self,
@@ -36,15 +36,15 @@ class LogFollower:
         storage_options: Mapping[str, str] | None = None,
         whole_up_to: Callable[[], int] | None = None,
     ) -> None:
-        """``location`` is a folder or an object store's URL; the table need not exist yet.
+        """Follow the log in ``location``, a folder or an object store's URL; the table need not exist yet.
 
-        ``whole_up_to`` tells the newest version that is not torn, where a power cut can tear one: what is behind it is
-        not there, until it has been written again.
+        ``whole_up_to`` returns the newest version that is not torn, where a power cut can tear one: versions behind it
+        are ignored until they have been written again.
         """
         self.location = location
         self._whole_up_to = whole_up_to
         self._torn = False
-        """Whether there was a torn version when the log was last looked at."""
+        """Whether the log ended in a torn version when it was last read."""
         options = dict(storage_options or {})
         self.filesystem, self.root = filesystem_of(location, options)
         self._log = DeltaLog(open_storage(location, options), MessagesFormat())
@@ -55,11 +55,11 @@ class LogFollower:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest version seen by :meth:`refresh`."""
+        """The newest version read by :meth:`refresh`."""
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Read what was committed since; opens the table the first time.
+        """Read what was committed since; open the table the first time.
 
         Raises :class:`DamagedData` for a log that can't be trusted, nothing past the damage is served; and ``OSError``.
         """
@@ -76,7 +76,7 @@ class LogFollower:
             return snapshot
 
     def entry(self, version: int) -> MessagesEntry:
-        """One version's entry. Raises :class:`FileGone` when log cleanup has taken it."""
+        """Return one version's entry. Raises :class:`FileGone` when log cleanup has deleted it."""
         with self._lock:
             kept = self._entries.get(version)
         if kept is not None:
@@ -91,7 +91,7 @@ class LogFollower:
         return entry
 
     def at(self, version: int) -> Snapshot:
-        """The files of an older version. Raises :class:`FileGone` when it can no longer be put together."""
+        """Return the files of an older version. Raises :class:`FileGone` when it can no longer be replayed."""
         with self._lock:
             if version == self._snapshot.version:
                 return self._snapshot
@@ -108,16 +108,16 @@ class LogFollower:
         return snapshot
 
     def oldest_entry(self) -> int:
-        """The oldest version whose entry is still there."""
+        """Return the oldest version whose entry still exists."""
         with storage_as_os_error(self.location):
             return min(self._log.listed().versions, default=0)
 
     def path_of(self, file: DataFile) -> str:
-        """Where the file system finds a data file."""
+        """Return a data file's path in the file system."""
         return f"{self.root}/{file.path}"
 
     def _followed(self, snapshot: Snapshot) -> Snapshot:
-        """A version that was there, advanced by what was committed since."""
+        """Advance a version by what was committed since."""
         if snapshot.version >= 0:
             end = self._end(self._log.listed()) if self._torn else NO_END
             for entry in self._log.since(snapshot.version + 1, end):
@@ -126,7 +126,7 @@ class LogFollower:
         return snapshot
 
     def _open(self) -> Snapshot:
-        """The newest version that readers may use."""
+        """Return the newest version that readers may use."""
         listing = self._log.listed()
         end = self._end(listing)
         if end < 0:
@@ -141,16 +141,16 @@ class LogFollower:
             raise self._log.missing(error, damaged) from error
 
     def _end(self, listing: Listing) -> int:
-        """The newest version that readers may use; notes whether a torn one follows."""
+        """Return the newest version that readers may use; record whether a torn one follows."""
         last = listing.last
         end = last if self._whole_up_to is None else self._whole_up_to()
         self._torn = end < last
         return min(end, last)
 
     def _replayed(self, listing: Listing, version: int, damaged: list[str]) -> Snapshot:
-        """A version by the checkpoint before it and the entries since; adds damaged checkpoints that it passed over.
+        """Return a version by the checkpoint before it and the entries since; add damaged checkpoints to ``damaged``.
 
-        Raises :class:`NotStored` for an entry that is gone, :class:`DamagedData` unless the newest note bears it out.
+        Raises :class:`NotStored` for a missing entry, :class:`DamagedData` when the newest note contradicts the files.
         """
         base, passed = self._log.newest_checkpoint(listing, version)
         damaged += passed
@@ -164,7 +164,7 @@ class LogFollower:
         return snapshot
 
     def _newest_note(self, version: int) -> CommitNote | None:
-        """That of the newest entry at or before ``version`` that has any."""
+        """Return the newest note of the entries up to ``version``, or None."""
         for earlier in range(version, -1, -1):
             try:
                 note = self._log.entry(earlier).note

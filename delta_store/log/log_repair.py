@@ -1,6 +1,6 @@
-"""Puts ``messages`` right after a power cut, before Spark opens it: what is torn and nobody relies on is set aside.
+"""Repair of ``messages`` after a power cut, before Spark opens it: a torn end that nobody relies on is set aside.
 
-Runs in the settle process, under its lock: it is the one committer. The journal still holds every row of what is set
+Runs in the settle process, under its lock: it is the one committer. The journal still has every row of what is set
 aside, and it is settled again. Checksum files of Hadoop's local file system are deleted: earlier versions of Silt had
 Spark write them, nobody fsynced them, and an empty one makes every read of its file fail.
 """
@@ -20,28 +20,28 @@ from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER, MESSAGES_FOLDER
 
 ASIDE: Final = "set-aside"
-"""Folder, beside the tables, of what was torn."""
+"""Folder, beside the tables, for torn files."""
 _VERSIONED: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\b.*)")
 _LOOKED_AT_VERSIONS: Final = 1000
 _LOOKED_AT_CHECKPOINTS: Final = 4
-"""How far back what only saves work (checksums and checkpoints of the log) is looked at."""
+"""How many versions back checksum files, and how many checkpoints, are checked: both only save work."""
 
 
 class Repaired(NamedTuple):
-    """What :func:`repair_messages` left."""
+    """The outcome of :func:`repair_messages`."""
 
     version: int
     """The newest version; -1 without a table."""
     durable_version: int
-    """Up to it all has been fsynced."""
+    """The version up to which all has been fsynced."""
     aside: list[str]
-    """Names of what was torn."""
+    """Names of the torn files."""
 
 
 def repair_messages(data: Path, *, now_ns: int) -> Repaired:
     """Make the table in the data folder one that Spark can open, and durable as it is.
 
-    ``now_ns`` names the folder of what is set aside. Raises :class:`DamagedData` for damage that is no torn end.
+    ``now_ns`` is part of the name of the folder set aside. Raises :class:`DamagedData` for damage that is no torn end.
     """
     table = data / MESSAGES_FOLDER
     if not table.is_dir():
@@ -70,7 +70,7 @@ def repair_messages(data: Path, *, now_ns: int) -> Repaired:
 
 
 def torn_of_log(table: Path, end: int) -> list[Path]:
-    """What must leave the log, newest first, so that it is whole up to its end at any time."""
+    """Return the files to remove from the log, newest first, so that it is whole up to its end at any time."""
     log = table / LOG_FOLDER
     found = {entry.name: int(named[1]) for entry in log.iterdir() if (named := _VERSIONED.fullmatch(entry.name))}
     torn = {log / name for name, version in found.items() if version > end}

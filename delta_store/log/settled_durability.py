@@ -1,8 +1,8 @@
-"""What must be true before the journal may forget: the settled files are on the disk, not just in its cache.
+"""Durability of the settled files, before the journal is truncated.
 
-Spark does not fsync on a local disk. Before journal rows are truncated, every file that the `messages` commits since
+Spark does not fsync on a local disk. Before journal rows are truncated, every file that the ``messages`` commits since
 the last truncation added, their log entries and all their folders are fsynced here, and what was written is read back:
-a log entry must parse, a data file must have the size its log entry promises and Parquet's magic at both ends.
+a log entry must parse, a data file must have the size in its log entry and Parquet's magic at both ends.
 """
 
 import os
@@ -17,13 +17,13 @@ MAGIC = b"PAR1"
 
 
 class NotDurable(Exception):
-    """A settled file or log entry is missing, short or damaged: nothing may be truncated on its strength."""
+    """A settled file or log entry is missing, short or damaged: nothing may be truncated."""
 
 
 def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
     """Fsync and check all that versions ``after_version + 1 … up_to_version`` of a local Delta table wrote.
 
-    Returns the number of data files checked. A file that a later version in the range removed again may be gone.
+    Returns the number of data files checked. A file that a later version in the range removed again may be missing.
     Raises :class:`NotDurable`, or ``OSError`` when an fsync fails.
     """
     log = table / "_delta_log"
@@ -54,7 +54,7 @@ def _oldest_entry(log: Path) -> int:
 
 
 def _fsync_all(table: Path) -> None:
-    """For versions whose entries log cleanup has taken: fsync all there is, as no list of files is left."""
+    """Fsync the whole table, for versions whose entries log cleanup has deleted."""
     for folder, _, names in os.walk(table):
         for name in (*names, "."):
             fsync_path(Path(folder, name))

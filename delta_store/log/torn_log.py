@@ -2,7 +2,7 @@
 
 Spark fsyncs nothing, so a power cut may leave its newest log entries and data files empty, short or missing. Up to the
 version that the journal relies on, all has been fsynced and must be there: damage to it is damage. Behind that version
-the journal still has every row: what is torn there is passed over by readers and settled again.
+the journal still has every row: what is torn there is skipped by readers and settled again.
 """
 
 import os
@@ -30,21 +30,21 @@ FileCheck = Callable[[Path], bool]
 
 
 def relied_version(data: Path) -> int | None:
-    """The version of ``messages`` that the journal in this data folder relies on; None when it does not say."""
+    """Return the version of ``messages`` that the journal in this data folder relies on; None when not known."""
     folder = data / JOURNAL_FOLDER
     if not (folder / LOG_FOLDER).is_dir():
         return None
     try:
         return journal_log.load(LocalStorage(folder), app_id_of(SHARD)).state.relies_on
-    except (JournalError, DamagedData, OSError):  # whoever needs the journal's rows says what is wrong with it
+    except (JournalError, DamagedData, OSError):  # readers of the journal's rows report it
         return None
 
 
 def whole_up_to(table: Path, relied: int | None, is_whole: FileCheck | None = None) -> int:
-    """The newest version up to which the table at ``table`` is whole, -1 when there is none.
+    """Return the newest version up to which the table is whole, -1 when there is none.
 
-    ``relied`` is what :func:`relied_version` says; without it the newest version is returned, torn or not. Data files
-    that were added behind it must satisfy ``is_whole``, by default: have Parquet's marks at both ends. Raises
+    ``relied`` is :func:`relied_version`; without it the newest version is returned, torn or not. Data files that were
+    added behind it must satisfy ``is_whole``, by default: have Parquet's magic at both ends. Raises
     :class:`DamagedData` when the table is not whole up to ``relied``.
     """
     versions = listed(table)
@@ -58,7 +58,7 @@ def whole_up_to(table: Path, relied: int | None, is_whole: FileCheck | None = No
 
 
 def listed(table: Path) -> set[int]:
-    """The versions whose entries are there."""
+    """Return the versions whose entries exist."""
     with suppress(FileNotFoundError):
         names = os.scandir(table / LOG_FOLDER)
         return {version for entry in names if (version := version_of(entry.name)) is not None}
@@ -66,7 +66,7 @@ def listed(table: Path) -> set[int]:
 
 
 def has_marks(path: Path) -> bool:
-    """Whether a file begins and ends as Parquet does."""
+    """Whether a file begins and ends with Parquet's magic."""
     try:
         with path.open("rb") as file:
             head = file.read(len(MAGIC))
@@ -77,7 +77,7 @@ def has_marks(path: Path) -> bool:
 
 
 def can_be_read(path: Path) -> bool:
-    """Whether every value of a Parquet file can be read: a file may have its end and lack its middle."""
+    """Whether every value of a Parquet file can be read: one may have its end and lack its middle."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for _ in file.iter_batches():
@@ -88,9 +88,9 @@ def can_be_read(path: Path) -> bool:
 
 
 def _whole_from(table: Path, known: int, is_whole: FileCheck) -> int:
-    """The newest version behind ``known`` whose entries can be read up to it, and whose files are whole."""
+    """Return the newest version behind ``known`` whose entries can be read up to it, and whose files are whole."""
     broken: set[str] = set()
-    """Files of the version looked at that are torn, or gone: a later one may have removed them."""
+    """Torn or missing files of the current version: a later one may have removed them."""
     end = known
     for entry in _entries(table, known + 1):
         broken.difference_update(gone.name for gone in entry.removed)
@@ -105,7 +105,7 @@ def _whole_from(table: Path, known: int, is_whole: FileCheck) -> int:
 
 
 def _entries(table: Path, version: int) -> Iterator[MessagesEntry]:
-    """The entries from a version on, up to the first that is missing or damaged."""
+    """Iterate over the entries from a version on, up to the first that is missing or damaged."""
     log = DeltaLog(LocalStorage(table), MessagesFormat())
     with suppress(JournalError, DamagedData):
         while True:

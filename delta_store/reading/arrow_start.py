@@ -1,7 +1,7 @@
-"""Keeps pandas out of processes that never use it.
+"""A start of Arrow without pandas, for processes that never use it.
 
-The first list that is given to ``pyarrow.array`` makes pyarrow import pandas where it is installed, half a second and
-more that a gateway would spend before its first acknowledgement.
+The first list that is given to ``pyarrow.array`` makes pyarrow import pandas where it is installed, which would cost a
+gateway half a second and more before its first acknowledgement.
 """
 
 import sys
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 
 class _NoPandas(MetaPathFinder):
-    """Finds every module but pandas."""
+    """An import finder that refuses pandas."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         del path, target
@@ -22,7 +22,7 @@ class _NoPandas(MetaPathFinder):
 
 
 def without_pandas() -> None:
-    """Have pyarrow find no pandas, once and for this process; call it at the start, before Arrow data is made.
+    """Make pyarrow find no pandas, once for this process; call it at the start, before Arrow data is made.
 
     Converting Arrow data to pandas fails afterwards; importing pandas itself does not. Nothing happens when pandas has
     been imported already.

@@ -1,7 +1,7 @@
-"""What journal files say apart from payloads, kept in memory: every read of the past asks for all that is not settled.
+"""The columns of journal files except payloads, in memory: every read of the past needs those of all unsettled rows.
 
-A commit of one message is a file of its own, and a table of its own takes as much memory as the metadata of a hundred
-messages: tables of small files are put together. Files never change, so what is kept only ever has to be forgotten.
+A commit of one message is a file of its own, and an Arrow table takes as much memory as the metadata of a hundred
+messages: tables of small files are concatenated. Files never change, so entries are only ever evicted.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,18 +21,18 @@ from delta_store.values.records import CONSUMER_KINDS, Kind
 _METADATA: Final = ("stream", "stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "evicts")
 _EVENT: Final = ("stream", "stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
 _NO_EVENT: Final = (Kind.MESSAGE.value, *sorted(kind.value for kind in CONSUMER_KINDS))
-"""Rows that say nothing of which messages are live beyond their ``first_seq``; consumers' states are large."""
+"""Rows that affect liveness only by their ``first_seq``; consumers' states are large."""
 _FILE: Final = "file"
 _ROWS_MAX: Final = 1_000_000
 _TABLE_ROWS: Final = 128
-"""Rows whose memory a table takes beside its own, about."""
+"""Overhead of a table, in rows, about."""
 _SMALL_ROWS: Final = 1_024
 _SMALL_TABLES_MAX: Final = 64
-"""Tables of fewer than :data:`_SMALL_ROWS` rows, and how many of them there may be before they become one."""
+"""Number of tables with fewer than :data:`_SMALL_ROWS` rows that are concatenated into one."""
 
 
 class MetadataTables(NamedTuple):
-    """The rows of some files without their data, and their events' rows with it, as Arrow tables."""
+    """The rows of some files without their data, and their event rows with it, as Arrow tables."""
 
     rows: Any
     events: Any | None
@@ -41,7 +41,7 @@ class MetadataTables(NamedTuple):
 class _Kept(NamedTuple):
     paths: frozenset[str]
     found: MetadataTables
-    """With the number of the file that each row is from."""
+    """With the version of the file that each row is from."""
 
     @property
     def weight(self) -> int:
@@ -49,11 +49,11 @@ class _Kept(NamedTuple):
 
     @property
     def joins(self) -> bool:
-        """Whether it is small."""
+        """Whether it is small enough to be concatenated."""
         return len(self.found.rows) < _SMALL_ROWS
 
     def of(self, wanted: frozenset[str]) -> MetadataTables:
-        """The rows of those files alone."""
+        """Return the rows of those files alone."""
         if self.paths <= wanted:
             return self.found
         numbers = pa.array([_number(path) for path in self.paths & wanted], pa.int64())
@@ -63,18 +63,18 @@ class _Kept(NamedTuple):
 
 
 class JournalMetadata:
-    """The metadata of journal files, the last used kept. Thread-safe."""
+    """The metadata of journal files, least recently used evicted first. Thread-safe."""
 
     def __init__(self, files: MessageFiles, path_of: Callable[[DataFile], str]) -> None:
         self._files = files
         self._path_of = path_of
         self._lock = Lock()
         self._kept: Lru[str, _Kept] = Lru(_ROWS_MAX, lambda one: one.weight, least=1)
-        """By the path of one of its files."""
+        """By the path of one of the table's files."""
         self._where: dict[str, str] = {}
 
     def of(self, files: Sequence[DataFile]) -> list[MetadataTables]:
-        """What the files hold, in no particular order. Raises ``DamagedData`` or ``FileGone``."""
+        """Return the metadata of the files, in no particular order. Raises ``DamagedData`` or ``FileGone``."""
         wanted = frozenset(file.path for file in files)
         with self._lock:
             names = {self._where[path] for path in wanted if path in self._where}
@@ -120,7 +120,7 @@ class JournalMetadata:
 
 
 def _together(parts: Sequence[_Kept]) -> list[_Kept]:
-    """The small ones as one."""
+    """Concatenate the small ones."""
     small = [part for part in parts if part.joins]
     if len(small) < 2:
         return list(parts)
@@ -131,7 +131,7 @@ def _together(parts: Sequence[_Kept]) -> list[_Kept]:
 
 
 def _number(path: str) -> int:
-    """The version that a file was written for."""
+    """Return the version that a file was written for."""
     version = file_version(path)
     assert version is not None
     return version

@@ -1,9 +1,9 @@
-"""Reads the rows of many journal files at once: what opening a store that has not settled for long comes down to.
+"""The rows of many journal files at once, for opening a store that has not settled for long.
 
-A commit of one message is a file of its own, so the files are many and small, and what counts is the work a file, not
-a row: small files are put together before anything is asked of their rows. On a local disk one thread reads them, since
-decoding a small file mostly holds the interpreter lock; an object store's answers are waited for by several. However
-much has not been settled, only a part of it is in memory at a time.
+A commit of one message is a file of its own, so the files are many and small, and the cost is by file, not by row:
+small files are concatenated before their rows are processed. On a local disk one thread reads them, since decoding a
+small file mostly holds the interpreter lock; an object store is read by several. However much is unsettled, only a part
+of it is in memory at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,10 +23,10 @@ from delta_store.values.watermark import Watermarks
 
 _CHUNK_ROWS: Final = 16_384
 _CHUNK_BYTES: Final = 32 * 1024 * 1024
-"""Payload of rows that are given together; a single commit may hold more. Arrow's columns end at 2 GiB."""
+"""Payload bytes of rows that are yielded together; a single commit may hold more. Arrow's columns end at 2 GiB."""
 _FILES_AT_ONCE: Final = 64
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
-"""Payload up to which files are put together; copying more would cost more than it saves."""
+"""Payload bytes up to which files are concatenated; copying more would cost more than it saves."""
 _REMOTE_THREADS: Final = 16
 _ORDER: Final = [(name, "ascending") for name in ("stream", "stream_id", "seq", "event_no")]
 
@@ -34,10 +34,10 @@ _ORDER: Final = [(name, "ascending") for name in ("stream", "stream_id", "seq", 
 def rows_above(
     journal: JournalTail, pinned: Snapshot, watermarks: Watermarks, passed: Callable[[int], None] = lambda _: None
 ) -> Iterator[RowColumns]:
-    """The journal's rows that are not settled, ordered by position within each stream, payloads included.
+    """Iterate over the journal's unsettled rows, ordered by position within each stream, payloads included.
 
-    Every row of every file is verified, also the settled ones; ``passed`` is told how many more have been. Raises
-    ``DamagedData`` or ``FileGone``; both name it.
+    Every row of every file is verified, also the settled ones; ``passed`` is called with the number of rows verified.
+    Raises ``DamagedData`` or ``FileGone``; both name the file.
     """
     files = sorted(pinned.files.values(), key=lambda file: file.path)
     # Files are named by the version that added them, and a stream's positions grow from commit to commit.
@@ -62,13 +62,13 @@ def _chunks(tables: list[Any]) -> Iterator[RowColumns]:
 
 
 def rows_of(journal: JournalTail, file: DataFile) -> RowColumns:
-    """All rows of one file, in its order. Raises as :func:`rows_above`."""
+    """Return all rows of one file, in its order. Raises as :func:`rows_above`."""
     [table] = _unsettled(journal, [file], {})
     return row_columns(table)
 
 
 def row_columns(table: Any) -> RowColumns:
-    """An Arrow table with the journal's columns as rows for the catalog and the payload cache."""
+    """Convert an Arrow table with the journal's columns to rows for the catalog and the payload cache."""
     return RowColumns(**{name: table[name].to_pylist() for name in RowColumns.__slots__})
 
 
@@ -78,7 +78,7 @@ def _in_order(
     batches: Sequence[Sequence[DataFile]],
     passed: Callable[[int], None],
 ) -> Iterator[Any]:
-    """What ``read`` gives for each batch of files; the first error ends it."""
+    """Iterate over the results of ``read`` for each batch of files, in order."""
     if "://" not in journal.location:
         for batch in batches:
             yield from read(batch)
@@ -93,7 +93,7 @@ def _in_order(
 
 
 def _unsettled(journal: JournalTail, files: Sequence[DataFile], watermarks: Watermarks) -> Iterator[Any]:
-    """The rows of some files above the watermarks, verified, as a few Arrow tables."""
+    """Iterate over the rows of some files above the watermarks, verified, as a few Arrow tables."""
     paths: list[str] = []
     tables: list[Any] = []
     size = 0
@@ -109,12 +109,12 @@ def _unsettled(journal: JournalTail, files: Sequence[DataFile], watermarks: Wate
 
 
 def _verified(paths: Sequence[str], tables: Sequence[Any]) -> Any:
-    """The tables as one; raises ``DamagedData`` for the first file with a row that is not what was written."""
+    """Concatenate the tables; raise ``DamagedData`` for the first file with a row that is not what was written."""
     try:
         together = tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
         if together.schema == JOURNAL_SCHEMA and _is_whole(together):
             return together
-    except pa.ArrowInvalid:  # written by different engines: looked at one by one
+    except pa.ArrowInvalid:  # written by different engines: verified one by one
         pass
     return pa.concat_tables(map(_verified_one, paths, tables))
 
@@ -136,7 +136,7 @@ def _is_whole(table: Any) -> bool:
 
 
 def _above(table: Any, watermarks: Watermarks) -> Any:
-    """The rows above the watermarks, in the same order."""
+    """Return the rows above the watermarks, in the same order."""
     settled = None
     for stream in pc.unique(table["stream"]).to_pylist() if watermarks else ():
         mark = watermarks.get(stream)

@@ -1,8 +1,8 @@
-"""The rows that are not settled yet, for readers: by the journal's own log, checked by the rules that its owner has.
+"""The unsettled rows, for readers: by the journal's own log, verified as its owner does.
 
-The journal's files hold rows of many streams in commit order and stay few, because what is settled is truncated. A
-file that a pinned version names may be truncated away under the reader: ``FileGone`` says so, and a fresh view helps.
-Invariant: every version that is shown here has passed :mod:`delta_store.log.delta_log`; nothing past damage is.
+The journal's files hold rows of many streams in commit order and stay few, because settled ones are truncated. A file
+that a pinned version names may be truncated under the reader: ``FileGone`` says so, and a fresh view helps. Invariant:
+every version that is returned here has passed :mod:`delta_store.log.delta_log`; nothing past damage is.
 """
 
 import json
@@ -31,7 +31,7 @@ from delta_store.values.stream_message import StreamMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 ENTRIES_KEPT: Final = 1_000
-"""Commits that :meth:`JournalTail.since` can tell; who is further behind reads the live files anew."""
+"""Commits that :meth:`JournalTail.since` covers; a reader further behind reads the live files anew."""
 
 
 class _Commit(NamedTuple):
@@ -50,9 +50,9 @@ class JournalTail:
         cache_bytes: int = CACHE_BYTES,
         owner: JournalReader | None = None,
     ) -> None:
-        """``location`` is the table's folder or URL; the table need not exist yet.
+        """Read the journal in ``location``, a folder or URL; the table need not exist yet.
 
-        ``owner``, where given, knows all that was committed, and is asked instead of the log.
+        ``owner``, where given, knows all that was committed, and is read instead of the log.
         """
         self.location = location
         self._options = dict(storage_options or {})
@@ -63,16 +63,16 @@ class JournalTail:
         self._owner = owner
         self._reader: JournalReader | None = None
         self._commits: deque[_Commit] = deque(maxlen=ENTRIES_KEPT)
-        """The last ones, without a gap."""
+        """The last commits, without a gap."""
         self._snapshot = NO_TABLE
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest version that :meth:`refresh` has seen."""
+        """The newest version that :meth:`refresh` has read."""
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Read the log entries that came since. Raises ``DamagedData``, and ``OSError`` where files can't be read."""
+        """Read the new log entries. Raises ``DamagedData``, and ``OSError`` where files can't be read."""
         with self._lock:
             version, files = self._newest().files_at_end()
             if version != self._snapshot.version:
@@ -82,14 +82,14 @@ class JournalTail:
             return self._snapshot
 
     def follow(self, owner: JournalReader) -> None:
-        """Ask the journal's owner, who knows all that was committed, instead of the log from now on."""
+        """Read the journal's owner, which knows all that was committed, instead of the log from now on."""
         with self._lock:
             self._owner, self._reader = owner, None
 
     def relies_on(self) -> int | None:
-        """The version of ``messages`` that the journal relies on by now; None when it does not say, or can't be read.
+        """Return the version of ``messages`` that the journal relies on now; None when not recorded or not readable.
 
-        Reads no more than the entries that came since, so that it may be asked at every look at ``messages``.
+        Reads only the new entries, so it may be called before every reading of ``messages``.
         """
         with self._lock, suppress(DamagedData, OSError):
             reader = self._newest()
@@ -97,9 +97,9 @@ class JournalTail:
         return None
 
     def since(self, version: int, pinned: Snapshot) -> list[tuple[int, DataFile]]:
-        """The files that commits behind ``version`` added, up to ``pinned``, each with its commit's version.
+        """Return the files that commits behind ``version`` added, up to ``pinned``, each with its commit's version.
 
-        Raises ``FileGone`` when that can't be told any more.
+        Raises ``FileGone`` when these are no longer known.
         """
         with self._lock:
             commits = [commit for commit in self._commits if version < commit.version <= pinned.version]
@@ -108,11 +108,11 @@ class JournalTail:
             return [(commit.version, commit.file) for commit in commits if commit.file is not None]
 
     def path_of(self, file: DataFile) -> str:
-        """Where the file system finds a data file."""
+        """Return a data file's path in the file system."""
         return f"{self._root}/{file.path}"
 
     def _newest(self) -> JournalReader:
-        """The owner, or the reader of the log, up to date. Lock held."""
+        """Return the owner, or the reader of the log, up to date. Lock held."""
         if self._owner is not None:
             return self._owner
         with storage_as_os_error(self.location):
@@ -134,9 +134,9 @@ class JournalTail:
             reader.reload()
 
     def rows_of(self, snapshot: Snapshot, stream: str, *, above: Position | None) -> Any:
-        """The stream's rows behind ``above`` (all without it) without payloads, as an Arrow table; None without files.
+        """Return the stream's rows behind ``above`` (or all) without payloads, as an Arrow table; None without files.
 
-        Rows come in no particular order, and of all incarnations of the stream that the journal still holds.
+        Rows come in no particular order, and of all incarnations of the stream that the journal still has.
         """
         tables = []
         for table, _ in self._metadata.of(snapshot.of_stream(stream)):
@@ -147,12 +147,12 @@ class JournalTail:
         return pa.concat_tables(tables).unify_dictionaries() if tables else None
 
     def events_of(self, snapshot: Snapshot, stream: str) -> list[Any]:
-        """The stream's event rows with their data, consumers' left out, as Arrow tables in no particular order."""
+        """Return the stream's event rows with their data, except consumers', as Arrow tables in no particular order."""
         tables = [found.events for found in self._metadata.of(snapshot.of_stream(stream))]
         return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
 
     def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
-        """Messages by sequence; those that the version does not hold are left out."""
+        """Return messages by sequence; those that the version does not hold are omitted."""
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
         found: dict[int, StreamMessage] = {}
         for file in snapshot.holding(stream, wanted):
@@ -161,9 +161,9 @@ class JournalTail:
         return found
 
     def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
-        """:meth:`fetch` from the newest version, without what truncation was faster to take: the caller looks again.
+        """Return messages as :meth:`fetch` from the newest version; those just truncated are omitted: try again.
 
-        Raises ``DamagedData``, also for a file that is gone and should not be.
+        Raises ``DamagedData``, also for a missing file that is live.
         """
         with self._lock:
             places = self._newest().holding(stream_id, seqs)
@@ -187,7 +187,7 @@ def _as_data_file(file: JournalFile) -> DataFile:
 
 
 def behind(table: Any, above: Position) -> Any:
-    """Which rows stand behind a position; compared column by column, most significant first."""
+    """Return which rows stand behind a position; compared column by column, most significant first."""
     names = ("stream_id", "seq", "event_no")
     further = pc.greater(table[names[2]], above.event_no)
     for name, value in zip(names[1::-1], above[1::-1], strict=True):

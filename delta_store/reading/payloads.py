@@ -1,7 +1,7 @@
-"""Payloads by sequence, from wherever they are: memory, the journal's files, the settled files.
+"""Payloads by sequence, wherever they are: memory, the journal's files, the settled files.
 
-What is in memory is given at once on the loop; everything else goes through :meth:`Payloads.fetch`, which blocks and
-belongs into a worker thread. Which sequences are live is not decided here.
+Payloads in memory are returned at once on the loop; :meth:`Payloads.fetch` reads the others, which blocks and belongs
+into a worker thread. Which sequences are live is not decided here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,15 +18,15 @@ _TRIES: Final = 3
 
 
 class UnsettledSource(Protocol):
-    """Where messages that are not settled are read: an owner's or a follower's view of the journal."""
+    """A source of unsettled messages: an owner's or a follower's view of the journal."""
 
     def current(self, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
-        """Messages by sequence; those that the journal no longer holds are left out."""
+        """Return messages by sequence; those that the journal no longer has are omitted."""
         ...
 
 
 class Payloads:
-    """All payloads of the store; only :meth:`fetch` touches files."""
+    """All payloads of the store; only :meth:`fetch` and :meth:`fetch_run` touch files."""
 
     def __init__(self, settled: SettledTable, journal: UnsettledSource, *, tail_bytes: int = TAIL_BYTES) -> None:
         self._settled = settled
@@ -35,15 +35,15 @@ class Payloads:
         self._ahead = ReadAhead()
 
     def stored(self, rows: RowColumns, *, payload_bytes: int | None = None) -> None:
-        """Keep rows that are durable now; they must not change any more."""
+        """Cache rows that are durable now; they must not change any more."""
         self.tail.add(rows, payload_bytes=payload_bytes)
 
     def now(self, stream: str, stream_id: int, seq: int) -> StreamMessage | None:
-        """The message if it is in memory."""
+        """Return the message if it is in memory."""
         return self.tail.get(stream, stream_id, seq) or self._ahead.get(stream_id, seq)
 
     def span_now(self, stream: str, stream_id: int, seqs: Sequence[int]) -> Sequence[StreamMessage]:
-        """As :meth:`run_now`, as columns where neighbouring messages lie together in memory."""
+        """Return messages as :meth:`run_now`, as columns where neighbouring messages lie together in memory."""
         if len(seqs) == seqs[-1] - seqs[0] + 1:
             run = self.tail.span(stream, stream_id, range(seqs[0], seqs[-1] + 1))
             if run is not None:
@@ -51,7 +51,7 @@ class Payloads:
         return self.run_now(stream, stream_id, seqs)
 
     def run_now(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StreamMessage]:
-        """The messages of ascending sequences up to the first that is not in memory."""
+        """Return the messages of ascending sequences up to the first that is not in memory."""
         wanted = list(seqs)
         found = self.tail.run(stream, stream_id, wanted)
         while len(found) < len(wanted):
@@ -65,9 +65,9 @@ class Payloads:
     def fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
     ) -> dict[int, StreamMessage]:
-        """The messages from files; what is in neither table is left out. Blocks; thread-safe.
+        """Read messages from files; those in neither table are omitted. Blocks; thread-safe.
 
-        ``subjects``, when given, are those of the wanted messages and let files be passed over. Raises ``DamagedData``.
+        ``subjects``, if given, are those of the messages and allow files to be skipped. Raises ``DamagedData``.
         """
         further = self._ahead.further(stream_id, seqs) if subjects is None and seqs else range(0)
         found = self._fetch(stream, stream_id, seqs, further=further, subjects=subjects)
@@ -75,10 +75,7 @@ class Payloads:
         return found
 
     def fetch_run(self, stream: str, stream_id: int, seqs: Sequence[int]) -> MessageRun:
-        """The messages of ascending sequences from files, as columns; what is in neither table is left out.
-
-        Blocks; thread-safe. Raises ``DamagedData``.
-        """
+        """Read ascending sequences from files, as columns; those in neither table are omitted. As :meth:`fetch`."""
         mark = self._settled.watermarks.get(stream)
         if mark is not None and mark.stream_id == stream_id and seqs and seqs[-1] <= mark.seq:
             run = self._settled.fetch_run(stream, stream_id, seqs)
@@ -90,7 +87,7 @@ class Payloads:
     def _fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, further: range, subjects: Iterable[str] | None
     ) -> dict[int, StreamMessage]:
-        """``seqs`` must be tried again while some are missing, ``further`` ones are welcome."""
+        """Read ``seqs``, with retries while some are missing, and ``further`` ones if they are there."""
         names = None if subjects is None else list(subjects)
         found: dict[int, StreamMessage] = {}
         for attempt in range(_TRIES):

@@ -1,9 +1,9 @@
-"""What a stream held at a past point, by Delta time travel: also values that limits have removed since.
+"""A stream at a past point, by Delta time travel: also messages that limits have removed since.
 
 Order of a consistent view: pin the journal's version, then that of ``messages``; rows at or below the watermark come
-from ``messages``, rows above it from the journal. So a row that moves over meanwhile is seen once, never twice and
-never not at all. The state at S ≤ watermark comes from the version that settled S: limits are applied to the table
-only after the append that carries them, so nothing that was live at S is missing there.
+from ``messages``, rows above it from the journal. So a row that is settled meanwhile is read exactly once. The state at
+S ≤ watermark comes from the version that settled S: limits are applied to the table only after the append that carries
+them, so no message that was live at S is missing there.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,14 +34,14 @@ Answer = TypeVar("Answer")
 
 
 class View(NamedTuple):
-    """One stream as of two pinned table versions."""
+    """One stream at two pinned table versions."""
 
     stream: str
     stream_id: int
     journal: Snapshot
     settled: Snapshot
     settled_seq: int
-    """Messages up to here are in ``settled``, later ones in the journal."""
+    """Messages up to this sequence are in ``settled``, later ones in the journal."""
     last_seq: int
     tail: Any
     """The journal rows behind the watermark, metadata only (an Arrow table), or None."""
@@ -49,23 +49,23 @@ class View(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where in a stream's history."""
+    """A point in a stream's history."""
 
     seq: int
-    """Right after this message was stored."""
+    """The state right after this message was stored."""
     before_ns: int = 0
-    """With what was removed since then and before this time; 0 for none of it."""
+    """Include removals after it and before this time; 0 for none."""
 
 
 class PastState(NamedTuple):
     """The answer to a ``multi_last`` at a point."""
 
     up_to_seq: int
-    """The sequence that the point came to; 0 when it lies before the first message."""
+    """The sequence of the point; 0 when it is before the first message."""
     messages: list[StreamMessage]
     """The last message of each matching subject, ascending by sequence."""
     more: bool = False
-    """Whether others follow that the part asked for does not hold."""
+    """Whether messages follow the requested part."""
 
 
 class PointInTime:
@@ -84,10 +84,10 @@ class PointInTime:
         up_to_ts_ns: int | None = None,
         limit: int | Part | None = None,
     ) -> PastState:
-        """The last message of each matching subject at a sequence (inclusive) or time (exclusive); now without either.
+        """Return the last message of each matching subject at a sequence (inclusive), time (exclusive), or now.
 
-        ``limit`` bounds how many there may be, or says which part of them is wanted.
-        Raises ``NoSuchStream``, ``PastHorizon``, ``TooMany`` (more than ``limit`` subjects) or ``DamagedData``.
+        ``limit`` bounds their number, or is the part to read. Raises ``NoSuchStream``, ``PastHorizon``, ``TooMany``
+        (more than ``limit`` subjects) or ``DamagedData``.
         """
         subjects = SubjectFilter(filters)
 
@@ -101,11 +101,11 @@ class PointInTime:
         return self._with_view(stream, read)
 
     def sequence_before(self, stream: str, ts_ns: int) -> int:
-        """The last sequence whose message was stored before this time, removed messages included; 0 for none."""
+        """Return the last sequence stored before this time, removed messages included; 0 for none."""
         return self._with_view(stream, lambda view: self._sequence_before(view, ts_ns))
 
     def _with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
-        """Pin a view and read from it; anew when truncation or vacuum took a file of the view meanwhile."""
+        """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
         for _ in range(_VIEW_TRIES - 1):
             try:
                 return read(self._view(stream))
@@ -135,7 +135,7 @@ class PointInTime:
         return View(stream, stream_id, journal, settled, settled_seq, last_seq, tail, events)
 
     def _events(self, journal: Snapshot, settled: Snapshot, stream: str, stream_id: int) -> tuple[EventRow, ...]:
-        """All events of the incarnation, each once, whichever table holds it."""
+        """Return all events of the incarnation, each once, from both tables."""
         files = [file for file in settled.of_stream(stream) if file.events_only]
         kept = self._settled.columns(files, _EVENT)
         tables = [*self._journal.events_of(journal, stream), *([] if kept is None else [kept])]
@@ -145,7 +145,7 @@ class PointInTime:
     def _messages(
         self, view: View, subjects: SubjectFilter, point: Point, limit: int | Part | None
     ) -> tuple[list[StreamMessage], bool]:
-        """The wanted ones, and whether others follow them."""
+        """Return the requested messages, and whether others follow them."""
         seq = point.seq
         base = self._base(view, seq)
         parts = [self._settled_rows(base, view, subjects, seq)]
@@ -166,7 +166,7 @@ class PointInTime:
         return self._payloads(base, view, wanted), False
 
     def _base(self, view: View, point: int) -> Snapshot:
-        """The version of ``messages`` that the settled part of the state is read from."""
+        """Return the version of ``messages`` for the settled part of the state."""
         if point > view.settled_seq or view.settled_seq == 0:
             return view.settled
         version = self._settled.append_version_for(view.stream, view.stream_id, point)
@@ -184,7 +184,7 @@ class PointInTime:
         return _chosen(table, view.stream_id, subjects) if table is not None else _no_rows()
 
     def _first_seq(self, base: Snapshot, view: View, point: int) -> int:
-        """``first_seq`` as the row of message ``point`` recorded it; it only ever grows."""
+        """Return ``first_seq`` as the row of message ``point`` recorded it; it only ever grows."""
         mark = view.settled.watermarks.get(view.stream)
         if view.settled_seq and point > view.settled_seq:
             recorded = mark.first_seq if mark is not None else 1
@@ -200,7 +200,7 @@ class PointInTime:
         return max(recorded, _greatest_first_seq(view.tail, view.stream_id, point))
 
     def _past_columns(self, base: Snapshot, view: View, files: Sequence[DataFile], names: Sequence[str]) -> Any:
-        """Columns of the base version's files; a file that vacuum took from an old version is past the horizon."""
+        """Read columns of the base version's files; a vacuumed file of an old version is past the horizon."""
         try:
             return self._settled.columns(files, names)
         except FileGone as error:
@@ -233,7 +233,7 @@ class PointInTime:
         return self._settled_before(view, ts_ns)
 
     def _settled_before(self, view: View, ts_ns: int) -> int:
-        """Halve the settled sequences: each probe looks at the rows that one append added, none of them removed yet."""
+        """Bisect the settled sequences: each probe reads the rows that one append added, before any removal."""
         low, high, proven = 0, view.settled_seq, True
         while low < high:
             middle = (low + high + 1) // 2
@@ -261,7 +261,7 @@ class PointInTime:
 
 
 def _chosen(table: Any, stream_id: int, subjects: SubjectFilter) -> Any:
-    """The message rows of one incarnation whose subject is wanted: seq, evicts and subject."""
+    """Return the message rows of one incarnation whose subject matches: seq, evicts and subject."""
     chosen = pc.and_(pc.equal(table["stream_id"], stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
     table = table.filter(chosen).select(["seq", "evicts", "subject"]).combine_chunks()
     if subjects.matches_all or not len(table):
@@ -279,7 +279,7 @@ def _event_rows(table: Any, stream_id: int) -> list[EventRow]:
 
 
 def _greatest_first_seq(table: Any, stream_id: int, point: int) -> int:
-    """Of the rows up to and with message ``point``; events that carry its sequence happened after it."""
+    """Return the highest ``first_seq`` up to message ``point``; events with its sequence happened after it."""
     if table is None:
         return 1
     seqs = _ints(table, "seq")
@@ -297,7 +297,7 @@ def _ints(table: Any, name: str) -> Int64s:
 
 
 def _subject_ids(table: Any) -> Int64s:
-    """A number for each row's subject."""
+    """Return a number for each row's subject."""
     if not len(table):
         return np.empty(0, dtype=np.int64)
     column = table["subject"].combine_chunks()
@@ -308,7 +308,7 @@ def _subject_ids(table: Any) -> Int64s:
 
 @lru_cache(maxsize=1)
 def _no_rows() -> Any:
-    """No message rows at all, in the shape that :func:`_chosen` gives."""
+    """Return an empty table with the columns of :func:`_chosen`."""
     subject = pa.array([], pa.string()).dictionary_encode()
     return pa.table({"seq": pa.array([], pa.int64()), "evicts": pa.array([], pa.int64()), "subject": subject})
 
@@ -328,7 +328,7 @@ def multi_last(
     up_to_seq: int | None = None,
     up_to_ts_ns: int | None = None,
 ) -> list[StreamMessage]:
-    """The last message of each matching subject at a point, straight from the tables of a data folder.
+    """Return the last message of each matching subject at a point, straight from the tables of a data folder.
 
     For processes without a gateway, such as a Spark Python worker: tables are opened read-only and kept open for the
     next call. Raises as :meth:`PointInTime.multi_last`.

@@ -1,7 +1,7 @@
-"""Reads of old messages one after the other: what comes next is read with them. Pure, and bounded by bytes.
+"""Read-ahead for sequential reads of old messages. Pure, and bounded by bytes.
 
-A stream that is read in ascending order asks a file for one message after the other, and a file gives a thousand at
-the price of one. Whether a message is live is not decided here; messages never change, so what is kept never ages.
+A stream that is read in ascending order asks a file for one message after the other, and a file returns a thousand at
+the price of one. Whether a message is live is not decided here; messages never change, so the cache never goes stale.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,18 +12,18 @@ from delta_store.values.lru import Lru
 from delta_store.values.stream_message import StreamMessage
 
 AHEAD_MESSAGES: Final = 2048
-"""Most messages that are read on top of those asked for."""
+"""Most messages that are read beyond those asked for."""
 AHEAD_BYTES: Final = 4 * 1024 * 1024
-"""What they may come to, going by the size of the last ones read."""
+"""Most bytes of them, estimated by the size of the last ones read."""
 _NEAR: Final = 64
-"""Distance from the last message read at which the next one counts as reading on."""
+"""Distance from the last message read within which a read counts as sequential."""
 _STREAMS_KEPT: Final = 8
-"""Streams of which the newest read-ahead is kept."""
+"""Streams whose newest read-ahead is cached."""
 _ROW_BYTES: Final = 100
 
 
 class _Held(NamedTuple):
-    """What was read of a stream."""
+    """The last messages read of a stream."""
 
     messages: dict[int, StreamMessage]
     last_seq: int
@@ -39,12 +39,12 @@ class ReadAhead:
         """By stream id."""
 
     def get(self, stream_id: int, seq: int) -> StreamMessage | None:
-        """The message, if it was read lately."""
+        """Return the message, if it is cached."""
         held = self._kept.peek(stream_id)
         return held.messages.get(seq) if held is not None else None
 
     def run(self, stream_id: int, seqs: Iterable[int]) -> list[StreamMessage]:
-        """The messages of ascending sequences up to the first that was not read lately."""
+        """Return the messages of ascending sequences up to the first that is not cached."""
         found: list[StreamMessage] = []
         held = self._kept.peek(stream_id)
         if held is not None:
@@ -56,7 +56,7 @@ class ReadAhead:
         return found
 
     def further(self, stream_id: int, seqs: Sequence[int]) -> range:
-        """Sequences worth reading behind the ascending ``seqs``: none unless the stream is being read on."""
+        """Return the sequences to read behind the ascending ``seqs``: none unless the stream is read sequentially."""
         held = self._kept.peek(stream_id)
         if held is None or not 0 < seqs[0] - held.last_seq <= _NEAR:
             return range(0)
@@ -64,7 +64,7 @@ class ReadAhead:
         return range(start, start + min(AHEAD_MESSAGES, AHEAD_BYTES // held.message_bytes))
 
     def keep(self, stream_id: int, found: dict[int, StreamMessage]) -> None:
-        """Take over what was read, in place of what was kept of the stream."""
+        """Replace the stream's cached messages by those just read."""
         if not found:
             return
         total = sum(len(one.data) + len(one.headers or b"") for one in found.values())

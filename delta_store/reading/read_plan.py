@@ -1,7 +1,7 @@
-"""What is to be read, as values: made by pure code from a request and the index, and carried out elsewhere. Pure.
+"""Plans of reads as values: made from a request and the index, carried out elsewhere. Pure.
 
-A plan says what was live, or which past is asked for, when it was made. What became of that meanwhile is told by
-:class:`delta_store.reading.store_reader.StoreReader`, which carries plans out.
+A plan holds what was live, or the past point asked for, when it was made.
+:class:`delta_store.reading.store_reader.StoreReader` carries it out and reports what has changed since.
 """
 
 from bisect import bisect_right
@@ -19,12 +19,12 @@ _UNBOUNDED: Final = (1 << 63) - 1
 
 
 class ReadPlan(NamedTuple):
-    """Messages of one incarnation of a stream."""
+    """Messages of one incarnation of a stream to read."""
 
     stream: str
     stream_id: int
     seqs: Sequence[int]
-    """Live when this was planned, ascending."""
+    """Live when the plan was made, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Matching:
     chosen: SubjectFilter | None
     start: int
     up_to: int
-    """The stream's last sequence when this was planned: nothing newer belongs to it."""
+    """The stream's last sequence when the plan was made: newer ones are not read."""
 
     def count(self, from_seq: int) -> int:
-        """How many live messages match from a sequence on, newer ones included."""
+        """Count the live messages that match from a sequence on, newer ones included."""
         return count_matching(self.index, self.chosen, from_seq) if from_seq <= self.index.last_seq else 0
 
     def steps(self, size: int, most: int) -> Iterator[list[int]]:
-        """The first ``most`` sequences, so many at a time."""
+        """Iterate over the first ``most`` sequences, ``size`` at a time."""
         start, left = self.start, most
         while left > 0:
             count = min(size, left)
@@ -56,7 +56,7 @@ class Matching:
             start, left = found[-1] + 1, left - count
 
     def _few(self, start: int) -> Iterator[int]:
-        """One look-up each: cheaper than a whole stretch of the index when few are wanted."""
+        """Iterate with one lookup each: cheaper than a whole segment of the index for a few."""
         seq = self.index.live.next(start)
         while seq:
             yield seq
@@ -69,18 +69,18 @@ class PagePlan(NamedTuple):
     stream: str
     stream_id: int
     seqs: Sequence[int] | Matching
-    """All that match, also those that the bounds leave out."""
+    """All that match, also those beyond the bounds."""
     most: int
-    """How many messages there may be."""
+    """Most messages of the page."""
     step: int
-    """How many to read at a time."""
+    """Messages to read at a time."""
     bytes_max: int = _UNBOUNDED
-    """Nothing more is wanted once subjects, headers and payloads come to this: who sends them counts them."""
+    """Bytes of subjects, headers and payloads at which the page ends; its sender counts them."""
     up_to_seq: int | None = None
-    """The point that is shown, where these are the last messages of their subjects."""
+    """The point of the page, where these are the last messages of their subjects."""
 
     def steps(self) -> Iterator[ReadPlan]:
-        """The plan in parts, one after the other."""
+        """Iterate over the plan's parts."""
         if isinstance(self.seqs, Matching):
             parts: Iterator[Sequence[int]] = self.seqs.steps(self.step, self.most)
         else:
@@ -90,13 +90,13 @@ class PagePlan(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Which messages of an answer are wanted: the others are not read."""
+    """The page of an answer to read."""
 
     after_seq: int
     most: int
 
     def of(self, seqs: Sequence[int]) -> list[int]:
-        """Those of the ascending sequences."""
+        """Return those of the ascending sequences that are on the page."""
         start = bisect_right(seqs, self.after_seq)
         return list(seqs[start : start + self.most])
 
@@ -111,9 +111,9 @@ class PastPlan(NamedTuple):
     up_to_ts_ns: int | None
     """Exclusive."""
     limit: int | Part
-    """How many subjects there may be, or which part of them is wanted."""
+    """Most subjects of the answer, or the part of it to read."""
 
 
 def step_of(index: StreamIndex, most: int, bytes_max: int) -> int:
-    """How many of a stream's messages make a good step: by count, and by bytes where messages are large."""
+    """Return how many of a stream's messages to read at a time: by number, and by bytes where messages are large."""
     return max(1, min(most, bytes_max // max(1, index.bytes // max(1, index.msgs))))

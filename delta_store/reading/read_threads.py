@@ -1,4 +1,4 @@
-"""The only way from the loop to blocking reads: a few threads, a bounded number of waiting calls, a time limit."""
+"""Threads for blocking reads off the loop: a few, with a bounded queue and a time limit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class ReadsBusy(Exception):
-    """Too many reads are waiting already: ask again later."""
+    """Too many reads are queued: try again later."""
 
     def __init__(self) -> None:
         super().__init__("too many reads are waiting already")
@@ -20,7 +20,7 @@ class ReadsBusy(Exception):
 
 @asynccontextmanager
 async def within(seconds: float) -> AsyncIterator[None]:
-    """A time limit for reads whose ``TimeoutError`` says what it was."""
+    """Limit the time of reads, with a ``TimeoutError`` that has a text."""
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
@@ -32,7 +32,7 @@ async def within(seconds: float) -> AsyncIterator[None]:
 
 
 class ReadThreads:
-    """Runs blocking reads in ``workers`` threads; close it when done."""
+    """A pool of ``workers`` threads for blocking reads; close it when done."""
 
     def __init__(self, workers: int, *, timeout_seconds: float, waiting_max: int = READ_QUEUE_MAX) -> None:
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="read")
@@ -40,9 +40,9 @@ class ReadThreads:
         self._free = workers + waiting_max
 
     async def run(self, read: Callable[[], Result], *, timeout_seconds: float | None = None) -> Result:
-        """The result of ``read``, called in a thread. Raises what it raises, ``ReadsBusy`` or ``TimeoutError``.
+        """Call ``read`` in a thread and return its result. Raises what it raises, ``ReadsBusy`` or ``TimeoutError``.
 
-        A read whose time is over goes on in its thread until it ends by itself; its result is dropped.
+        A read that exceeds its time goes on in its thread until it ends by itself; its result is dropped.
         """
         if self._free <= 0:
             raise ReadsBusy
@@ -53,7 +53,7 @@ class ReadThreads:
             return await asyncio.shield(future)
 
     def close(self) -> None:
-        """Take no more reads and drop those that have not begun; does not wait for the others."""
+        """Accept no more reads and drop the queued ones; do not wait for running ones."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _ended(self, future: "asyncio.Future[Result]") -> None:

@@ -1,6 +1,6 @@
-"""What the settle job says of itself, for every other process: a small file beside the tables, written again and again.
+"""The settle job's state for other processes: a small file beside the tables, rewritten every few seconds.
 
-It may be lost at any time: nothing but reports rests on it.
+It may be lost at any time: only reports depend on it.
 """
 
 import json
@@ -18,27 +18,27 @@ _SILENT_BEATS: Final = 6
 
 
 class SettleState(StrEnum):
-    """Names for logs and APIs; only ever added to."""
+    """States of the settle job, for logs and APIs; append only."""
 
     STARTING = "starting"
-    """Spark starts."""
+    """Spark is starting."""
     SETTLING = "settling"
-    """The query runs."""
+    """The query is running."""
     FAILING = "failing"
-    """It ended with an error and is tried again."""
+    """The query ended with an error and is being restarted."""
     SILENT = "not running"
-    """It has not been heard of for half a minute, or never."""
+    """No heartbeat for half a minute, or never."""
 
 
 class SettleNews(NamedTuple):
-    """The state and, when it is failing, why."""
+    """The state, with the error of a failing job."""
 
     state: SettleState
     error: str = ""
 
 
 class StateTeller:
-    """Writes the state, and again every few seconds, until the block ends."""
+    """The writer of the state, which repeats it every few seconds until the block ends."""
 
     def __init__(self, data: Path, clock: Clock) -> None:
         self._path, self._clock = data / FILE, clock
@@ -58,7 +58,7 @@ class StateTeller:
         self._thread.join(SETTLE_HEARTBEAT_SECONDS)
 
     def tell(self, state: SettleState, error: str = "") -> None:
-        """From now on it is this."""
+        """Set the state."""
         with self._lock:
             self._news = SettleNews(state, error)
             self._write()
@@ -79,7 +79,7 @@ class StateTeller:
 
 
 def settle_news(data: Path, now_ns: int) -> SettleNews:
-    """What the settle job of a local data folder last said."""
+    """Return the last state of a local data folder's settle job."""
     try:
         said = json.loads((data / FILE).read_text())
         silent = now_ns - int(said["at_ns"]) > _SILENT_BEATS * SETTLE_HEARTBEAT_SECONDS * 1e9

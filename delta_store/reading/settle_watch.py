@@ -1,6 +1,6 @@
-"""How settling is, for processes that do not own the journal: the job's own word, and what the journal still holds.
+"""The state of settling, for processes that do not own the journal: the job's own report, and the journal's lag.
 
-The journal's log is followed by a reader of its own, opened when somebody first asks.
+The journal's log is followed by a reader of its own, opened at the first call.
 """
 
 from contextlib import suppress
@@ -23,20 +23,20 @@ _KEPT_SECONDS = 1.0
 
 
 class SettleReport(NamedTuple):
-    """What can be told of settling."""
+    """The state of settling."""
 
     news: SettleNews
     lag: Lag | None
     """None when the journal's log can't be read."""
     seconds: float
-    """Age of the oldest row that is not settled."""
+    """Age of the oldest unsettled row."""
 
 
 NO_REPORT = SettleReport(SettleNews(SettleState.SILENT), None, 0.0)
 
 
 class SettleWatch:
-    """Looks at a data folder (or URL). Thread-safe; an answer may be a second old."""
+    """A watch on a data folder (or URL). Thread-safe; an answer may be a second old."""
 
     def __init__(self, location: str, clock: Clock) -> None:
         self._location, self._clock = location, clock
@@ -45,7 +45,7 @@ class SettleWatch:
         self._last: tuple[float, SettleReport] = (-_KEPT_SECONDS, NO_REPORT)
 
     def look(self, watermarks: Watermarks) -> SettleReport:
-        """How settling is, given the watermarks of ``messages``. Blocks."""
+        """Return the state of settling, given the watermarks of ``messages``. Blocks."""
         with self._lock:
             now = self._clock.monotonic()
             if now - self._last[0] < _KEPT_SECONDS:
@@ -61,7 +61,7 @@ class SettleWatch:
             return report
 
     def _followed(self) -> JournalReader:
-        """The reader at the end of the log; opened anew where following it fails."""
+        """Return the reader at the end of the log; opened anew after an error."""
         if self._reader is not None and self._reader.version >= 0:
             try:
                 self._reader.refresh()

@@ -1,7 +1,7 @@
-"""Reads the ``messages`` table without Spark: its snapshot, its history, its rows.
+"""The ``messages`` table read without Spark: its snapshot, its history, its rows.
 
-All methods that touch files block; callers run them off the event loop. Invariant: every read names the snapshot it
-reads from, so that one answer never mixes two versions.
+All methods that touch files block; callers run them off the event loop. Invariant: every read names its snapshot, so
+that one answer never mixes two versions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,10 +35,10 @@ class SettledTable:
         cache_bytes: int = CACHE_BYTES,
         relied_on: Callable[[], int | None] | None = None,
     ) -> None:
-        """``location`` is the table's folder or URL; the table need not exist yet.
+        """Read the table in ``location``, a folder or URL; it need not exist yet.
 
-        ``relied_on`` tells which version the journal relies on; it is asked at every refresh while there is no table
-        or its end is torn. By default the log of the journal beside a local table is read, all of it: for one look.
+        ``relied_on`` returns the version that the journal relies on; it is called at every refresh while there is no
+        table or its end is torn. By default the whole log of the journal beside a local table is read each time.
         """
         whole = None if "://" in location else _whole_end(Path(location), relied_on)
         self.log = LogFollower(location, storage_options=storage_options, whole_up_to=whole)
@@ -47,7 +47,7 @@ class SettledTable:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest version that :meth:`refresh` has seen."""
+        """The newest version that :meth:`refresh` has read."""
         return self.log.snapshot
 
     @property
@@ -61,15 +61,15 @@ class SettledTable:
         return self.log.snapshot.watermarks
 
     def refresh(self) -> Snapshot:
-        """Read the log entries that came since. Raises ``DamagedData``."""
+        """Read the new log entries. Raises ``DamagedData``."""
         return self.log.refresh()
 
     def fetch(
         self, stream: str, stream_id: int, seqs: Sequence[int], *, subjects: Iterable[str] | None = None
     ) -> dict[int, StreamMessage]:
-        """Messages by sequence from the newest snapshot; those that are not settled or no longer there are left out.
+        """Return messages by sequence from the newest snapshot; those that it does not hold are omitted.
 
-        ``subjects``, when given, are those of the wanted messages and let files be passed over.
+        ``subjects``, if given, are those of the messages and allow files to be skipped.
         """
         for _ in range(_GONE_RETRIES):
             try:
@@ -87,7 +87,7 @@ class SettledTable:
         *,
         subjects: Iterable[str] | None = None,
     ) -> dict[int, StreamMessage]:
-        """As :meth:`fetch`, from this snapshot. Raises ``FileGone`` when vacuum was faster."""
+        """Return messages as :meth:`fetch`, from this snapshot. Raises ``FileGone`` for a vacuumed file."""
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))
         found: dict[int, StreamMessage] = {}
         for file in snapshot.holding(stream, wanted, subjects):
@@ -96,7 +96,7 @@ class SettledTable:
         return found
 
     def fetch_run(self, stream: str, stream_id: int, seqs: Sequence[int]) -> MessageRun:
-        """As :meth:`fetch` for ascending sequences, as columns in their order: for long runs."""
+        """Return the messages of ascending sequences as columns: :meth:`fetch` for long runs."""
         wanted = np.asarray(seqs, dtype=np.int64)
         for attempt in range(_GONE_RETRIES + 1):
             try:
@@ -112,15 +112,15 @@ class SettledTable:
         raise AssertionError("unreachable")
 
     def columns(self, files: Iterable[DataFile], names: Sequence[str]) -> Any:
-        """Columns of whole files, one Arrow table with subjects dictionary-encoded; None when there are no files."""
+        """Read columns of whole files as one Arrow table, subjects dictionary-encoded; None without files."""
         tables = [self.files.columns(self.log.path_of(file), names) for file in files]
         return pa.concat_tables(tables).unify_dictionaries() if tables else None
 
     def append_version_for(self, stream: str, stream_id: int, seq: int) -> int:
-        """The version that settled message ``seq``: the first whose watermark reaches it.
+        """Return the version that settled message ``seq``: the first whose watermark reaches it.
 
-        The message must be settled in the newest snapshot. Raises ``PastHorizon`` when log cleanup has taken that
-        version or the one before it, without which "first" can't be told.
+        The message must be settled in the newest snapshot. Raises ``PastHorizon`` when log cleanup has deleted that
+        version's entry or the one before it, without which "first" is not known.
         """
         oldest, high = self._oldest_entry(), self.version
         low = oldest
@@ -140,7 +140,7 @@ class SettledTable:
         return low
 
     def _oldest_entry(self) -> int:
-        """Looked up once a version, for listing a long log is slow; cleanup may have taken more since."""
+        """Return the oldest entry, listed once a version: cleanup may have deleted more since."""
         version, oldest = self._oldest
         if version != self.version:
             version = self.version
@@ -153,9 +153,9 @@ class SettledTable:
         return mark is not None and (mark.stream_id, mark.seq) >= point
 
     def mark_at(self, version: int, stream: str) -> Watermark | None:
-        """A stream's watermark in an older version; None before its first row was settled.
+        """Return a stream's watermark in an older version; None before its first row was settled.
 
-        Raises ``FileGone`` when log cleanup has taken the entry that would tell.
+        Raises ``FileGone`` when log cleanup has deleted the entry with it.
         """
         for earlier in range(version, -1, -1):
             note = self.log.entry(earlier).note
@@ -165,6 +165,6 @@ class SettledTable:
 
 
 def _whole_end(table: Path, relied_on: Callable[[], int | None] | None) -> Callable[[], int]:
-    """Tells how far a local table is whole."""
+    """Return a function that returns the version up to which a local table is whole."""
     ask = relied_on or partial(relied_version, table.parent)
     return lambda: whole_up_to(table, ask())

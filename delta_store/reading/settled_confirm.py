@@ -1,7 +1,7 @@
-"""What must be true of the settled rows before the journal may forget its own: their commits did what they say.
+"""Confirmation of settled rows before the journal is truncated: their commits did what their notes claim.
 
-A watermark alone is a word. Here the files that the commits added are asked (the footers of Parquet, not the log's copy
-of what they hold), and held against the notes and against the journal's files that are about to go.
+A watermark alone is only a claim. Here the footers of the Parquet files that the commits added, not the log's copy of
+them, are checked against the notes and against the journal's files that are about to be removed.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from delta_store.values.watermark import CommitNote, Op
 
 
 def confirm_settled(settled: SettledTable, snapshot: Snapshot, journal: Sequence[JournalFile]) -> int:
-    """Check every commit that settled rows which the journal still has, up to a version of ``messages``.
+    """Check every commit, up to a version of ``messages``, whose rows the journal still has.
 
     ``journal`` are its files, oldest first. Returns the number of commits checked; raises :class:`NotDurable`. Commits
-    whose log entries cleanup has taken are not looked at any more.
+    whose log entries cleanup has deleted are not checked.
     """
     files = settled_files(journal, {name: mark.position for name, mark in snapshot.watermarks.items()})
     if not files:
@@ -35,7 +35,7 @@ def confirm_settled(settled: SettledTable, snapshot: Snapshot, journal: Sequence
 
 
 def _appends_since(settled: SettledTable, newest: int, oldest: JournalFile) -> tuple[CommitNote, list[MessagesEntry]]:
-    """The appends since the oldest of the journal's files was settled, oldest first, and the note before them."""
+    """Return the appends since the oldest of the journal's files was settled, oldest first, and the note before."""
     found: list[MessagesEntry] = []
     for version in range(newest, -1, -1):
         try:
@@ -52,7 +52,7 @@ def _appends_since(settled: SettledTable, newest: int, oldest: JournalFile) -> t
 
 
 def _added(settled: SettledTable, entry: MessagesEntry) -> dict[str, AddedRows]:
-    """What the files that a commit added hold of each stream, by their own footers."""
+    """Count the rows of each stream in the files that a commit added, by their own footers."""
     found: dict[str, AddedRows] = {}
     for file in entry.added:
         path = settled.log.path_of(file)

@@ -1,8 +1,8 @@
-"""Reads messages out of Parquet files, row group by row group, and keeps what was read lately.
+"""Messages out of Parquet files, row group by row group, with a cache of row groups.
 
-Settled files and journal files are read alike; a journal file holds a ``stream`` column, a settled file has it in its
-folder's name. Every payload's checksum is verified before it leaves; page checksums are verified where the writer made
-them (they guard the columns that the payload's checksum does not cover).
+Settled files and journal files are read alike; a journal file has a ``stream`` column, a settled file has it in its
+folder's name. Every payload's checksum is verified before it is returned; page checksums are verified where the writer
+made them (they guard the columns that the payload's checksum does not cover).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from delta_store.values.stream_message import MessageRun
 _COLUMNS: Final = ("stream", "stream_id", "kind", "seq", "subject", "ts_ns", "headers", "data", "crc")
 _FILES_KEPT: Final = 512
 _COLUMN_THREADS_ROWS_MIN: Final = 4096
-"""Rows from which decoding a file's columns in parallel pays; below it handing them out costs more."""
+"""Rows from which on decoding a file's columns in parallel pays."""
 _TYPES: Final = {field.name: field.type for field in JOURNAL_SCHEMA}
 _SUBJECT_IDS: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -42,7 +42,7 @@ class _Rows(NamedTuple):
     table: Any
 
     def take(self, wanted: Int64s) -> MessageRun:
-        """Those of the ascending ``wanted`` that are here, each verified."""
+        """Return those of the ascending ``wanted`` that are here, each verified."""
         places = np.searchsorted(self.seqs, wanted)
         inside = places < len(self.seqs)
         places = places[inside]
@@ -77,7 +77,7 @@ class _Footer(NamedTuple):
 
 
 class MessageFiles:
-    """Row groups of Parquet files, the last used ones in memory within ``cache_bytes``. Thread-safe."""
+    """Row groups of Parquet files, cached within ``cache_bytes``, least recently used first out. Thread-safe."""
 
     def __init__(self, filesystem: pa_fs.FileSystem, *, cache_bytes: int) -> None:
         self._filesystem = filesystem
@@ -87,11 +87,11 @@ class MessageFiles:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes that the kept row groups take."""
+        """Bytes of the cached row groups."""
         return self._rows.size
 
     def fetch(self, path: str, stream: str, stream_id: int, wanted: Int64s) -> list[MessageRun]:
-        """The messages of the ascending sequences ``wanted`` that the file at ``path`` holds, row group by row group.
+        """Return the messages with the ascending sequences ``wanted`` in the file at ``path``, by row group.
 
         Raises :class:`FileGone` or :class:`DamagedData`, both naming the file.
         """
@@ -107,12 +107,12 @@ class MessageFiles:
         return [run for run in runs if len(run)]
 
     def extent(self, path: str) -> tuple[int, int]:
-        """The number of a file's rows and its highest sequence, as its footer says. Raises as :meth:`fetch`."""
+        """Return a file's number of rows and its highest sequence, by its footer. Raises as :meth:`fetch`."""
         footer = self._footer(path)
         return int(footer.metadata.num_rows), int(footer.high.max(initial=0))
 
     def columns(self, path: str, names: Sequence[str]) -> Any:
-        """Whole columns of a file (those of ``names`` that it has) as an Arrow table, subjects dictionary-encoded."""
+        """Read whole columns of a file (those of ``names`` that it has) to Arrow, subjects dictionary-encoded."""
         with _reading(path):
             file = self._open(path, None, dictionary=True)
             try:
@@ -122,7 +122,7 @@ class MessageFiles:
                 file.close()
 
     def whole(self, path: str) -> Any:
-        """A file as it is, read at once and without a cast, as an Arrow table. Raises as :meth:`fetch`."""
+        """Read a file at once and without a cast, as an Arrow table. Raises as :meth:`fetch`."""
         with _reading(path):
             with self._filesystem.open_input_file(path) as source:
                 body = source.read_buffer()
@@ -182,8 +182,8 @@ class MessageFiles:
         )
 
 
-class _reading:  # noqa: N801 - used as a keyword, like contextlib.suppress
-    """Turns what the file system and Arrow raise into read errors that name the file."""
+class _reading:  # noqa: N801  # used as a keyword, like contextlib.suppress
+    """A context that turns errors of the file system and Arrow into read errors that name the file."""
 
     __slots__ = ("_path",)
 
@@ -205,7 +205,7 @@ def _read_all(file: pq.ParquetFile, names: Sequence[str] | None) -> Any:
 
 
 def _plain(table: Any, *, dictionary: bool) -> Any:
-    """The table with one Arrow type for each column, whichever engine (and string layout) wrote the file."""
+    """Cast the table to one Arrow type for each column, whichever engine (and string layout) wrote the file."""
     types = {field.name: _TYPES.get(field.name, field.type) for field in table.schema}
     if dictionary and "subject" in types:
         types["subject"] = _SUBJECT_IDS

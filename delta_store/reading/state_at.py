@@ -1,9 +1,9 @@
-"""Which messages of a stream were live at a point: the recorded effects applied to columns of rows. Pure.
+"""The messages of a stream that were live at a point: recorded effects applied to columns of rows. Pure.
 
-State at sequence S is the state right after message S was stored, at a time that of the last message before it with all
-that was removed before it: rows with ``seq`` ≤ S that are not below the
-``first_seq`` recorded on row S, not evicted by a row ≤ S, not in a REMOVE that happened before S, and not erased by any
-REMOVE at all, however late. Nothing is decided here that was not recorded.
+State at sequence S is the state right after message S was stored; at a time, that of the last message before it with
+all that was removed before it. It has the rows with ``seq`` ≤ S that are not below the ``first_seq`` recorded on row S,
+not evicted by a row ≤ S, not in a REMOVE that happened before S, and not erased by any REMOVE, however late. Nothing is
+decided here that was not recorded.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from delta_store.values.records import Kind
 
 Mask = npt.NDArray[np.bool_]
 END = (1 << 62) - 1
-"""A sequence behind all sequences: the state at END is the newest, with all that happened after its last message."""
+"""A sequence behind all sequences: the state at END is the newest, with all events after its last message."""
 
 
 class Columns(NamedTuple):
@@ -29,7 +29,7 @@ class Columns(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event of a stream as far as it changes which messages are live."""
+    """The columns of an event row that affect liveness."""
 
     seq: int
     event_no: int
@@ -49,10 +49,10 @@ class Cut(NamedTuple):
 
 
 def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before_ns: int = 0) -> Cut:
-    """The cut for the state at ``up_to_seq``; ``events`` are all of the stream's, in any order.
+    """Return the cut for the state at ``up_to_seq``; ``events`` are all of the stream's, in any order.
 
-    An event that carries sequence S happened after message S, so it belongs to the state only from S+1 on, or where
-    the point is a time (``before_ns``, exclusive) that S was the last message before: from then on.
+    An event that carries sequence S happened after message S, so it belongs to the state only from S+1 on; or, where
+    the point is a time (``before_ns``, exclusive) whose last message is S, if it happened before that time.
     """
     ranges: list[tuple[int, int]] = []
     for event in events:
@@ -68,7 +68,7 @@ def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The same sequences as disjoint ascending ranges."""
+    """Return the same sequences as disjoint ascending ranges."""
     whole: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if whole and low <= whole[-1][1] + 1:
@@ -79,9 +79,9 @@ def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def live_at(rows: Columns, cut: Cut) -> Mask:
-    """Which of the rows were live at the cut.
+    """Return which of the rows were live at the cut.
 
-    ``rows`` must hold, for each row asked about, the row that evicted it if one did (a per-subject limit evicts only
+    ``rows`` must include, for each row in question, the row that evicted it if one did (a per-subject limit evicts only
     messages of the evicting row's own subject, so the rows of whole subjects are enough).
     """
     inside = rows.seq <= cut.up_to_seq
@@ -98,7 +98,7 @@ def live_at(rows: Columns, cut: Cut) -> Mask:
 
 
 def last_of_each(seqs: Int64s, subject_ids: Int64s) -> Int64s:
-    """The greatest sequence of each subject id, ascending."""
+    """Return the greatest sequence of each subject id, ascending."""
     if not len(seqs):
         return seqs
     order = np.lexsort((seqs, subject_ids))

@@ -1,7 +1,8 @@
-"""The one way to stored messages: from memory, else by a reading thread from the tables; then, are they still live.
+"""The one way to stored messages: from memory, else by a thread from the tables; then checked to be live still.
 
-Who plans on the event loop and may not wait asks :attr:`StoreReader.payloads` for what is in memory. What a read came
-to is a type: messages, what is gone left out; else ``TooMany``, ``PastHorizon``, ``NoSuchStream`` or ``DamagedData``.
+Code that plans on the event loop and may not wait uses :attr:`StoreReader.payloads` for messages in memory. A read
+returns messages, without those removed meanwhile, or raises ``TooMany``, ``PastHorizon``, ``NoSuchStream`` or
+``DamagedData``.
 """
 
 from bisect import bisect_left
@@ -19,7 +20,7 @@ from delta_store.values.stream_message import MessageRun, StreamMessage
 
 
 class ReadableStore(Protocol):
-    """What is read; the catalog may be replaced as a whole."""
+    """A store to read from; its catalog may be replaced as a whole."""
 
     @property
     def catalog(self) -> Catalog:
@@ -27,34 +28,34 @@ class ReadableStore(Protocol):
 
     @property
     def payloads(self) -> Payloads:
-        """Their messages."""
+        """Their payloads."""
 
     @property
     def past(self) -> PointInTime:
-        """What they held before."""
+        """Their past."""
 
 
 class FoundRun(NamedTuple):
-    """What a read came to: what it was to read before ``lost`` and is not here has left its stream."""
+    """The messages of a run; those of the plan before ``lost`` that are not here have left the stream."""
 
     run: MessageRun
     lost: int
-    """The first message that is live and in no file, 0 when there is none; nothing behind it is given."""
+    """The first message that is live and in no file, 0 when there is none; none behind it is returned."""
 
 
 class StoreReader:
-    """Carries plans out; belongs to one event loop. Reads raise ``ReadError``, ``ReadsBusy`` and ``TimeoutError``."""
+    """Carries out plans; belongs to one event loop. Reads raise ``ReadError``, ``ReadsBusy`` and ``TimeoutError``."""
 
     def __init__(self, store: ReadableStore, threads: ReadThreads) -> None:
         self.store = store
         self._threads = threads
         self.payloads = store.payloads
-        """Gives at once what is in memory."""
+        """The messages in memory, without waiting."""
 
     async def read(self, plan: ReadPlan) -> list[StreamMessage]:
-        """The messages in order; those that have left the stream meanwhile are left out.
+        """Return the messages in order, without those that have left the stream meanwhile.
 
-        Raises ``DamagedData`` when one that is live is nowhere to be found: that must not look like "no message".
+        Raises ``DamagedData`` when one that is live is nowhere: that must not look like "no message".
         """
         near = self.payloads.run_now(*plan)
         rest = plan._replace(seqs=plan.seqs[len(near) :])
@@ -66,19 +67,19 @@ class StoreReader:
         return near + [found[seq] for seq in rest.seqs if seq in found]
 
     async def read_run(self, plan: ReadPlan) -> FoundRun:
-        """The messages as columns, from the tables: for long runs of which memory has nothing."""
+        """Return the messages as columns, from the tables: for long runs that are not in memory."""
         run = await self._threads.run(partial(self.payloads.fetch_run, *plan))
         lost = self._lost(plan, frozenset(run.seqs)) if len(run) < len(plan.seqs) else 0
         return FoundRun(run[: bisect_left(run.seqs, lost)] if lost else run, lost)
 
     async def read_past(self, plan: PastPlan) -> PastState:
-        """What was there at the point."""
+        """Return the state at the point."""
         stream, subjects, up_to_seq, up_to_ts_ns, limit = plan
         look = partial(self.store.past.multi_last, stream, subjects, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns)
         return await self._threads.run(partial(look, limit=limit))
 
     def _lost(self, plan: ReadPlan, found: Container[int]) -> int:
-        """The first message of the plan that was not found though it is live still; 0 when there is none."""
+        """Return the first message of the plan that is live and not in ``found``; 0 when there is none."""
         state = self.store.catalog.streams.get(plan.stream)
         if state is None or state.stream_id != plan.stream_id:
             return 0

@@ -1,8 +1,8 @@
-"""The newest payloads in memory, bounded by bytes: what most reads ask for never touches a file. Pure.
+"""The newest payloads in memory, bounded by bytes, so that most reads touch no file. Pure.
 
-Groups are kept as they were committed, column by column, so that taking one in costs next to nothing; the oldest group
-leaves first. A message is found by bisection over its stream's groups. What was removed from a stream stays here until
-its group leaves: the index says what is live, this only holds bytes.
+Groups are kept as they were committed, column by column, so that adding one costs next to nothing; the oldest group
+leaves first. A message is found by bisection over its stream's groups. A removed message stays here until its group
+leaves: the index knows what is live, this only holds bytes.
 """
 
 from bisect import bisect_left
@@ -14,12 +14,12 @@ from delta_store.values.records import Kind, RowColumns
 from delta_store.values.stream_message import MessageRun, StreamMessage
 
 ROW_BYTES = 200
-"""What a row takes in memory besides payload and headers, about."""
+"""Memory of a row besides payload and headers, about."""
 _Key = tuple[str, int]
 
 
 class _Block:
-    """One group's rows, and where a stream's sequences stand in them."""
+    """One group's rows, with each stream's span of sequences."""
 
     __slots__ = ("_places", "bytes", "dense", "rows", "streams")
 
@@ -33,7 +33,7 @@ class _Block:
         self._places: dict[tuple[str, int, int], int] | None = None
 
     def message(self, key: _Key, seq: int, span: tuple[int, int]) -> StreamMessage | None:
-        """The stream's message of this sequence."""
+        """Return the stream's message of this sequence, or None."""
         rows = self.rows
         if self.dense:
             place: int | None = seq - span[0]
@@ -70,12 +70,12 @@ class TailCache:
         self._streams: dict[_Key, _Stream] = {}
         self._blocks: deque[_Block] = deque()
         self.bytes = 0
-        """What the kept groups take, about."""
+        """Memory of the cached groups, about."""
 
     def add(self, rows: RowColumns, *, payload_bytes: int | None = None) -> None:
-        """Keep a group of rows; ``payload_bytes`` (payloads and headers) is counted when not given.
+        """Add a group of rows; ``payload_bytes`` (payloads and headers) is counted when not given.
 
-        The rows must not change any more. Sequences of a stream only grow; a group that goes back is passed over.
+        The rows must not change any more. Sequences of a stream only grow; a group that goes back is skipped.
         """
         rows = _messages(rows)
         if not len(rows):
@@ -96,7 +96,7 @@ class TailCache:
             self._drop(self._blocks.popleft())
 
     def get(self, stream: str, stream_id: int, seq: int) -> StreamMessage | None:
-        """The message, or None when it is not in memory."""
+        """Return the message; None when it is not in memory."""
         key = (stream, stream_id)
         held = self._streams.get(key)
         if held is None:
@@ -107,7 +107,7 @@ class TailCache:
         return held.blocks[at].message(key, seq, held.spans[at])
 
     def run(self, stream: str, stream_id: int, seqs: Iterable[int]) -> list[StreamMessage]:
-        """The messages of ascending sequences up to the first that is not in memory."""
+        """Return the messages of ascending sequences up to the first that is not in memory."""
         found: list[StreamMessage] = []
         add = found.append
         key = (stream, stream_id)
@@ -128,9 +128,9 @@ class TailCache:
         return found
 
     def span(self, stream: str, stream_id: int, seqs: range) -> MessageRun | None:
-        """The messages of neighbouring sequences up to the first that is not in memory, as columns.
+        """Return the messages of neighbouring sequences up to the first that is not in memory, as columns.
 
-        None where groups hold other streams' rows between them: :meth:`run` gives those.
+        None where groups hold other streams' rows between them: use :meth:`run` then.
         """
         held = self._streams.get((stream, stream_id))
         if held is None or not seqs:
@@ -157,13 +157,13 @@ class TailCache:
         return MessageRun(tuple(columns))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         self._streams.clear()
         self._blocks.clear()
         self.bytes = 0
 
     def _drop(self, block: _Block) -> None:
-        """Forget the oldest block: it is the first of each of its streams."""
+        """Drop the oldest block: it is the first of each of its streams."""
         self.bytes -= block.bytes
         for key in block.streams:
             held = self._streams[key]
@@ -175,7 +175,7 @@ class TailCache:
 
 
 def _messages(rows: RowColumns) -> RowColumns:
-    """The rows that are messages; events mostly stand behind them."""
+    """Return the message rows; events mostly stand behind them."""
     kinds, message = rows.kind, Kind.MESSAGE.value
     number = kinds.count(message)
     if number == len(kinds):
@@ -187,7 +187,7 @@ def _messages(rows: RowColumns) -> RowColumns:
 
 
 def _spans(rows: RowColumns) -> dict[_Key, tuple[int, int]]:
-    """First and last sequence of each stream among message rows."""
+    """Return the first and last sequence of each stream among message rows."""
     seqs = rows.seq
     if rows.stream_id.count(rows.stream_id[0]) == len(rows) and rows.stream.count(rows.stream[0]) == len(rows):
         return {(rows.stream[0], rows.stream_id[0]): (seqs[0], seqs[-1])}

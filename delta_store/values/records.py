@@ -44,7 +44,7 @@ CONSUMER_KINDS = frozenset((Kind.CONSUMER, Kind.CONSUMER_DELETE, Kind.CONSUMER_S
 
 MESSAGE_OVERHEAD: Final = 30
 HEADERS_OVERHEAD: Final = 4
-"""Bytes that a message counts for beside its subject and its payload, and more if it has headers, beside those."""
+"""Bytes that a message counts for beside subject and payload, and more beside its headers if it has any."""
 
 
 class Position(NamedTuple):
