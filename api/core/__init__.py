@@ -1,4 +1,4 @@
-"""The gateway's decisions as one value: what comes over the links, time and durability change it, effects come out.
+"""The gateway's decisions, without IO: messages of the links, time and durability in, effects out.
 
-Joins `ingest.publishing` and `consumers.engine`, which do not know each other; does no IO.
+Joins `ingest.publishing` and `consumers.engine`, which do not import each other, with `api.jetstream` and `api.direct`.
 """

@@ -1,8 +1,7 @@
 """Effects of consumers as leaf frames.
 
-A delivered message keeps its stream subject although it goes to an inbox: the hub takes what stands behind the ``@`` of
-an ack subject for the subject that the client sees (nats-server's ``jsAckDeliverIdx``), and the part before it for the
-reply.
+A message delivered to an inbox keeps its stream subject: of a reply ``<ack subject>@<subject>`` the hub shows the
+client the part behind the ``@`` as the subject and the part before it as the reply (nats-server's ``jsAckDeliverIdx``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +21,13 @@ from ingest.protocol.leaf_protocol import encode_message
 ADVISORY_TYPE: Final = "io.nats.jetstream.advisory.v1."
 METRIC_TYPE: Final = "io.nats.jetstream.metric.v1."
 Queues = Callable[[bytes], frozenset[bytes]]
-"""Which queue groups listen to a subject."""
+"""Returns the queue groups with interest in a subject."""
 
 
 def delivered(stream: str, consumer: ConsumerMachine, run: Sequence[Deliver], *, queues: Queues) -> Iterator[bytes]:
-    """The frames of what one consumer delivers at once: in its order, also where several receivers take turns.
+    """Yield the frames of one consumer's deliveries, in its order, also if several receivers take turns.
 
-    They come in parts, so that the hub can work on the first while the next is made.
+    They are yielded in parts, so that the hub works on the first while the next is encoded.
     """
     if len(run) == 1:
         start, end, columns = _columns(stream, consumer, run[0], queues)
@@ -47,7 +46,7 @@ def _joined(start: str, end: str, run: "_Columns") -> bytes:
 
 
 def _columns(stream: str, consumer: ConsumerMachine, effect: Deliver, queues: Queues) -> "tuple[str, str, _Columns]":
-    """What stands in front of the numbers of each frame's reply and behind its subject, and the columns."""
+    """Return the text before the numbers of each frame's reply, that behind its subject, and the columns."""
     config, messages = consumer.config, effect.messages
     named = b" ".join(_receivers(consumer, effect.subject, queues)).decode()
     start = f"{effect.subject.decode()} {'+ ' if named else ''}{ack_prefix(stream, config.name).decode()}"
@@ -71,7 +70,7 @@ def _frames(start: str, end: str, run: "_Columns") -> list[bytes]:
 
 
 class _Columns(NamedTuple):
-    """What frames are made of, column by column."""
+    """The fields of frames, in columns."""
 
     subjects: Sequence[str]
     seqs: Sequence[int]
@@ -84,7 +83,7 @@ class _Columns(NamedTuple):
 
 
 def _plain(start: str, end: str, run: _Columns) -> bytes:
-    """First deliveries without headers: almost all there are."""
+    """Encode first deliveries without headers, the common case."""
     head = f"\r\nLMSG {start}1."
     columns = (run.subjects, run.seqs, run.times, run.payloads, run.consumer_seqs, run.pendings)
     parts = [b""] * (2 * len(run.seqs))
@@ -98,7 +97,7 @@ def _plain(start: str, end: str, run: _Columns) -> bytes:
 
 
 def _receivers(consumer: ConsumerMachine, subject: bytes, queues: Queues) -> tuple[bytes, ...]:
-    """The queue groups that a message to this subject names: all that listen, and the deliver group in any case."""
+    """Return the queue groups of a message to this subject: all with interest, and the deliver group in any case."""
     config, named = consumer.config, queues(subject)
     if config.deliver_group and subject == config.deliver_subject.encode():
         named |= {config.deliver_group.encode()}
@@ -106,7 +105,7 @@ def _receivers(consumer: ConsumerMachine, subject: bytes, queues: Queues) -> tup
 
 
 def status(consumer: ConsumerMachine, effect: Status, *, queues: Queues) -> bytes:
-    """The frame of a status: headers only."""
+    """Return the frame of a status."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in effect.headers)
     header = f"NATS/1.0 {effect.code} {effect.text}\r\n{lines}\r\n".encode()
     named = _receivers(consumer, effect.subject, queues)
@@ -114,12 +113,12 @@ def status(consumer: ConsumerMachine, effect: Status, *, queues: Queues) -> byte
 
 
 def reply(effect: Reply) -> bytes:
-    """The frame of a double ack's answer."""
+    """Return the frame of the reply to a double ack."""
     return encode_message(effect.subject, effect.body)
 
 
 def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> bytes:
-    """The payload of an advisory or a metric."""
+    """Return the payload of an advisory or a metric."""
     kind = (METRIC_TYPE if effect.subject.startswith("$JS.EVENT.METRIC.") else ADVISORY_TYPE) + effect.kind
     shown = {"type": kind, "id": id_, "timestamp": format_time(now_ns), **effect.fields}
     if domain:
@@ -128,7 +127,7 @@ def advisory(effect: Advisory, *, id_: str, now_ns: int, domain: str = "") -> by
 
 
 def _changed(message: StreamMessage, *, headers_only: bool, pin_id: str | None) -> StreamMessage:
-    """The message with the headers that its consumer adds, without its payload where headers are all it wants."""
+    """Return the message with the headers that its consumer adds, without payload for ``headers_only``."""
     added = [f"{MSG_SIZE}: {len(message.data)}\r\n"] if headers_only else []
     added += [f"Nats-Pin-Id: {pin_id}\r\n"] if pin_id is not None else []
     block = (message.headers or EMPTY_BLOCK)[:-2] + "".join(added).encode() + b"\r\n"

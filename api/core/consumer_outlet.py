@@ -1,4 +1,4 @@
-"""Where what consumers say leaves: answers and advisories with the group that gathers, the rest at once. Pure."""
+"""The outlet of consumers' effects: replies and advisories leave with the gathering group, others at once. Pure."""
 
 from api.core import consumer_frames
 from api.core.intake import Intake
@@ -9,7 +9,7 @@ from ingest.publishing.group import Gathering
 
 
 class ConsumerOutlet:
-    """Empties the consumers' outbox."""
+    """The consumers' outbox, sorted by the way each effect leaves."""
 
     def __init__(self, consumers: ConsumerEngine, gathering: Gathering, intake: Intake) -> None:
         self._said = consumers.outbox
@@ -18,17 +18,17 @@ class ConsumerOutlet:
         self._outgoing: Outbox = []
 
     def __bool__(self) -> bool:
-        """Whether consumers have said something that :meth:`take` has yet to give."""
+        """Whether :meth:`take` has effects to return."""
         return bool(self._outgoing or self._said)
 
     def take(self, now_ns: int) -> Outbox:
-        """Deliveries and statuses, which show durable messages alone: to be sent at once, in this order."""
+        """Return deliveries and statuses, which show durable messages only, to be sent at once in this order."""
         self.sort(now_ns)
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
     def sort(self, now_ns: int) -> None:
-        """Put what consumers have said where it leaves."""
+        """Add replies and advisories to the gathering group, and keep the other effects for :meth:`take`."""
         if not self._said:
             return
         said = self._said.copy()

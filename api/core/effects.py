@@ -1,4 +1,4 @@
-"""What the core leaves to be done by whoever has links and a disk."""
+"""The effects of the core, carried out by those with links and a disk."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,17 +7,17 @@ from ingest.publishing.group import Group
 
 
 class CoreEffects(NamedTuple):
-    """In the order in which they were decided; replies and reads that show undurable state are in the group."""
+    """Effects in the order of their decisions; replies and reads that show undurable state are in the group."""
 
     frames: Sequence[bytes] = ()
-    """Encoded leaf frames that leave at once: refusals, which show nothing."""
+    """Encoded leaf frames to send at once: refusals, which show no state."""
     groups: Sequence[Group] = ()
-    """Groups without rows that show nothing undurable while commits wait for space: to be released at once."""
+    """Groups without rows, to be released at once: while commits wait for space, they show no undurable state."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether there is any effect."""
         return bool(self.frames or self.groups)
 
 
 Deferred = Any
-"""A read that whoever decided it knows how to finish."""
+"""A read that only its originator can finish."""

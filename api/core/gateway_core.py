@@ -1,9 +1,9 @@
-"""The gateway's one decision core: what comes over the links, time and durability change memory; effects come out.
+"""The gateway's decision core: messages of the links, time and durability change memory; effects come out. Pure.
 
-Every change of memory that the journal must know appends its rows to the group that gathers, and what may leave only
-when those are durable goes with them. Who runs the core commits the group, and says when it is durable.
+Every change of memory that the journal records appends its rows to the gathering group, and replies that may leave only
+when those are durable go with them. The runner of the core commits the group, and reports when it is durable.
 
-Invariant: nothing but the arguments of these methods, in their order, decides what memory holds and what comes out.
+Invariant: memory and effects depend on nothing but the arguments of these methods, in their order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ _NOTHING: Final = CoreEffects()
 
 
 class GatewayCore:
-    """Streams, consumers and the group that gathers. Every time is given, in nanoseconds since 1970."""
+    """Streams, consumers and the gathering group. All times are arguments, in ns since 1970."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class GatewayCore:
         settling: Callable[[], Mapping[str, object]] = dict,
         is_full: Callable[[], bool] = bool,
     ) -> None:
-        """``is_full`` says whether more is unsettled than may be, ``settling`` what the API tells of that."""
+        """``is_full`` returns whether too much is unsettled, ``settling`` the state of settling for the API."""
         self.catalog = catalog
         self.gathering = gathering = Gathering()
         self.consumers = consumers = ConsumerEngine(
@@ -66,7 +66,7 @@ class GatewayCore:
         )
 
     def take(self, run: Sequence[WireMessage], now_ns: int) -> CoreEffects:
-        """Messages in the order in which a link gave them: publishes, acks, requests."""
+        """Apply a link's messages in order: publishes, acks, requests."""
         intake, requests = self._intake, self._requests
         start = 0
         acks: list[WireMessage] = []
@@ -93,7 +93,7 @@ class GatewayCore:
         return effects
 
     def expire(self, now_ns: int) -> bool:
-        """Remove what is too old by now, for streams that nobody reads or writes; whether that came to anything."""
+        """Remove expired messages and batches, also of idle streams; return whether there were any."""
         group = self.gathering.group
         forget_batches(self.catalog, now_ns, group)
         told = self._intake.tell_abandoned(now_ns)
@@ -103,21 +103,21 @@ class GatewayCore:
         return told
 
     def stored(self) -> None:
-        """Something else than a publish, a copy or a schedule, has stored messages."""
+        """Apply messages stored otherwise than by a publish, a copy or a schedule."""
         self.consumers.stored()
 
     def copied(self, origin: StreamState, seqs: Sequence[int]) -> None:
-        """Messages of a stream have been copied into another one."""
+        """Apply that messages of ``origin`` have been copied into another stream."""
         if origin.config.retention != "limits":
             self.consumers.copied(origin, seqs)
         self.consumers.stored()
 
     def seal(self, group: Group, now_ns: int) -> None:
-        """A group is about to be taken: add what sums it up."""
+        """Append the closing rows of a group that is about to be committed."""
         self.consumers.seal(group.rows, now_ns)
 
     def marks(self, rows: RowColumns) -> dict[str, dict[str, int]]:
-        """Where the streams of a group stand behind it."""
+        """Return the positions of a group's streams after it."""
         marks = {}
         for name in set(rows.stream):
             state = self.catalog.streams.get(name)
@@ -127,17 +127,17 @@ class GatewayCore:
         return marks
 
     def released(self, reached: Mapping[tuple[str, int], int], now_ns: int) -> None:
-        """Streams (by name and id) are durable up to these sequences."""
+        """Apply that streams, by name and id, are durable up to these sequences."""
         self.consumers.released(reached, now_ns)
 
     def hold(self, held: bool) -> None:  # noqa: FBT001  # a state, told as it is
-        """Nothing can be committed for now, or again: begin or end to refuse changes."""
+        """Begin or end to refuse changes, while nothing can be committed."""
         self.catalog.held = held
         if not held:
             self.consumers.resume()
 
     def _acks(self, acks: list[WireMessage], now_ns: int) -> list[WireMessage]:
-        """Take acks that were gathered; returns what is left to take: none."""
+        """Apply gathered acks; return an empty list for the next ones."""
         if acks:
             unheard = tuple(self.consumers.acks(acks, now_ns))  # type: ignore[arg-type]
             for subject, reply, _, _ in acks if unheard else ():

@@ -1,4 +1,4 @@
-"""What the core sees of the hub."""
+"""The core's view of the hub."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from ingest.protocol.interest import InterestTable
 
 @dataclass(frozen=True, slots=True)
 class HubView:
-    """Who listens at the hub, and what it lets through."""
+    """The hub's interest and its limit of messages."""
 
     interest: InterestTable
     payload_max: Callable[[], int]
-    """Bytes of header and payload that one message may have."""
+    """Returns the most bytes of header and payload in one message."""

@@ -1,4 +1,4 @@
-"""What enters streams: publishes of clients, and the advisories that streams keep. Pure."""
+"""The intake of the core: clients' publishes, and advisories that streams store. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from ingest.publishing.publish import decide
 
 
 class Intake:
-    """Adds publishes to the group that gathers, and tells of what came to pass, which may be a publish again."""
+    """The publishes and advisories added to the gathering group."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class Intake:
         new_id: Callable[[], str],
         is_full: Callable[[], bool],
     ) -> None:
-        """``is_full`` says whether more is unsettled than may be."""
+        """``is_full`` returns whether too much is unsettled."""
         self.refusals: list[bytes] = []
-        """Encoded leaf frames that leave at once, as they show nothing; for whoever sends them and empties this."""
+        """Encoded leaf frames to send at once, as they show no state; the sender empties the list."""
         self._catalog = catalog
         self._gathering = gathering
         self._has_interest = hub.interest.has_interest
@@ -41,7 +41,7 @@ class Intake:
         self._is_full = is_full
 
     def publish(self, run: Sequence[WireMessage], now_ns: int) -> None:
-        """Take publishes, or refuse them: the disk is full, or too much is waiting."""
+        """Decide publishes, or refuse them if the disk is full or too much is waiting."""
         gathering = self._gathering
         if gathering.blocked is not None:
             self._refuse(run, api_errors.INSUFFICIENT_STORAGE.error)
@@ -57,21 +57,20 @@ class Intake:
             self.tell_abandoned(now_ns)
 
     def tell_abandoned(self, now_ns: int) -> bool:
-        """Tell of the batches that the group that gathers gave up; whether there are any."""
+        """Send advisories of the gathering group's abandoned batches; return whether there are any."""
         told = stream_advisories.abandoned_batches(self._gathering.group)
         for advisory in told:
             self.advise(advisory, now_ns)
         return bool(told)
 
     def tells(self, subject: str) -> bool:
-        """Whether anyone listens to a subject of advisories, or a stream keeps them."""
+        """Whether an advisory's subject has interest, or a stream stores it."""
         return self._has_interest(subject.encode()) or self._catalog.routes.stream_of(subject) is not None
 
     def advise(self, effect: Advisory, now_ns: int) -> None:
-        """Send an advisory, if anyone listens or a stream keeps it, when what it tells of is durable.
+        """Send an advisory with the gathering group, if its subject has interest or a stream stores it.
 
-        A leaf link does not hear what it sends itself: where a stream keeps it, it is stored as if a client had
-        published it.
+        A leaf link does not receive its own messages: where a stream stores it, it is published as if by a client.
         """
         subject = effect.subject.encode()
         heard, kept = self._has_interest(subject), self._catalog.routes.stream_of(effect.subject) is not None
@@ -84,7 +83,7 @@ class Intake:
             self.publish([WireMessage(subject, b"", b"", payload)], now_ns)
 
     def _refuse(self, run: Sequence[WireMessage], error: api_errors.ApiRefusal | None) -> None:
-        """Answer publishes that are not looked at: the disk is full (``error``), or too many are waiting (None)."""
+        """Refuse publishes undecided: the disk is full (``error``), or too many wait (None)."""
         for message in run:
             state = self._catalog.routes.stream_of(message.subject.decode(errors="replace"))
             if state is not None and message.reply and not state.config.no_ack:

@@ -1,4 +1,4 @@
-"""Requests of the JetStream API and what it grew around: pulls, Direct Get, answers to flow control. Pure."""
+"""The requests of the core: the JetStream API, pulls, Direct Get, replies to flow control. Pure."""
 
 from typing import Final, Protocol
 
@@ -23,25 +23,25 @@ _API: Final = b"$JS.API."
 _DIRECT: Final = b"DIRECT.GET."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _KEYED: Final = (b"$KV.", b"$OBJ.")
-"""What a hub with a domain wraps into that domain's API subjects."""
+"""Prefixes of subjects that a hub with a domain wraps into that domain's API subjects."""
 
 
 class Answers(Protocol):
-    """Answers that need payloads: given from memory, or begun and left to be read."""
+    """Replies that need payloads: complete from memory, or left to a read."""
 
     def direct(self, request: WireMessage) -> bytes | Deferred | None:
-        """Frames of a Direct Get's answer, or what is left to read."""
+        """Return the frames of a Direct Get's reply, or the read that is left; None for no reply."""
         ...
 
     def stored(self, wanted: NeedMessage, reply: bytes) -> bytes | Deferred:
-        """The frame that holds one stored message, or what is left to read."""
+        """Return the frame with one message of a stream, or the read that is left."""
         ...
 
 
 class RequestDesk:
-    """Takes one request after the other; answers leave with the group that gathers, or with one of their own."""
+    """The handler of requests, whose replies leave with the gathering group, or with one of their own."""
 
-    def __init__(  # noqa: PLR0913 (its whole surroundings, by name)
+    def __init__(  # noqa: PLR0913  # its whole surroundings, by name
         self,
         catalog: Catalog,
         answers: Answers,
@@ -53,9 +53,9 @@ class RequestDesk:
         intake: Intake,
         outlet: ConsumerOutlet,
     ) -> None:
-        """``account`` is what the API says of itself."""
+        """``account`` is the API's own data."""
         self.groups: list[Group] = []
-        """Groups without rows that show nothing undurable while commits wait for space, for whoever releases them."""
+        """Groups without rows, to release at once: while commits wait for space, they show no undurable state."""
         self._catalog = catalog
         self._answers = answers
         self._payload_max = hub.payload_max
@@ -68,14 +68,14 @@ class RequestDesk:
         self._prefixes = tuple(dict.fromkeys((_API, own)))
 
     def path_of(self, subject: bytes) -> bytes:
-        """What follows ``$JS.API.`` or ``$JS.<domain>.API.``, empty for any other subject."""
+        """Return the subject behind ``$JS.API.`` or ``$JS.<domain>.API.``, empty for any other."""
         for prefix in self._prefixes:
             if subject.startswith(prefix):
                 return subject[len(prefix) :]
         return b""
 
     def take(self, message: WireMessage, path: bytes, now_ns: int) -> None:
-        """Take a request whose :meth:`path_of` is given, or an answer to flow control, which has none."""
+        """Handle a request, given its :meth:`path_of`, or a reply to flow control, whose path is empty."""
         if not path:
             self._consumers.flow(message.subject, message.header, now_ns)
             return
@@ -94,7 +94,7 @@ class RequestDesk:
             self.groups.append(group)
 
     def _dispatch(self, group: Group, message: WireMessage, path: bytes, *, now_ns: int) -> None:
-        """Have a request of the API proper answered, and tell who listens what came of it."""
+        """Reply to a request of the API proper, and send its advisories."""
         account, registry = self._account, self._consumers.registry
         account.reply_bytes_max = self._payload_max()
         events, total, errors = len(group.rows), account.api_total, account.api_errors
@@ -124,13 +124,13 @@ class RequestDesk:
             self._intake.advise(audit, now_ns)
 
     def _pull(self, message: WireMessage, path: bytes, now_ns: int) -> bool:
-        """Give a consumer a request for messages; False when there is no such consumer."""
+        """Pass a pull to its consumer; return False if there is none."""
         names = path[len(_NEXT) :].decode(errors="replace").split(".")
         request = PullRequest(message.reply, message.payload, message.header)
         return len(names) == 2 and self._consumers.pull(names[0], names[1], request, now_ns)
 
     def _group_for(self, path: bytes) -> Group:
-        """The group that gathers; while it waits for space one of its own for what shows nothing of it."""
+        """Return the gathering group; while that waits for space, a new one for requests that show nothing of it."""
         gathering = self._gathering
         if gathering.blocked is None or gathering.idle or shows_any(self._catalog, path, gathering.hidden):
             return gathering.group
@@ -138,7 +138,7 @@ class RequestDesk:
 
 
 def _answer(group: Group, answer: bytes | Deferred | None) -> None:
-    """What is known leaves with the group, what must be read is read behind it."""
+    """Add a reply to the group, or the read that finishes it."""
     if isinstance(answer, bytes):
         group.replies.append(answer)
     elif answer is not None:

@@ -1,4 +1,1 @@
-"""Direct Get as a decision: what a request asks for, which messages answer it, and the frames of the answer.
-
-May import `api.jetstream` and the pure rooms of `delta_store`; does no IO.
-"""
+"""Direct Get without IO: the request, its messages, the frames of the reply. Imports pure rooms of `delta_store`."""

@@ -1,4 +1,4 @@
-"""Direct Get answered over NATS: the very bytes of the replies, as leaf frames. Pure.
+"""The replies of Direct Get over NATS, as leaf frames. Pure.
 
 Rules: server/stream.go of nats-server 2.15 (getDirectRequest, getDirectMulti), ADR-31.
 """
@@ -21,7 +21,7 @@ _NO_FIELDS: Final = b"NATS/1.0\r\n"
 
 
 class PageFrames:
-    """A page under way: the frames of its messages, part for part unless it is ``full``, then what ends it."""
+    """The reply with a page of messages: :meth:`frames` part by part until ``full``, then :meth:`end`."""
 
     __slots__ = ("_failed", "_no_hdr", "_page", "_pending", "_sent_bytes", "full", "last_sent")
 
@@ -34,14 +34,14 @@ class PageFrames:
         self._failed = b""
         self.last_sent = 0
         self.full = False
-        """Whether the page's bytes are reached: nothing more may be sent."""
+        """Whether the page's bytes are reached, so that nothing more may be sent."""
 
     def fail(self, status: bytes) -> None:
-        """End it with this header block."""
+        """End the series with this header block."""
         self._failed, self.full = status, True
 
     def frames(self, messages: Sequence[StreamMessage], reply: bytes) -> bytes:
-        """The encoded replies; stops (and is ``full``) behind the message that reaches the page's bytes."""
+        """Return the encoded replies; stops, and is ``full``, behind the message that reaches the page's bytes."""
         if self._no_hdr:
             return self._bare(messages, reply)
         frames: list[bytes] = []
@@ -70,7 +70,7 @@ class PageFrames:
         return b"".join(frames)
 
     def _bare(self, messages: Sequence[StreamMessage], reply: bytes) -> bytes:
-        """Payloads without any header; the pending count stays as it was."""
+        """Return payloads without headers; the pending count is unchanged."""
         frames: list[bytes] = []
         for subject, seq, _, headers, data in messages:
             frames.append(plain_frame(data, reply))
@@ -82,7 +82,7 @@ class PageFrames:
         return b"".join(frames)
 
     def end(self) -> bytes:
-        """The header block that ends the answer: end of batch, or not found when nothing was sent."""
+        """Return the header block that ends the reply: end of batch, or not found if nothing was sent."""
         if self._failed:
             return self._failed
         page, up_to = self._page, ""
@@ -97,7 +97,7 @@ class PageFrames:
 
 
 def one_frame(stream: str, message: StreamMessage, reply: bytes, *, no_hdr: bool = False) -> bytes:
-    """The reply with a single message; there is no end of batch."""
+    """Return the reply with a single message, which has no end of batch."""
     subject, seq, ts_ns, headers, data = message
     if no_hdr:
         return plain_frame(data, reply)
@@ -111,22 +111,22 @@ def one_frame(stream: str, message: StreamMessage, reply: bytes, *, no_hdr: bool
 
 
 def nothing(asked: DirectRequest) -> bytes:
-    """The header block of an answer that consists of no message."""
+    """Return the header block of a reply without messages."""
     return NO_RESULTS if asked.multi_last else NOT_FOUND
 
 
 def status_frame(block: bytes, reply: bytes) -> bytes:
-    """A reply that is only a header block."""
+    """Return a reply that is only a header block."""
     return b"HMSG %b %d %d\r\n%b\r\n" % (reply, len(block), len(block), block)
 
 
 def no_responders_frame(subject: bytes, reply: bytes) -> bytes:
-    """What a server sends in place of an answer when nobody listens to ``subject``."""
+    """Return the no-responders status that a server sends if ``subject`` has no interest."""
     return status_frame(b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject, reply)
 
 
 def plain_frame(data: bytes, reply: bytes) -> bytes:
-    """A reply without a header block."""
+    """Return a reply without a header block."""
     return b"LMSG %b %d\r\n%b\r\n" % (reply, len(data), data)
 
 

@@ -1,4 +1,4 @@
-"""Direct Get decided: which messages answer a request, over NATS and HTTP alike; each frames them for itself. Pure.
+"""The decisions of Direct Get, for NATS and HTTP alike: the messages that answer a request. Pure.
 
 Rules: server/stream.go of nats-server 2.15 (getDirectRequest, getDirectMulti), ADR-31.
 """
@@ -21,19 +21,19 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.subjects import SubjectFilter, valid
 
 POINT_IN_TIME: Final = "silt.point_in_time"
-"""Key of the stream's metadata: ``live`` asks for nats-server's own answer to ``up_to_*``, made from what is left."""
+"""Key of the stream's metadata: ``live`` selects nats-server's own reply to ``up_to_*``, from live messages only."""
 
 
 class Lasts(NamedTuple):
-    """The messages that are, or were at a point, the last of their subjects."""
+    """The last messages of subjects, now or at a point."""
 
     found: ReadPlan
     up_to_seq: int
-    """The sequence that the point came to."""
+    """Sequence of the point."""
 
 
 def plan(state: StreamState, request: DirectRequest) -> ReadPlan | PagePlan | PastPlan | None:
-    """The one message or the page that answers the request, or the past that only the history knows; None for nothing.
+    """Return the message, page or past state that answers the request; None if no message does.
 
     Raises ``TooMany``.
     """
@@ -47,7 +47,7 @@ def plan(state: StreamState, request: DirectRequest) -> ReadPlan | PagePlan | Pa
 
 
 def multi_last(state: StreamState, request: DirectRequest) -> Lasts | PastPlan:
-    """All messages that are the last of their subjects at the point, as far as the index knows. Raises ``TooMany``."""
+    """Return the last messages of subjects at the point, from the index if it suffices. Raises ``TooMany``."""
     index, up_to, at_ns = state.index, request.up_to_seq, request.up_to_time_ns
     subjects, limit = _filter(request.multi_last), _subjects_max(request)
     truth = state.config.metadata.get(POINT_IN_TIME) != "live"
@@ -69,7 +69,7 @@ def multi_last(state: StreamState, request: DirectRequest) -> Lasts | PastPlan:
 
 
 def multi_page(last: Lasts, request: DirectRequest, *, step: int = DIRECT_GET_STEP_MESSAGES) -> PagePlan | None:
-    """The page of them that is asked for; None when there are none at all."""
+    """Return the requested page of them; None if there are none at all."""
     (stream, stream_id, seqs), up_to_seq = last
     if not seqs:
         return None
@@ -79,12 +79,12 @@ def multi_page(last: Lasts, request: DirectRequest, *, step: int = DIRECT_GET_ST
 
 
 def direct_step(index: StreamIndex) -> int:
-    """How many of a stream's messages are read at a time."""
+    """Return the number of a stream's messages to read at a time."""
     return step_of(index, DIRECT_GET_STEP_MESSAGES, DIRECT_GET_STEP_BYTES)
 
 
 def untouched(index: StreamIndex, up_to_seq: int, subjects: SubjectFilter) -> bool:
-    """Whether the live index certainly gives the state at ``up_to_seq``: no message that could matter was removed."""
+    """Whether the live index surely has the state at ``up_to_seq``: no message that could matter was removed."""
     if not subjects.filters:
         return True
     later = count_matching(index, None, up_to_seq + 1)
@@ -99,7 +99,7 @@ def untouched(index: StreamIndex, up_to_seq: int, subjects: SubjectFilter) -> bo
 
 
 def _single(state: StreamState, request: DirectRequest) -> int:
-    """The sequence of the one message asked for, or 0."""
+    """Return the sequence of the one requested message, or 0."""
     index = state.index
     start = request.seq if request.start_time_ns is None else index.seq_at_time(request.start_time_ns)
     if request.next_by_subj:
@@ -126,12 +126,12 @@ def _batch(state: StreamState, request: DirectRequest) -> PagePlan:
 
 
 def _subjects_max(request: DirectRequest) -> int:
-    """How many subjects an answer of ``multi_last`` may hold: nats-server's number, more where the request says so."""
+    """Return the most subjects of a ``multi_last`` reply: nats-server's limit, or more if the request says so."""
     return min(max(request.max_subjects, MULTI_LAST_SUBJECTS_MAX), MULTI_LAST_MORE_SUBJECTS_MAX)
 
 
 def _is_now(state: StreamState, up_to_seq: int) -> bool:
-    """Whether the point is the newest message and nothing has happened since: the past is the present then."""
+    """Whether ``up_to_seq`` is the newest message and nothing has happened since."""
     return up_to_seq == state.index.last_seq and state.clock_ns == state.index.last_ts
 
 
@@ -142,5 +142,5 @@ def _hides_more(index: StreamIndex, first: int) -> bool:
 
 @lru_cache(maxsize=1024)
 def _filter(subjects: tuple[str, ...]) -> SubjectFilter:
-    """Filters compiled; what is no valid filter matches nothing."""
+    """Return the compiled filters; an invalid one matches nothing."""
     return SubjectFilter(subject for subject in subjects if valid(subject))

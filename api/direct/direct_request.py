@@ -1,7 +1,7 @@
-"""What a Direct Get request asks for, read as leniently and refused as strictly as nats-server does.
+"""Direct Get requests, parsed as leniently and refused as strictly as by nats-server.
 
-Two forms: a JSON body on ``$JS.API.DIRECT.GET.<stream>``, or the subject itself behind the stream's name. A request is
-either a :class:`DirectRequest` or the header block of the status that refuses it (server/stream.go,
+Two forms: a JSON body on ``$JS.API.DIRECT.GET.<stream>``, or the subject itself behind the stream's name. The result is
+a :class:`DirectRequest`, or the header block of the status that refuses the request (server/stream.go,
 processDirectGetRequest and processDirectGetLastBySubjectRequest; ADR-31).
 """
 
@@ -32,7 +32,7 @@ _NAMES = {"start_time": "start_time_ns", "up_to_time": "up_to_time_ns", "silt_ma
 
 
 def status_block(status: str) -> bytes:
-    """The header block of a reply that is only a status, for example ``408 Bad Request``."""
+    """Return the header block of a status reply, for example ``408 Bad Request``."""
     return f"NATS/1.0 {status}\r\n\r\n".encode()
 
 
@@ -43,7 +43,7 @@ REQUIRED_API_LEVEL = status_block("412 Required Api Level")
 
 
 class DirectRequest(NamedTuple):
-    """A request without conflicts; what is absent has its zero value, as in JSON with ``omitempty``."""
+    """A request; absent fields have their zero value, as in JSON with ``omitempty``."""
 
     seq: int = 0
     last_by_subj: str = ""
@@ -56,11 +56,11 @@ class DirectRequest(NamedTuple):
     up_to_time_ns: int | None = None
     no_hdr: bool = False
     max_subjects: int = 0
-    """Ours: how many subjects an answer of ``multi_last`` may hold; nats-server ignores the field."""
+    """Silt's own: most subjects of a ``multi_last`` reply; nats-server ignores the field."""
 
     @property
     def conflicts(self) -> bool:
-        """Whether options are set that exclude each other."""
+        """Whether fields are set that exclude each other."""
         timed = self.start_time_ns is not None
         last = bool(self.last_by_subj)
         with_last = self.seq > 0 or timed or bool(self.next_by_subj) or self.batch > 0 or bool(self.multi_last)
@@ -73,13 +73,13 @@ class DirectRequest(NamedTuple):
 
     @property
     def names_nothing(self) -> bool:
-        """Whether no option says which message is wanted."""
+        """Whether no field selects a message."""
         chosen = self.seq or self.last_by_subj or self.next_by_subj or self.multi_last
         return not chosen and self.start_time_ns is None
 
 
 def parse_body(header: bytes, body: bytes) -> DirectRequest | bytes:
-    """The request of the form with a JSON body, or the status block that refuses it."""
+    """Parse a request with a JSON body; return it, or the status block that refuses it."""
     if level_refused(header):
         return REQUIRED_API_LEVEL
     if not body:
@@ -93,7 +93,7 @@ def parse_body(header: bytes, body: bytes) -> DirectRequest | bytes:
 
 
 def parse_subject(key: str, header: bytes, body: bytes) -> DirectRequest | bytes:
-    """The request of the form that names the subject ``key`` behind the stream, or the status block that refuses it."""
+    """Parse a request with the subject ``key`` behind the stream; return it, or the status block that refuses it."""
     if level_refused(header):
         return REQUIRED_API_LEVEL
     if not body:

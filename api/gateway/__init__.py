@@ -1,4 +1,1 @@
-"""The gateway process: links, decisions, commits and deliveries wired together.
-
-Imports every room below it; nobody imports it but its own start.
-"""
+"""The gateway process: links, decisions, commits and deliveries. Imports any lower room; none imports it."""

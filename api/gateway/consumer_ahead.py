@@ -1,4 +1,4 @@
-"""Messages read ahead for consumers that are far behind the tail, a few thousand for each. Pure, and bounded."""
+"""Messages read ahead for consumers far behind the tail, a few thousand for each. Pure."""
 
 from bisect import bisect_left
 from collections import deque
@@ -11,15 +11,15 @@ from delta_store.values.stream_message import MessageRun
 
 
 class ConsumerAhead:
-    """Runs by consumer, in the order of their sequences; the consumer that was served longest ago loses its runs."""
+    """Runs of messages by consumer, in order; bounded by dropping the least recently used consumer's."""
 
     def __init__(self) -> None:
         self._runs: Lru[ConsumerMachine, deque[MessageRun]] = Lru(CONSUMER_AHEAD_CONSUMERS)
 
     def take(self, consumer: ConsumerMachine, seqs: Sequence[int]) -> MessageRun | None:
-        """As many of the ascending sequences as lie next to each other in the first run; None when it has not even one.
+        """Return as many of the ascending sequences as are adjacent in the first run; None if there are none.
 
-        What lies before them is forgotten: a consumer reads on.
+        Runs before them are dropped, as a consumer reads on.
         """
         runs = self._runs.get(consumer)
         while runs:
@@ -35,7 +35,7 @@ class ConsumerAhead:
         return None
 
     def keep(self, consumer: ConsumerMachine, run: MessageRun) -> None:
-        """Add a run that was read behind all others of this consumer."""
+        """Add a run behind all others of this consumer."""
         if not len(run):
             return
         runs = self._runs.get(consumer) or deque()
@@ -45,12 +45,12 @@ class ConsumerAhead:
         self._runs.put(consumer, runs)
 
     def last(self, consumer: ConsumerMachine) -> int:
-        """The last sequence that is at hand, 0 for none."""
+        """Return the last sequence read, 0 for none."""
         runs = self._runs.peek(consumer)
         return runs[-1].seqs[-1] if runs else 0
 
     def wants_more(self, consumer: ConsumerMachine, seq: int) -> bool:
-        """Whether less than half of what is read at a time is left from ``seq`` on."""
+        """Whether less than half of a read is left from ``seq`` on."""
         runs = self._runs.peek(consumer)
         if not runs:
             return False
@@ -58,5 +58,5 @@ class ConsumerAhead:
         return left < CONSUMER_AHEAD_MESSAGES // 2
 
     def forget(self, consumer: ConsumerMachine) -> None:
-        """Drop what was read for a consumer."""
+        """Drop the runs of a consumer."""
         self._runs.pop(consumer)

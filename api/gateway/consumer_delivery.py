@@ -1,7 +1,7 @@
-"""What consumers decide, done: messages are fetched and sent, statuses leave, timers run.
+"""The execution of consumers' decisions: fetches and sends messages, sends statuses, runs timers.
 
-Deliveries and statuses show nothing but durable messages and leave at once, on the leaf link, in the order in which
-they were decided.
+Deliveries and statuses show durable messages only, and so leave at once, on the leaf link, in the order of the
+decisions.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ _SECOND: Final = 1_000_000_000
 _IDLE_SECONDS: Final = 3600.0
 _DRAIN_SECONDS: Final = 1.0
 _SMALL_BYTES: Final = 1024
-"""Mean size of a stream's messages up to which a run is counted instead of weighed."""
+"""Mean bytes of a stream's messages up to which the bytes of a run are not checked."""
 
 
 class QueueInterest(Protocol):
-    """Who listens at the hub."""
+    """The interest at the hub."""
 
     def queues(self, subject: bytes) -> frozenset[bytes]:
-        """The queue groups that want one copy each of a message to this subject."""
+        """Return the queue groups that each get one copy of a message to this subject."""
         ...
 
 
 class DeliveryLink(Protocol):
-    """Where deliveries leave."""
+    """The link on which deliveries leave."""
 
     @property
     def interest(self) -> QueueInterest:
-        """Who receives them."""
+        """The interest at the hub."""
         ...
 
     def send(self, frames: bytes) -> bool:
-        """Send encoded leaf frames; False when that is not possible."""
+        """Send encoded leaf frames; return False if they were not sent."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class DeliveryLink(Protocol):
 
 
 class ConsumerDelivery:
-    """Carries out what the core's consumers decide."""
+    """The executor of the decisions of the core's consumers."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ConsumerDelivery:
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
-        """``changed`` is told that the group that gathers may have something new."""
+        """``changed`` is called when the gathering group may have changed."""
         self._outlet = core.outlet
         self._engine = core.consumers
         self._link = link
@@ -86,7 +86,7 @@ class ConsumerDelivery:
         self._going_on = False
 
     def flush(self) -> None:
-        """Send whatever the consumers have said so far that leaves at once."""
+        """Send the consumers' effects that leave at once."""
         if self._engine.unsaved:
             self._unsaved.set()
         outgoing = self._outlet.take(self._clock.now_ns()) if self._outlet else ()
@@ -107,7 +107,7 @@ class ConsumerDelivery:
             self._link.send(b"".join(frames))
 
     def pump(self) -> None:
-        """Deliver what is in memory, within the bounds of one turn; the rest follows in :meth:`run`."""
+        """Deliver messages in memory, within the bounds of one turn; the rest follows in :meth:`run`."""
         self.flush()
         ready = self._engine.ready
         left = CONSUMER_TURN_MESSAGES
@@ -122,7 +122,7 @@ class ConsumerDelivery:
             self._kick.set()
 
     def _go_on(self) -> None:
-        """Deliver more in the next turn of the event loop, when what was sent so far has left."""
+        """Deliver more in the next turn of the event loop, after the sent frames have left."""
         if not self._going_on:
             self._going_on = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -133,11 +133,11 @@ class ConsumerDelivery:
         self._changed()
 
     def wanted(self) -> None:
-        """Something may have become ready or due: look at it in the next turn."""
+        """Have :meth:`run` check for ready consumers and due timers."""
         self._kick.set()
 
     async def run(self) -> None:
-        """Timers, long deliveries and reads, until cancelled."""
+        """Run timers, long deliveries and reads until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._persist())
             tasks.create_task(self._reads.run())
@@ -154,7 +154,7 @@ class ConsumerDelivery:
                 await asyncio.sleep(0)
 
     async def _wait(self) -> None:
-        """Until the next timer is due or there is something to deliver."""
+        """Wait until a timer is due or a consumer is ready."""
         if self._engine.ready and self._link.writable:
             return
         self._kick.clear()
@@ -170,7 +170,7 @@ class ConsumerDelivery:
                 return
 
     def _serve(self, consumer: ConsumerMachine) -> int:
-        """Deliver the next run of one consumer, or begin to read it; returns the number of messages delivered."""
+        """Deliver the next run of one consumer, or begin to read it; return the number of messages delivered."""
         now_ns = self._clock.now_ns()
         seqs = self._within_bytes(consumer, consumer.upcoming(CONSUMER_RUN_MESSAGES, now_ns))
         if not seqs:
@@ -183,7 +183,7 @@ class ConsumerDelivery:
         return len(found)
 
     def _within_bytes(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
-        """As many of the sequences as one run may weigh, at least one."""
+        """Return as many of the sequences as fit the bytes of one run, at least one."""
         index = self._engine.directory.homes[consumer].index
         if index.bytes <= _SMALL_BYTES * index.msgs:
             return seqs
@@ -195,9 +195,9 @@ class ConsumerDelivery:
         return seqs
 
     async def _persist(self) -> None:
-        """Have progress that nobody waits for recorded: at once after a pause, else now and then.
+        """Record progress for which no reply waits: at once after a pause, else now and then.
 
-        So a delivery that comes alone is known to be one when the process is killed right behind it.
+        So a single delivery counts as one even if the process is killed right after it.
         """
         while True:
             with suppress(TimeoutError):

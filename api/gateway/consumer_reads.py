@@ -1,4 +1,4 @@
-"""Messages for consumers that memory does not hold: read from the tables, off the event loop, a few thousand ahead."""
+"""Reads of messages for consumers: from the tables, off the event loop, a few thousand ahead."""
 
 import asyncio
 from bisect import bisect_left
@@ -26,7 +26,7 @@ from delta_store.values.subjects import SubjectFilter
 
 
 class ConsumerReads:
-    """What consumers want next, from memory at once or by a read that ends with its delivery."""
+    """The next messages of consumers, from memory at once or by a read that ends with the delivery."""
 
     def __init__(
         self,
@@ -42,17 +42,17 @@ class ConsumerReads:
         self._reader = reader
         self._clock = clock
         self._reading: dict[ConsumerMachine, bool] = {}
-        """Consumers that are read for; True for those that can't go on before it is done."""
+        """Consumers with a read under way; True for those that wait for it."""
         self._reads: asyncio.Queue[tuple[ConsumerMachine, list[int]]] = asyncio.Queue()
         """At most one read of each consumer waits."""
         self._ahead = ConsumerAhead()
 
     def hold_up(self, consumer: ConsumerMachine) -> bool:
-        """Whether a consumer can't go on before its read is done."""
+        """Whether a consumer waits for its read."""
         return self._reading.get(consumer, False)
 
     def take(self, consumer: ConsumerMachine, seqs: list[int]) -> Sequence[StreamMessage]:
-        """The first messages of these sequences, as many as memory gives; empty when a read has been begun for them."""
+        """Return the first messages of these sequences that are in memory; if there are none, begin a read."""
         state = self._engine.directory.homes[consumer].state
         found: Sequence[StreamMessage] | None = self._ahead.take(consumer, seqs)
         found = found or self._reader.payloads.span_now(state.config.name, state.stream_id, seqs)
@@ -69,13 +69,13 @@ class ConsumerReads:
                 tasks.create_task(self._read())
 
     def _begin(self, consumer: ConsumerMachine, seqs: list[int]) -> None:
-        """Have ``seqs`` read, or what follows those that were read last."""
+        """Queue a read of ``seqs``, or of the sequences behind those read last."""
         if consumer not in self._reading:
             self._reading[consumer] = bool(seqs)
             self._reads.put_nowait((consumer, seqs))
 
     async def _read(self) -> None:
-        """Read for one consumer after the other what is not in memory."""
+        """Work through the queue of reads."""
         while True:
             consumer, seqs = await self._reads.get()
             try:
@@ -114,7 +114,7 @@ class ConsumerReads:
             self._engine.deliver(consumer, [], seqs, self._clock.now_ns())
 
     def _deliver_read(self, consumer: ConsumerMachine, seqs: list[int], found: FoundRun) -> None:
-        """Deliver what was asked for and keep what was read on top of it."""
+        """Deliver the requested messages and keep the others read ahead."""
         run, lost = found
         places = {seq: place for place, seq in enumerate(run.seqs)}
         messages = [run[places[seq]] for seq in seqs if seq in places]
@@ -124,7 +124,7 @@ class ConsumerReads:
         self._ahead.keep(consumer, run[behind:])
 
     def _further(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
-        """The sequences to read: ``seqs`` and those that the consumer will want next, within the bounds of one read."""
+        """Return the sequences to read: ``seqs`` and the consumer's next ones, within the bounds of one read."""
         home = self._engine.directory.homes[consumer]
         filters = consumer.config.filters
         start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1

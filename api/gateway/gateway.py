@@ -1,10 +1,10 @@
-"""The gateway: what comes over the links is decided, committed, and only then answered.
+"""The gateway: messages of the links are decided, committed, and only then answered.
 
 One straight line: links, core, committer, links. The core (:mod:`api.core.gateway_core`) decides and appends rows and
-replies to the group that gathers. The committer makes the rows durable and hands the group back for release: payloads
-enter the tail cache, reply frames leave on the leaf link in order, and reads that were asked for are answered.
+replies to the gathering group. The committer makes the rows durable and returns the group for release: payloads enter
+the tail cache, reply frames leave on the leaf link in order, and deferred reads are answered.
 
-Invariant: nothing leaves before all state that it was computed from is durable.
+Invariant: no reply leaves before all state that it was computed from is durable.
 """
 
 import asyncio
@@ -26,40 +26,40 @@ from ingest.protocol.wire_protocol import WireMessage
 from ingest.publishing.group import Group
 
 EXPIRY_SECONDS: Final = 0.25
-"""How often streams with ``max_age`` are looked at; reads and publishes look for themselves as well."""
+"""Interval of expiry for idle streams with ``max_age``; reads and publishes expire messages too."""
 
 
 class DeferredReads(Protocol):
-    """Answers that need payloads, finished when the state they show is durable."""
+    """Replies that need payloads, finished when the state that they show is durable."""
 
     def submit(self, read: Deferred) -> None:
-        """Finish a read whose state is durable by now."""
+        """Finish a read, whose state is durable now."""
         ...
 
     def keep(self, rows: RowColumns, payload_bytes: int) -> None:
-        """Rows are durable: keep their payloads at hand."""
+        """Cache the payloads of durable rows."""
         ...
 
 
 class Link(DeliveryLink, Protocol):
-    """Where replies and deliveries leave."""
+    """The link on which replies and deliveries leave."""
 
     def send_runs(self, *runs: bytes) -> bool:
-        """Send encoded leaf frames, those of a run all to one subject; False when that is not possible."""
+        """Send encoded leaf frames, each run to one subject; return False if they were not sent."""
         ...
 
 
 class Subjects(Protocol):
-    """The subjects that the links take in."""
+    """The subscriptions of the links."""
 
     def follow(self, subjects: set[str], *, streams: set[str]) -> None:
-        """Take these stream subjects in, and the acks of these streams, and no others."""
+        """Subscribe to exactly these stream subjects, and to the acks of these streams."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the gateway reaches the hub and the disk by."""
+    """The gateway's access to hub, disk and clock."""
 
     journal: GroupJournal
     reader: StoreReader
@@ -68,16 +68,16 @@ class Around:
     subjects: Subjects
     clock: Clock
     brake_seconds: Callable[[], float]
-    """How long acknowledgements are to be held back for now."""
+    """Returns the seconds for which acknowledgements are held back now."""
     warn: Callable[[str], None]
-    """Told what somebody should know."""
+    """Logs a warning."""
     executor: Executor | None = None
-    """Runs commits where the store is slow."""
+    """Runs commits to a slow store; None for the event loop."""
     pace: Pace = field(default_factory=Pace)
 
 
 class Gateway:
-    """The core with its committer, deliveries, copies and timers; owns the order of everything."""
+    """The core with its committer, deliveries, copies and timers."""
 
     def __init__(self, core: GatewayCore, around: Around) -> None:
         self.core = core
@@ -93,20 +93,20 @@ class Gateway:
         self._followed = -1
 
     def restore(self) -> None:
-        """Begin: all that the catalog holds is durable."""
+        """Begin with a catalog whose state is all durable."""
         self.core.consumers.registry.restore(now_ns=self._clock.now_ns(), rows=self.core.gathering.group.rows)
         self._copies.restore()
         self._follow()
 
     async def run(self) -> None:
-        """Commit, deliver, copy and keep time until cancelled."""
+        """Run commits, deliveries, copies and timers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for part in (self.committer, self._delivery, self._copies):
                 tasks.create_task(part.run())
             tasks.create_task(self._expire())
 
     def receive(self, run: list[WireMessage]) -> None:
-        """Take messages in the order in which a link gave them."""
+        """Apply a link's messages, in order."""
         effects = self.core.take(run, self._clock.now_ns())
         if effects:
             self._around.link.send_runs(*effects.frames)
@@ -117,25 +117,25 @@ class Gateway:
         self.committer.changed()
 
     def interest(self, subject: bytes, _queue: bytes, _added: bool) -> None:  # noqa: FBT001  # the link's callback
-        """Somebody at the hub began or ceased to listen."""
+        """Apply a change of interest at the hub."""
         self.core.consumers.interest_changed(subject, self._clock.now_ns())
         self._delivery.wanted()
 
     def reachable(self, attached: bool) -> None:  # noqa: FBT001  # a state, told as it is
-        """The leaf link is attached, or is not."""
+        """Apply that the leaf link is attached, or not."""
         self.core.consumers.attached(attached, self._clock.now_ns())
 
     def call_back(self) -> None:
-        """Clients can be reached: have those ask anew who waited when the process before this one ended."""
+        """Have clients pull again whose pulls waited when the previous process ended."""
         self.core.consumers.call_back()
         self._delivery.wanted()
 
     def stop_copying(self) -> None:
-        """Begin to wind up: no more comes in."""
+        """Stop copies, at the begin of a drain."""
         self._copies.stop()
 
     async def wind_up(self, timeout_seconds: float) -> None:
-        """Tell whoever waits, and commit and answer what was taken in. Raises ``TimeoutError``."""
+        """End waiting pulls, then commit and answer everything received. Raises ``TimeoutError``."""
         consumers = self.core.consumers
         consumers.send_off(self._clock.now_ns())
         self._delivery.flush()
@@ -146,19 +146,19 @@ class Gateway:
     # --- what the committer asks and tells ---
 
     def marks(self, rows: RowColumns) -> dict[str, dict[str, int]]:
-        """Where the streams of a group stand behind it."""
+        """Return the positions of a group's streams after it."""
         return self.core.marks(rows)
 
     def seal(self, group: Group) -> None:
-        """A group is about to be taken: add what sums it up."""
+        """Append the closing rows of a group that is about to be committed."""
         self.core.seal(group, self._clock.now_ns())
 
     def brake_seconds(self) -> float:
-        """How long to hold back a durable group's replies."""
+        """Return the seconds for which a durable group's replies are held back."""
         return self._around.brake_seconds()
 
     def hold(self, held: bool) -> None:  # noqa: FBT001  # a state, told as it is
-        """Nothing can be committed for now, or again: begin or end to refuse changes."""
+        """Begin or end to refuse changes, while nothing can be committed."""
         self.core.hold(held)
         if held:
             return
@@ -167,7 +167,7 @@ class Gateway:
         self.committer.changed()
 
     def release(self, group: Group) -> None:
-        """A group is durable: keep its payloads, send its replies, answer its reads."""
+        """Release a durable group: cache its payloads, send its replies, finish its reads."""
         around = self._around
         if len(group.rows):
             around.reads.keep(group.rows, group.bytes)

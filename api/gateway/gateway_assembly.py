@@ -1,4 +1,4 @@
-"""The gateway put together out of its stores, settings and links: the only place where that is done."""
+"""The assembly of the gateway from its stores, settings and links."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,35 +24,35 @@ from ingest.protocol.interest import InterestTable
 
 
 class LeafSide(Link, Sink, Protocol):
-    """The link on which everything leaves."""
+    """The leaf link, on which all frames leave."""
 
     @property
     def interest(self) -> InterestTable:
-        """Who listens at the hub."""
+        """The interest at the hub."""
 
 
 class Links(Protocol):
-    """The way to the hub."""
+    """The links to the hub."""
 
     @property
     def leaf(self) -> LeafSide:
-        """Where replies leave."""
+        """The link on which replies leave."""
 
     @property
     def subjects(self) -> Subjects:
-        """What is taken in."""
+        """The subscriptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A gateway with what works beside it."""
+    """A gateway with its reads and upkeep."""
 
     gateway: Gateway
     reads: GatewayReads
     upkeep: GatewayUpkeep
 
     async def run(self) -> None:
-        """All of it, until cancelled."""
+        """Run all parts until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for part in (self.gateway, self.reads, self.upkeep):
                 tasks.create_task(part.run())
@@ -67,7 +67,7 @@ def assemble(
     clock: Clock,
     new_id: Callable[[], str],
 ) -> Assembled:
-    """``threads`` run upkeep, and commits to a slow store; ``new_id`` gives random ids of consumers and advisories."""
+    """Assemble a gateway; ``threads`` run upkeep and commits to a slow store, ``new_id`` returns a random id."""
     leaf, chosen = links.leaf, settings.reads
     reader = StoreReader(stores, ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds))
     reads = GatewayReads(reader, leaf, concurrency=chosen.concurrency_max, drain_seconds=chosen.timeout_seconds)

@@ -1,7 +1,6 @@
-"""The gateway's links: they attach when the process starts, whoever takes what comes over them.
+"""The gateway's links, attached from the start of the process.
 
-At first that is :mod:`api.gateway.gateway_opening`, which answers that nothing can be read yet, then the
-gateway.
+At first :mod:`api.gateway.gateway_opening` receives their messages and refuses them, then the gateway.
 """
 
 import asyncio
@@ -23,16 +22,15 @@ from ingest.protocol.wire_protocol import WireMessage
 
 
 class GatewayLinks:
-    """The leaf link, the client link where there is one, and the subjects that they take in."""
+    """The leaf link, the client link where there is one, and their subscriptions."""
 
     def __init__(self, options: GatewayOptions, settings: Settings) -> None:
         name = f"silt-gateway-{secrets.token_hex(4)}"
-        # Timing jitter of reconnects needs no unpredictable numbers.
-        jitter = random.Random()  # noqa: S311
+        jitter = random.Random()  # noqa: S311  # spreads reconnects, no secret
         self.receive: OnMessages = lambda _run: None
-        """Who takes what comes, in the order in which a link gave it; the last one that was set."""
+        """The receiver of messages, in each link's order."""
         self.on_leaf_status: OnStatus = lambda _status: None
-        """Told how the leaf link fares; set likewise."""
+        """The receiver of the leaf link's status."""
         self.leaf = leaf_link(options, settings, name, jitter, (self._receive, self._leaf_status))
         self._requests = BehindInterest(self.leaf, self._receive)
         self.client = self._requests.client = client_link(options, settings, name, jitter, self._requests.take)
@@ -47,11 +45,11 @@ class GatewayLinks:
                 tasks.create_task(self._requests.run())
 
     async def heard(self) -> None:
-        """Wait until both links are attached and requests come in: whatever leaves now is behind all subscriptions."""
+        """Wait until both links are attached and requests arrive: frames leave behind all subscriptions from now on."""
         await self._attached(self.client.flush if self.client is not None else None)
 
     async def reachable(self) -> None:
-        """Wait until both links are attached and their servers have taken all subscriptions made so far."""
+        """Wait until both links are attached and their servers have processed all subscriptions made so far."""
         await self._attached(self.flush)
 
     async def _attached(self, flush: Callable[[float], Awaitable[None]] | None) -> None:
@@ -66,7 +64,7 @@ class GatewayLinks:
                 return
 
     async def flush(self, timeout_seconds: float) -> None:
-        """Wait until the servers of attached links have taken all. Raises ``LinkError`` and ``TimeoutError``."""
+        """Wait until the attached links' servers have processed all frames. Raises ``LinkError``, ``TimeoutError``."""
         if self.client is not None and self.client.attached.is_set():
             await self.client.flush(timeout_seconds)
         if self.leaf.attached.is_set():

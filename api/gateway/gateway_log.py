@@ -1,8 +1,8 @@
-"""What the gateway's parts tell when something has to wait or was given up."""
+"""The gateway's warnings."""
 
 from conf.log import log
 
 
 def report(event: str, reason: str) -> None:
-    """Log what happened, and why."""
+    """Log a warning with its reason."""
     log.warning(event, reason=reason.strip())

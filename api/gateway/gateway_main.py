@@ -1,9 +1,9 @@
 """The gateway process: ``python -m api.gateway.gateway_main --nats URL --leaf URL --data DIR``.
 
-May be started before the NATS server and never starts a JVM. Attaches first, then opens its store. Prints
-``{"ready": true, …}`` when it is attached and its streams are open, and before that, where opening takes long,
-``{"answering": true, …}`` when who asks is told so. Ends with status 0 on SIGTERM or SIGINT after draining, 1 on an
-error that it names, 2 on wrong usage, 3 when another gateway has the folder or took it over.
+It may be started before the NATS server and never starts a JVM. It attaches first, then opens its store. It prints
+``{"ready": true, …}`` when it is attached and its streams are open and, if opening takes long, before that
+``{"answering": true, …}`` when the API answers with the progress. It ends with status 0 on SIGTERM or SIGINT after
+draining, 1 on an error, which it names, 2 on wrong usage, 3 when another gateway has the folder or took it over.
 """
 
 import asyncio
@@ -42,15 +42,15 @@ GC_YOUNG_OBJECTS = 100_000
 """Allocations between two passes of the cyclic garbage collector over young objects."""
 
 GIL_SWITCH_SECONDS = 0.0005
-"""How long a thread that decodes files may keep the event loop waiting: Python's own 5 ms would hold up deliveries."""
+"""Longest time a decoding thread keeps the event loop waiting; Python's default of 5 ms would delay deliveries."""
 
 
 REFUSED = (JournalError, ReadError, OSError, ValueError)
-"""What opening a store may raise that the process ends with in a sentence."""
+"""Errors of opening a store that end the process with one line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to stop; returns the exit status."""
+    """Run until a signal; return the exit status."""
     options, settings = parse(arguments)
     configure_log("gateway")
     without_pandas()
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ended_by(error: Exception) -> int:
-    """Say why the process ends; its exit status."""
+    """Print the error that ends the process; return its exit status."""
     hint = "; run: silt verify" if isinstance(error, DamagedData) else ""
     sys.stderr.write(f"silt gateway: {error_text(error)}{hint}\n")
     taken = isinstance(error, StoreLocked | Fenced) or (
@@ -81,7 +81,7 @@ def _ended_by(error: Exception) -> int:
 
 
 def _run(main_task: Any) -> None:
-    """On uvloop where there is one."""
+    """Run on uvloop, if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -107,7 +107,7 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
             except REFUSED as error:
                 failure, stores = error, None
             if stores is not None:
-                # Messages are tuples of bytes, which make no cycles: passes over a million would only cost pauses.
+                # Messages are tuples of bytes, which form no cycles: passes over them only cause pauses.
                 gc.freeze()
                 gc.set_threshold(GC_YOUNG_OBJECTS, 50, 100)
                 took = {"rows": opening.progress.rows_total, "seconds": opening.seconds}
@@ -118,7 +118,7 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
 
 
 class _Process:
-    """Everything of the running gateway, wired together."""
+    """The running gateway with its links."""
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class _Process:
     def _receive(self, run: list[Any]) -> None:
         try:
             self.gateway.receive(run)
-        except Exception:  # noqa: BLE001  # whatever it is
-            # Memory and rows may differ from here on: nothing more may leave, and only a new start finds the truth.
+        except Exception:  # noqa: BLE001  # any error ends the process
+            # Memory and rows may differ from here on: nothing more may leave, and only a restart restores the state.
             report("stopped amid a decision", traceback.format_exc())
             os._exit(1)
 
     async def run(self, stop: asyncio.Event, took: Mapping[str, float]) -> None:
-        """Serve until ``stop`` is set, then drain; ``took`` is what opening the store took, to be told."""
+        """Serve until ``stop`` is set, then drain; ``took`` has rows and seconds of opening, for the ready line."""
         async with asyncio.TaskGroup() as tasks:
             parts = tasks.create_task(self._parts.run())
             self._take_over()
@@ -158,9 +158,9 @@ class _Process:
             parts.cancel()
 
     def _take_over(self) -> None:
-        """From here on what comes over the links is ours, and what they have told so far is known."""
+        """Receive the links' messages from here on, and apply the interest and status that they know."""
         self.gateway.reachable(False)
-        # Streams are followed first: whoever gets an answer of the API finds them subscribed.
+        # Streams are followed first: a client with a reply of the API finds them subscribed.
         self.gateway.restore()
         self._links.receive, self._links.on_leaf_status = self._receive, self._leaf_status
         self._leaf_status(self.leaf.status)
@@ -175,7 +175,7 @@ class _Process:
         say({**said, **took})
 
     async def _drain(self) -> None:
-        """Take in nothing more, commit and answer what was taken."""
+        """End all subscriptions, then commit and answer everything received."""
         try:
             async with asyncio.timeout(GATEWAY_DRAIN_SECONDS):
                 self.gateway.stop_copying()

@@ -1,9 +1,9 @@
-"""While the gateway's store is being opened: the links are attached, and who asks is told how far it is.
+"""The opening of the gateway's store, with the links attached and the API answering with the progress.
 
-The state is built whole in a thread and handed over once. Until then the API answers as nats-server's does without a
-leader: 10008, with the progress in its text. Whatever else it would take is left to the hub, which says at once that
-nobody listens: publishes, acks and Direct Get, which readers may answer. A store that opens within
-``OPENING_QUIET_SECONDS`` is never seen closed.
+The state is built in a thread and handed over once. Until then the API answers like nats-server's without a leader:
+10008, with the progress in its text. Publishes, acks and Direct Get are not subscribed to, so the hub answers at once
+that there are no responders, or a reader answers Direct Get. A store that opens within ``OPENING_QUIET_SECONDS`` is
+never seen closed.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ Open = Callable[[OpeningProgress], Stores]
 
 
 class GatewayOpening:
-    """One opening, and the answers that are given meanwhile."""
+    """One opening, and the API's replies meanwhile."""
 
     def __init__(self, links: GatewayLinks, *, domain: str, clock: Clock) -> None:
         self.progress = OpeningProgress()
         self.seconds = 0.0
-        """How long it took."""
+        """Seconds that it took."""
         self._links = links
         self._domain = domain
         self._clock = clock
 
     async def run(self, claim: Open, executor: Executor, stop: asyncio.Event) -> Stores | None:
-        """What ``claim`` gives, run in ``executor``; None when ``stop`` is set first. Raises what ``claim`` raises."""
+        """Run ``claim`` in ``executor``; return its stores, None if ``stop`` is set first. Raises its errors."""
         began = self._clock.monotonic()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -61,7 +61,7 @@ class GatewayOpening:
         return None
 
     async def _answer(self) -> None:
-        """Take in the API's requests and refuse them, and say when that is so."""
+        """Subscribe to the API's requests and refuse them; print the answering line."""
         await asyncio.sleep(OPENING_QUIET_SECONDS)
         self._links.receive = self._refuse
         self._links.subjects.follow_endpoints()
@@ -83,6 +83,6 @@ class GatewayOpening:
 
 
 def say(told: Mapping[str, Any]) -> None:
-    """Say on standard output, to whoever started the process, how it is."""
+    """Print a report to the supervisor, as JSON."""
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What the gateway's command line says."""
+"""The gateway's command line."""
 
 import argparse
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from conf.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """Where the gateway attaches, and to what."""
+    """The arguments of the command line over the settings."""
 
     nats: str
     leaf: str
@@ -20,7 +20,7 @@ class GatewayOptions:
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[GatewayOptions, Settings]:
-    """Read the command line and the settings under it; exits with status 2 when either is wrong."""
+    """Parse the command line over the settings; exits with status 2 if either is wrong."""
     parser = argparse.ArgumentParser(prog="silt gateway", description="Join a NATS server and serve its JetStream API.")
     add_data_argument(parser)
     add_nats_arguments(parser)

@@ -1,7 +1,7 @@
-"""The gateway's answers that hold stored messages: Direct Get, and STREAM.MSG.GET.
+"""The gateway's replies with messages of streams: Direct Get, and STREAM.MSG.GET.
 
-What is in memory is answered when it is asked for, with the group that gathers; what must be read from files is begun
-when that group is durable, off the event loop.
+A reply from memory leaves with the gathering group; a read of files begins when that group is durable, off the event
+loop.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _WORKERS: Final = 2
 
 
 class StoredRead:
-    """A STREAM.MSG.GET whose message has to be read from a file."""
+    """A STREAM.MSG.GET whose message must be read from a file."""
 
     __slots__ = ("reply", "wanted")
 
@@ -35,7 +35,7 @@ class StoredRead:
 
 
 class GatewayReads:
-    """Decides reads at once; :meth:`submit` finishes those that could not be answered from memory."""
+    """Replies from memory, or reads that :meth:`submit` finishes."""
 
     def __init__(self, reader: StoreReader, sink: Sink, *, concurrency: int, drain_seconds: float) -> None:
         self._reader = reader
@@ -44,11 +44,11 @@ class GatewayReads:
         self._stored: asyncio.Queue[StoredRead] = asyncio.Queue(READ_QUEUE_MAX)
 
     def direct(self, request: WireMessage) -> bytes | Read | None:
-        """Answer a Direct Get as far as memory goes: frames, what is left to read, or None for no answer."""
+        """Return the frames of a Direct Get's reply, or the read that is left; None for no reply."""
         return self._direct.answer(request)
 
     def stored(self, wanted: NeedMessage, reply: bytes) -> bytes | StoredRead:
-        """Answer a STREAM.MSG.GET: a frame, or what is left to read."""
+        """Return the frame of a STREAM.MSG.GET's reply, or the read that is left."""
         found = self._reader.payloads.run_now(*wanted.plan)
         return self._frame(wanted, found, reply) if found else StoredRead(wanted, reply)
 
@@ -65,7 +65,7 @@ class GatewayReads:
         if isinstance(answer, bytes):
             self._sink.send_runs(answer)
             return
-        # Too many wait already: no answer, so that the client asks again.
+        # Too many wait already: no reply, so that the client tries again.
         with suppress(asyncio.QueueFull):
             self._stored.put_nowait(read)
 
@@ -79,7 +79,7 @@ class GatewayReads:
     async def _work(self) -> None:
         while True:
             read = await self._stored.get()
-            # No answer to what fails: a client tries again, and must not take damage for a missing message.
+            # No reply to a failed read: the client tries again, and must not take damage for a missing message.
             with suppress(ReadError, ReadsBusy, TimeoutError):
                 found = await self._reader.read(read.wanted.plan)
                 self._sink.send_runs(self._frame(read.wanted, found, read.reply))

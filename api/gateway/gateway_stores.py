@@ -1,4 +1,4 @@
-"""The gateway's stores: the journal claimed, both tables open, the state rebuilt from them."""
+"""The gateway's stores: the claimed journal, both tables, the state rebuilt from them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class Stores:
     past: PointInTime
     catalog: Catalog
     table: Path | None
-    """The folder of ``messages`` on a local disk; None where the store itself is durable."""
+    """Folder of ``messages`` on a local disk; None for an object store."""
 
 
 def claim_stores(
@@ -39,7 +39,7 @@ def claim_stores(
     *,
     clock: Clock | None = None,
 ) -> Stores:
-    """Claim the journal (which fences any other owner), then rebuild the state. Blocks.
+    """Claim the journal, which fences any other owner, then rebuild the state. Blocks.
 
     Raises ``JournalError``, ``ReadError``, ``OSError`` and ``OpeningAbandoned``.
     """

@@ -1,9 +1,9 @@
-"""Which subjects the gateway takes in, and on which of its links.
+"""The subjects that the gateway subscribes to, and on which of its links.
 
-A hub does not let a leaf have ``$JS.API.>``, ``$KV.>`` and ``$OBJ.>`` unless its ``default_js_domain`` says so; our own
-hub does say so, and then everything comes over the leaf link. At any other hub the client link takes those. In a domain
-only ``$JS.<domain>.API.>`` is ours (it never is denied), because ``$JS.API.>`` belongs to the hub's own JetStream; the
-hub wraps puts of keys into it. Direct Get is a queue group, so that other responders may share the load.
+A hub denies ``$JS.API.>``, ``$KV.>`` and ``$OBJ.>`` to a leaf unless its ``default_js_domain`` allows them; our own hub
+does, and then everything arrives over the leaf link. At any other hub these arrive over the client link. In a domain
+only ``$JS.<domain>.API.>`` is ours (and never denied), as ``$JS.API.>`` belongs to the hub's own JetStream; the hub
+wraps puts of keys into it. Direct Get is a queue group, so that other responders share the load.
 """
 
 from collections.abc import Iterable
@@ -15,29 +15,29 @@ from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 
 DIRECT_GET_QUEUE: Final = b"_sys_"
-"""Queue group of all who answer Direct Get over a leaf link: nats-server's own name for it."""
+"""Queue group of the Direct Get responders on leaf links: nats-server's own name."""
 _ENDPOINTS: Final = ("*", "STREAM.>", "CONSUMER.>", "ACCOUNT.>", "META.>", "SERVER.>")
 _DENIED: Final = ("$KV.", "$OBJ.")
 
 
 @dataclass(slots=True)
 class LinkSubjects:
-    """The stream subjects that are followed, kept in step with the catalog's."""
+    """The subscriptions to stream subjects and acks, which follow the catalog."""
 
     leaf: LeafLink
     client: ClientLink | None
-    """None when the leaf link takes everything."""
+    """None if the leaf link receives everything."""
     domain: str = ""
     followed: frozenset[str] = frozenset()
     acked: frozenset[str] = frozenset()
-    """Streams whose acks are taken in."""
+    """Streams whose acks are subscribed to."""
 
     def follow_endpoints(self) -> None:
-        """Take in the requests of the API proper: not what others may answer, nor puts of keys."""
+        """Subscribe to the requests of the API proper, without Direct Get and puts of keys."""
         self._follow_api([(f"{self._prefix}{name}", b"") for name in _ENDPOINTS])
 
     def follow_api(self) -> None:
-        """Take in the API's requests."""
+        """Subscribe to all requests of the API."""
         self._follow_api(self._api_subjects())
 
     def _follow_api(self, wanted: Iterable[tuple[str, bytes]]) -> None:
@@ -49,7 +49,7 @@ class LinkSubjects:
                 self.leaf.subscribe(subject.encode(), queue)
 
     def follow(self, subjects: Iterable[str], *, streams: Iterable[str]) -> None:
-        """Take these stream subjects in, and the acks of these streams, and no others."""
+        """Subscribe to exactly these stream subjects, and to the acks of these streams."""
         self._follow_acks(frozenset(streams))
         wanted = frozenset(subjects)
         for subject in self.followed - wanted:
@@ -67,7 +67,7 @@ class LinkSubjects:
         self.followed = wanted
 
     def unfollow_all(self) -> None:
-        """Take in nothing more."""
+        """End all subscriptions."""
         for subject, queue in self._api_subjects():
             if self.client is not None and not self.domain:
                 self.client.unsubscribe(subject.encode(), queue and CLIENT_QUEUE_GROUP)
@@ -76,7 +76,7 @@ class LinkSubjects:
         self.follow((), streams=())
 
     def _follow_acks(self, streams: frozenset[str]) -> None:
-        """Acks and flow control always come over the leaf link: no hub denies them."""
+        """Subscribe to acks and flow control on the leaf link, to which no hub denies them."""
         for stream in self.acked - streams:
             self.leaf.unsubscribe(f"$JS.ACK.{stream}.>".encode())
             self.leaf.unsubscribe(f"$JS.FC.{stream}.>".encode())

@@ -1,7 +1,7 @@
-"""The gateway's background work, off the event loop: follow what is settled, let the journal forget it, keep it small.
+"""The gateway's background work, off the event loop: follow the watermark, truncate the journal, clean it up.
 
-The order is the point: read the watermark of ``messages``, confirm it by what the settled files themselves hold, make
-everything behind it durable and read it back, and only then truncate the journal up to that watermark.
+The order matters: read the watermark of ``messages``, confirm it by the settled files themselves, fsync everything up
+to it and read it back, and only then truncate the journal up to that watermark.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Report = Callable[[str, str], None]
 
 
 class GatewayUpkeep:
-    """Runs :meth:`once` again and again; ``report`` is told of what could not be done (event, reason)."""
+    """The rounds of upkeep; ``report`` gets the event and reason of a failure."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class GatewayUpkeep:
         report: Report,
         chosen: JournalSettings,
     ) -> None:
-        """``table`` is the folder of ``messages`` on a local disk, None where the store itself is durable.
+        """``table`` is the folder of ``messages`` on a local disk, None for an object store.
 
-        ``chosen`` bounds what may wait to be settled.
+        ``chosen`` has the limits of unsettled rows, bytes and files.
         """
         self._journal = journal
         self._settled = settled
@@ -47,41 +47,41 @@ class GatewayUpkeep:
         self._report = report
         relied = journal.reader.relies_on
         self._durable_version = -1 if relied is None else relied
-        """Of ``messages``: up to it all has been fsynced and read back."""
+        """Version of ``messages`` up to which everything has been fsynced and read back."""
         self._bounds = Volume(chosen.unsettled_rows_max, chosen.unsettled_bytes_max, chosen.unsettled_files_max)
         self._measured = self._look()
-        """What was not settled at the last round, and the journal's volume right before."""
+        """The lag at the last round, and the journal's volume right before."""
         self.told: dict[str, Any] = {}
-        """The same with the state of the settle job, for those who ask."""
+        """The lag and the state of the settle job, for the API."""
         self._pressure = Pressure.NONE
         self._clock = SystemClock()
         self._reported_at = 0.0
 
     @property
     def lag(self) -> Lag:
-        """What is not settled: as of the last round, and all that was committed since."""
+        """The lag of the last round, grown by everything committed since."""
         lag, before = self._measured
         return lag.grown(before, self._journal.written)
 
     @property
     def brake_seconds(self) -> float:
-        """How long acknowledgements are to be held back."""
+        """Seconds for which acknowledgements are held back."""
         return brake_seconds(fill(self.lag, self._bounds))
 
     @property
     def is_full(self) -> bool:
-        """Whether more is unsettled than may be."""
+        """Whether a limit of unsettled rows, bytes or files is exceeded."""
         return fill(self.lag, self._bounds) >= 1
 
     async def run(self) -> None:
-        """Until cancelled; an error of one round is reported and the next round tries again."""
+        """Run rounds until cancelled; an error of one is reported, and the next tries again."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SETTLED_POLL_SECONDS)
             await asyncio.shield(loop.run_in_executor(self._executor, self.once))
 
     def once(self) -> None:
-        """One round; blocks."""
+        """Run one round; blocks."""
         try:
             self._truncate()
             self._measure()
@@ -98,7 +98,7 @@ class GatewayUpkeep:
         return lag_of(self._journal.reader.live_files(), settled), before
 
     def _measure(self) -> None:
-        """See how far settling is behind; say so when that begins or ceases to matter, and now and then meanwhile."""
+        """Measure the lag; report it when the pressure changes, and now and then while there is any."""
         self._measured = self._look()
         lag = self.lag
         pressure = pressure_of(fill(lag, self._bounds))

@@ -70,7 +70,7 @@ class HubProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a terminal's Ctrl-C is for us: we stop the hub after draining
+                start_new_session=True,  # Ctrl-C must reach us alone: we stop the hub after draining
                 preexec_fn=die_with(os.getpid()),
             )
         try:

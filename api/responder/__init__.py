@@ -1,4 +1,4 @@
-"""Direct Get over NATS: carries out what `api.direct` decides, with reads on threads.
+"""Direct Get over NATS: carries out the decisions of `api.direct`, with reads on threads.
 
-Used by the gateway and by HTTP servers that answer beside it.
+Used by the gateway and by the HTTP servers beside it. Imports `ingest.links`, `delta_store` and `conf` too.
 """

@@ -1,8 +1,8 @@
-"""Runs Direct Get: what is in memory is answered on the spot, everything else by workers off the loop.
+"""The execution of Direct Get: replies from memory at once, all others by workers off the loop.
 
-Two callers. The gateway calls :meth:`DirectResponder.answer` as requests come, sends or holds back the frames with its
-group, and hands what is left over to :meth:`submit` once the group is durable. A read-only responder calls
-:meth:`respond`, as all that it knows is durable. Any number of responders share the requests by queue group.
+Two callers. The gateway calls :meth:`DirectResponder.answer` on each request, sends or holds back the frames with its
+group, and passes the rest to :meth:`submit` when the group is durable. A read-only responder calls :meth:`respond`, as
+all its state is durable. Any number of responders share the requests by queue group.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ QUEUE_GROUP: Final = b"_sys_"
 SUBJECT: Final = b"$JS.API.DIRECT.GET.>"
 _MARK: Final = b".API.DIRECT.GET."
 _INLINE_STEPS: Final = 4
-"""Steps that one request may take on the spot; the rest of a large batch takes turns with others."""
+"""Steps of one request done at once; the rest of a large batch takes turns with others."""
 BUSY: Final = status_block("503 Service Unavailable")
 
 
 class Request(Protocol):
-    """A message as links give it; b"" stands for what is absent."""
+    """A link's message; absent parts are empty."""
 
     @property
     def subject(self) -> bytes:
@@ -49,7 +49,7 @@ class Request(Protocol):
 
     @property
     def reply(self) -> bytes:
-        """Where the answer goes."""
+        """The reply subject."""
 
     @property
     def header(self) -> bytes:
@@ -61,21 +61,21 @@ class Request(Protocol):
 
 
 class Sink(Protocol):
-    """Where encoded frames go, in order; the leaf link is one."""
+    """A receiver of encoded frames, in order, such as the leaf link."""
 
     @property
     def payload_max(self) -> int:
-        """Bytes of header and payload that one message may have."""
+        """Most bytes of header and payload in one message."""
 
     def send_runs(self, *runs: bytes) -> bool:
-        """Take frames, those of a run all to one subject; False when they were not taken."""
+        """Send frames, each run to one subject; return False if they were not sent."""
 
     async def drain(self, timeout: float) -> None:
-        """Wait until more may be sent."""
+        """Wait until more may be sent. Raises ``TimeoutError``."""
 
 
 class _Rest(NamedTuple):
-    """What is left of a page: ``frames`` were made on the spot, ``steps`` are still to be read."""
+    """The rest of a page: ``frames`` are encoded, ``steps`` are still to be read."""
 
     page: PageFrames
     steps: Iterator[ReadPlan]
@@ -84,7 +84,7 @@ class _Rest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An answer that could not be given on the spot."""
+    """A reply that needs reads."""
 
     reply: bytes
     asked: DirectRequest
@@ -92,11 +92,11 @@ class Read:
 
 
 class _SinkClosed(Exception):
-    """Frames were not taken: the rest of the answer would only confuse."""
+    """Frames were not sent, so the rest of the reply is dropped."""
 
 
 class DirectResponder:
-    """Answers Direct Get from a store; ``run`` must be running for what can't be answered on the spot."""
+    """Direct Get from a store; :meth:`run` must be running for replies that need reads."""
 
     def __init__(self, reader: StoreReader, sink: Sink, *, concurrency: int, drain_seconds: float) -> None:
         self._reader = reader
@@ -108,7 +108,7 @@ class DirectResponder:
         self._reads: asyncio.Queue[Read] = asyncio.Queue(READ_QUEUE_MAX)
 
     def answer(self, request: Request) -> bytes | Read | None:
-        """The encoded replies, or what is left to be read; None for a request without a reply subject."""
+        """Return the encoded replies, or the read that is left; None for a request without a reply subject."""
         reply = request.reply
         if not reply:
             return None
@@ -134,14 +134,14 @@ class DirectResponder:
         return self._inline(planned, asked, reply) if isinstance(planned, PagePlan) else Read(reply, asked, planned)
 
     def submit(self, read: Read) -> None:
-        """Have a read finished by the workers; it must be durable by now. Refuses with a status when too many wait."""
+        """Queue a read, whose state must be durable, for the workers; refuses with a status when too many wait."""
         try:
             self._reads.put_nowait(read)
         except asyncio.QueueFull:
             self._sink.send_runs(status_frame(BUSY, read.reply))
 
     def respond(self, requests: Sequence[Request]) -> None:
-        """Answer requests whose state is durable."""
+        """Reply to requests whose state is durable."""
         frames: list[bytes] = []
         for request in requests:
             answer = self.answer(request)
@@ -159,7 +159,7 @@ class DirectResponder:
                 group.create_task(self._work())
 
     def _inline(self, planned: PagePlan, asked: DirectRequest, reply: bytes) -> bytes | Read:
-        """As much of a page as is in memory and fits a turn."""
+        """Return the reply if the page is in memory and fits :data:`_INLINE_STEPS` steps, else the read left."""
         page, steps, frames = PageFrames(planned, no_hdr=asked.no_hdr), planned.steps(), list[bytes]()
         for step in islice(steps, _INLINE_STEPS):
             messages = self._payloads.run_now(*step)
@@ -182,7 +182,7 @@ class DirectResponder:
         return status_frame(TOO_LARGE, reply) if too_large else frame
 
     def _frames(self, page: PageFrames, messages: Sequence[StreamMessage], reply: bytes) -> bytes:
-        """The next frames; one that the hub would not take ends the page, which then says so."""
+        """Return the next frames; one too large for the hub ends the page with a status."""
         frames = page.frames(messages, reply)
         over = first_oversize(frames, self._sink.payload_max)
         if over is None:
@@ -225,7 +225,7 @@ class DirectResponder:
             await self._finish_page(left, reply)
 
     async def _finish_page(self, rest: _Rest, reply: bytes, held: Mapping[int, StreamMessage] | None = None) -> None:
-        """``held`` are messages that have been read already."""
+        """Send the rest of a page; ``held`` has messages that have been read already."""
         await self._send(rest.frames)
         for step in rest.steps:
             messages = await self._reader.read(step) if held is None else [held[seq] for seq in step.seqs]

@@ -1,4 +1,4 @@
-"""A process's links to its hub, as its options and the settings say."""
+"""The links of a process to its hub, made from its options and the settings."""
 
 import random
 from typing import Protocol
@@ -15,7 +15,7 @@ from ingest.protocol.link import OnStatus, parse_endpoints
 
 
 class HubOptions(Protocol):
-    """Where a process attaches."""
+    """The addresses that a process attaches to."""
 
     @property
     def nats(self) -> str:
@@ -23,11 +23,11 @@ class HubOptions(Protocol):
 
     @property
     def leaf(self) -> str:
-        """URL of its listener for leafs."""
+        """URL of its listener for leafnodes."""
 
     @property
     def domain(self) -> str:
-        """Of our JetStream; empty for none."""
+        """Domain of our JetStream; empty for none."""
 
     @property
     def api_over_leaf(self) -> bool:
@@ -37,7 +37,7 @@ class HubOptions(Protocol):
 def leaf_link(
     options: HubOptions, settings: Settings, name: str, jitter: random.Random, on: tuple[OnMessages, OnStatus]
 ) -> LeafLink:
-    """The leaf link under this name; ``on`` takes messages, and how the link fares."""
+    """Return the leaf link of this name; ``on`` are the callbacks for messages and status."""
     nats = settings.nats
     access = Access(
         parse_endpoints(options.leaf, default_port=7422),
@@ -54,7 +54,7 @@ def leaf_link(
 def client_link(
     options: HubOptions, settings: Settings, name: str, jitter: random.Random, receive: OnMessages
 ) -> ClientLink | None:
-    """The client link under this name; None where the leaf link takes everything."""
+    """Return the client link of this name; None if the leaf link receives everything."""
     if options.api_over_leaf or options.domain:
         return None
     nats = settings.nats

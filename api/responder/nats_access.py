@@ -1,11 +1,11 @@
-"""How the links log in, taken from the settings."""
+"""The links' logins, from the settings."""
 
 from conf.settings import NatsSettings
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 
 
 def credentials(nats: NatsSettings) -> CredentialSource:
-    """Of the client link: user and password, token, nkey or credentials file.
+    """Return those of the client link: user and password, token, nkey or credentials file.
 
     Raises ``CredentialsError`` when more than one is set.
     """
@@ -19,7 +19,7 @@ def credentials(nats: NatsSettings) -> CredentialSource:
 
 
 def leaf_credentials(nats: NatsSettings) -> CredentialSource:
-    """Of the leaf link: its own where one is set, else those of the client link; raises ``CredentialsError``."""
+    """Return those of the leaf link: its own if set, else the client link's; raises ``CredentialsError``."""
     own = CredentialSource(
         user=nats.leaf_user or "",
         password=nats.leaf_password.get_secret_value() if nats.leaf_password else "",
@@ -30,5 +30,5 @@ def leaf_credentials(nats: NatsSettings) -> CredentialSource:
 
 
 def tls(nats: NatsSettings) -> TlsOptions:
-    """Certificates to trust and to show."""
+    """Return the certificate authorities and the client's certificate."""
     return TlsOptions(ca_file=nats.tls_ca_file, certificate_file=nats.tls_certificate_file, key_file=nats.tls_key_file)

@@ -1,6 +1,6 @@
-"""A Direct Get responder on NATS: a share of the requests, answered from tables that someone else writes.
+"""A Direct Get responder on NATS: serves a share of the requests from tables that another process writes.
 
-Requests come over the client link, or over the leaf link where the hub lets them cross; answers leave on the leaf link.
+Requests arrive over the client link, or over the leaf link if the hub lets them cross; replies leave on the leaf link.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from ingest.links.link_log import report_link
 from ingest.protocol.wire_protocol import WireMessage
 
 CLIENT_QUEUE_GROUP: Final = b"silt-direct"
-"""Shares requests over client links: nats-server refuses a client that asks for its own group, ``_sys_``."""
+"""Queue group on client links, as nats-server refuses its own group, ``_sys_``, to a client."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponderOptions:
-    """Where to answer."""
+    """The addresses and the domain to serve."""
 
     nats: str
     leaf: str
@@ -31,7 +31,7 @@ class ResponderOptions:
 
     @property
     def subject(self) -> str:
-        """The requests that are answered."""
+        """Subject of the requests served."""
         return f"$JS.{self.domain}.API.DIRECT.GET.>" if self.domain else "$JS.API.DIRECT.GET.>"
 
 
@@ -40,7 +40,7 @@ class ResponderLinks:
 
     def __init__(self, options: ResponderOptions, settings: Settings, reader: StoreReader) -> None:
         name = f"silt-responder-{secrets.token_hex(4)}"
-        jitter = random.Random()  # noqa: S311 - spreads reconnects, guards nothing
+        jitter = random.Random()  # noqa: S311  # spreads reconnects, no secret
         self._leaf = leaf_link(options, settings, name, jitter, (self._receive, report_link("leaf")))
         subject = options.subject.encode()
         self._client = client_link(options, settings, name, jitter, self._receive)
@@ -56,7 +56,7 @@ class ResponderLinks:
         )
 
     async def run(self) -> None:
-        """Attach, and answer until cancelled."""
+        """Attach, and serve until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._leaf.run())
             tasks.create_task(self._responder.run())
@@ -64,7 +64,7 @@ class ResponderLinks:
                 tasks.create_task(self._client.run())
 
     async def attached(self) -> None:
-        """Wait until requests reach us."""
+        """Wait until the links are attached."""
         await self._leaf.attached.wait()
         if self._client is not None:
             await self._client.attached.wait()

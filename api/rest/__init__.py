@@ -1,1 +1,1 @@
-"""The HTTP API: streams, messages and points in time as JSON."""
+"""The HTTP API: streams, messages and their past as JSON. Imports lower rooms of `api`, and `delta_store`."""

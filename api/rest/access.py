@@ -1,8 +1,8 @@
-"""Who may do what over HTTP, without IO: scopes, whom they are given to, and what each path asks for.
+"""The authorization of HTTP requests, without IO: scopes, their holders, and the scope that each path needs.
 
-A scope is ``read``, ``publish`` or ``admin``, alone for every stream or with a pattern of stream names behind a colon:
-``read:ORDERS``, ``read:KV_*``. ``*`` stands for any characters. Nothing follows from another scope but from ``admin``
-alone, which holds all of them. What is not listed here needs a valid key at least.
+A scope is ``read``, ``publish`` or ``admin``, for every stream or, behind a colon, for a pattern of stream names:
+``read:ORDERS``, ``read:KV_*``, where ``*`` matches any characters. Only ``admin`` without a pattern implies the
+others. A path that is not listed here needs a valid key.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Action(StrEnum):
-    """What can be allowed."""
+    """The kinds of permission."""
 
     READ = "read"
     PUBLISH = "publish"
@@ -20,13 +20,13 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One permission."""
+    """A permission for some streams."""
 
     action: Action
     streams: str = "*"
 
     def holds(self, action: Action, stream: str | None) -> bool:
-        """Whether it allows this, for a stream or, with None, for some stream."""
+        """Whether it allows an action on a stream or, with None, on at least one."""
         if self.action == Action.ADMIN and self.streams == "*":
             return True
         return self.action == action and (stream is None or _matches(self.streams, stream))
@@ -34,33 +34,33 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever asks."""
+    """The holder of a key, or subject of a token."""
 
     name: str
     scopes: tuple[Scope, ...]
 
     def may(self, action: Action, stream: str | None = None) -> bool:
-        """Whether one of the scopes allows this; without a stream, whether for some stream."""
+        """Whether a scope allows an action on a stream or, with None, on at least one."""
         return any(scope.holds(action, stream) for scope in self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a request needs; no action means any valid key."""
+    """The permission that a request needs; without an action, any valid key."""
 
     action: Action | None = None
     stream: str | None = None
 
 
 EVERYBODY: Final = Principal("everybody", (Scope(Action.ADMIN),))
-"""Who asks where no keys are configured."""
+"""The principal where no keys are configured."""
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""For probes; they say whether the process works, and show no data."""
+"""Paths of probes, which show no data."""
 _STREAMS: Final = "/v1/streams"
 
 
 def parse_scope(text: str) -> Scope:
-    """``read``, ``read:ORDERS``, ``admin``…; raises ``ValueError``."""
+    """Parse ``read``, ``read:ORDERS``, ``admin``…; raises ``ValueError``."""
     action, colon, streams = text.partition(":")
     if action not in set(Action) or (colon and not streams) or any(char in streams for char in ". >\t\r\n"):
         raise ValueError(f"no such scope: {text!r}; give read, publish or admin, and a pattern as in read:ORDERS_*")
@@ -68,7 +68,7 @@ def parse_scope(text: str) -> Scope:
 
 
 def need_of(path: str) -> Need | None:
-    """What a path needs; None when it is open to all. The path's escapes are decoded."""
+    """Return the need of a path, whose escapes are decoded; None if it is open to all."""
     if path in OPEN_PATHS:
         return None
     if path == "/metrics":
@@ -81,7 +81,7 @@ def need_of(path: str) -> Need | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether the name is the pattern with something in place of each ``*``."""
+    """Whether the name is the pattern with any characters in place of each ``*``."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern

@@ -20,7 +20,7 @@ _DESCRIPTION = "Streams and their messages, now and at any past point within the
 
 
 def create_app(store: RestStore, settings: Settings) -> FastAPI:
-    """The app over a store that someone else keeps fresh. Raises ``SettingsError`` for keys that can't be read."""
+    """Return the app over a store that the caller refreshes. Raises ``SettingsError`` for keys that can't be read."""
     app = FastAPI(
         title="Silt",
         version="1",
@@ -41,7 +41,7 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
 
 
 def _once_open(store: RestStore) -> Callable[[Request], Awaitable[None]]:
-    """Has streams and messages answered with 503 until there is something to show."""
+    """Return a dependency that answers streams and messages with 503 until the store is open."""
 
     async def check(request: Request) -> None:
         if not store.opened and request.url.path.startswith("/v1/"):
@@ -51,9 +51,9 @@ def _once_open(store: RestStore) -> Callable[[Request], Awaitable[None]]:
 
 
 def _describe(app: FastAPI, *, closed: bool) -> None:
-    """Put the problem's schema where the routes' descriptions point to, in place of FastAPI's own kind of error.
+    """Add the problem's schema, to which the routes' descriptions refer, in place of FastAPI's own error.
 
-    ``closed`` says that a bearer key is asked for, but for the paths that are open to all.
+    ``closed``: all paths but the open ones need a bearer key.
     """
     made = app.openapi
 

@@ -1,4 +1,4 @@
-"""The JSON that the REST API answers with."""
+"""The JSON bodies of the REST API."""
 
 import json
 from base64 import b64encode
@@ -85,7 +85,7 @@ class ReadyBody(BaseModel):
 
 
 def message_fields(stream: str, message: StreamMessage) -> dict[str, Any]:
-    """The fields of a :class:`MessageBody`, without validating them again."""
+    """Return the fields of a :class:`MessageBody`, without validation."""
     fields: dict[str, Any] = {
         "stream": stream,
         "subject": message.subject,
@@ -100,12 +100,12 @@ def message_fields(stream: str, message: StreamMessage) -> dict[str, Any]:
 
 
 def message_line(stream: str, message: StreamMessage) -> bytes:
-    """A message as one line of NDJSON."""
+    """Return a message as one line of NDJSON."""
     return json.dumps(message_fields(stream, message), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def header_fields(block: bytes | None) -> dict[str, list[str]]:
-    """A raw header block's fields in order; a repeated field has several values."""
+    """Parse a raw header block into its fields, in order; a repeated field has several values."""
     fields: dict[str, list[str]] = {}
     for line in (block or b"").split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
@@ -115,7 +115,7 @@ def header_fields(block: bytes | None) -> dict[str, list[str]]:
 
 
 def stream_body(state: StreamState, subjects: dict[str, int] | None = None) -> StreamBody:
-    """A stream as of now."""
+    """Return the body of a stream as of now."""
     index = state.index
     return StreamBody(
         name=state.config.name,

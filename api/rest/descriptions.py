@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI description that routes share."""
+"""Common parts of the routes' OpenAPI descriptions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 from api.rest.negotiation import BINARY, NDJSON
 
 SUBJECT: Final[dict[str, Any]] = {"pattern": r"^(?:(?!>\.)[^ \t\n\f\r.]+\.)*[^ \t\n\f\r.]+$"}
-"""A subject filter's form: no empty token, no white space, ``>`` only at the end."""
+"""The pattern of a subject filter: no empty token, no white space, ``>`` only at the end."""
 SUBJECTS: Final[dict[str, Any]] = {"items": {"type": "string"} | SUBJECT}
 TIME: Final[dict[str, Any]] = {"format": "date-time"}
 _CONTENT: Final[dict[str, Any]] = {
@@ -23,7 +23,7 @@ Responses = dict[int | str, dict[str, Any]]
 def answer(
     *, content: str | None = None, headers: tuple[str, ...] = (), links: Mapping[str, Mapping[str, str]] | None = None
 ) -> Responses:
-    """A route's description of its 200: a media type beside JSON, headers, and where parts of it lead to by routes."""
+    """Return the description of a route's 200: a media type beside JSON, headers, and links to other routes."""
     described: dict[str, Any] = {"headers": {name: _HEADERS[name] for name in headers}}
     if content is not None:
         described["content"] = {content: _CONTENT[content]}

@@ -1,7 +1,7 @@
-"""The one door in front of every HTTP route: the Host header, then who asks, then what they may.
+"""The one door in front of every HTTP route: it checks the Host header, then the key, then its scopes.
 
-It stands before the routes, so that a new one is closed until :mod:`api.rest.access` says otherwise. A browser that
-was led here by another site's name (DNS rebinding) shows that name as Host and is turned away, keys or not.
+As it is in front of the routes, a new one is closed until :mod:`api.rest.access` opens it. A browser led here by
+another site's name (DNS rebinding) sends that name as Host and is refused, with or without keys.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ _PRINCIPAL: Final = "silt.principal"
 
 
 class Door:
-    """An ASGI app in front of another one."""
+    """An ASGI middleware that admits requests."""
 
     def __init__(self, app: ASGIApp, *, keyring: Keyring | None, hosts: Sequence[str] | None) -> None:
-        """``hosts`` are the names that a request may be for, None for all; without a keyring everybody may enter."""
+        """``hosts`` are the names allowed in the Host header, None for all; without a keyring no key is needed."""
         self._app = app
         self._keyring = keyring
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request in, or answer it with a problem."""
+        """Pass the request on, or answer it with a problem."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -66,26 +66,26 @@ class Door:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks, as the door let them in; everybody where no door stands before the app."""
+    """Return the principal that the door admitted; :data:`EVERYBODY` for an app without a door."""
     principal = request.scope.get(_PRINCIPAL, EVERYBODY)
     assert isinstance(principal, Principal)
     return principal
 
 
 def allowed_hosts(settings: HttpSettings) -> Sequence[str] | None:
-    """The names a request may be for: those of the settings, or this machine's own and the one listened on.
+    """Return the names allowed in the Host header: those of the settings, or loopback's and the listener's own.
 
-    None, all of them, for a listener on every address that names none: it asks for keys, which a foreign page lacks.
+    None, for all, if the listener is on every address and the settings have none: a foreign page lacks the keys.
     """
     if settings.allowed_hosts:
         return settings.allowed_hosts
-    if settings.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+    if settings.host in ("0.0.0.0", "::"):  # noqa: S104  # compared, not bound
         return None
     return (*_LOOPBACK_NAMES, f"[{settings.host}]" if ":" in settings.host else settings.host)
 
 
 def _host_of(text: str) -> str:
-    """The Host header without its port."""
+    """Return the Host header without its port."""
     host = text.strip().lower()
     if host.startswith("["):
         return host.partition("]")[0] + "]"

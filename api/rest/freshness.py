@@ -1,7 +1,7 @@
-"""Entity tags: an answer is as old as the Delta version it was made from, so the version is its tag.
+"""Entity tags: a response depends on the journal's Delta version, so the version is its tag.
 
-Messages never change, so the tag of some of them names which they are, and outlives commits. Tags are weak: the same
-one stands for an answer as JSON, as bare bytes and compressed.
+Messages never change, so a tag of messages is made from their sequences and outlives commits. Tags are weak: the same
+one stands for a response as JSON, as bare bytes and compressed.
 """
 
 from array import array
@@ -13,23 +13,23 @@ from fastapi import Request, Response
 
 
 def tag_of_version(version: int) -> str:
-    """The tag of an answer that may change with each commit to the journal."""
+    """Return the tag of a response that may change with each commit to the journal."""
     return f'W/"journal-{version}"'
 
 
 def tag_of_message(stream_id: int, seq: int) -> str:
-    """The tag of a message: what is stored under a sequence never changes, it can only go away."""
+    """Return the tag of a message, which never changes but may be removed."""
     return f'W/"{stream_id:x}-{seq}"'
 
 
 def tag_of_range(stream_id: int, seqs: Sequence[int], next_seq: int | None) -> str:
-    """The tag of a page: which messages it holds and which comes next."""
+    """Return the tag of a page, made from its sequences and the next page's first."""
     which = blake2b(array("q", seqs).tobytes(), digest_size=12).hexdigest()
     return f'W/"{stream_id:x}-{len(seqs)}-{which}-{next_seq or 0}"'
 
 
 def unchanged(request: Request, tag: str, headers: Mapping[str, str] | None = None) -> Response | None:
-    """The 304 for a client that has just this answer already."""
+    """Return the 304 for a client that already has this response; None if it has not."""
     known = request.headers.getlist("if-none-match")
     tags = {one.strip().removeprefix("W/") for line in known for one in line.split(",")}
     if "*" not in tags and tag.removeprefix("W/") not in tags:
@@ -38,4 +38,4 @@ def unchanged(request: Request, tag: str, headers: Mapping[str, str] | None = No
 
 
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {304: {"description": "What the client has is still the answer"}}
-"""For descriptions: the answer to an ``If-None-Match`` that holds the tag."""
+"""Description of the response to an ``If-None-Match`` that has the tag."""

@@ -1,7 +1,7 @@
-"""Bearer credentials of the HTTP API: keys kept as hashes in a file, and signed tokens (JWT).
+"""Bearer credentials of the HTTP API: keys, whose hashes are in a file, and signed tokens (JWT).
 
-Both files are read again when they change, so a key is given or taken away without a restart. A file that can't be
-read opens nothing. What a client showed never stands in an error or a log.
+Both files are read again when they change, so keys are added and removed without a restart. While a file can't be read,
+none of its keys are valid. No error and no log has a client's credential.
 """
 
 import hashlib
@@ -25,21 +25,21 @@ Read = TypeVar("Read")
 
 
 class NotRecognised(Exception):
-    """The credential opens nothing; the text tells the client no more than that."""
+    """The credential is not valid; the reason is not told to the client."""
 
 
 def new_key() -> str:
-    """A key that nobody can guess."""
+    """Return a new random key."""
     return KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
 
 
 def hash_of(key: str) -> str:
-    """What is kept of a key. It is as random as the hash is long, so a fast hash without salt hides it."""
+    """Return the hash of a key. Keys are as random as the hash is long, so a fast hash without salt suffices."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def read_keys(text: str) -> dict[str, Principal]:
-    """Who holds which key, by hash, from ``[[key]]`` tables with name, sha256 and scopes. Raises ``ValueError``."""
+    """Parse ``[[key]]`` tables with name, sha256 and scopes into principals by hash. Raises ``ValueError``."""
     holders: dict[str, Principal] = {}
     content = tomllib.loads(text)
     if content.keys() - {"key"}:
@@ -57,7 +57,7 @@ def read_keys(text: str) -> dict[str, Principal]:
 
 
 def read_signing_keys(text: str) -> dict[str, Any]:
-    """Public keys by id, from a JWKS or from one key as PEM (under the empty id). Raises ``ValueError``."""
+    """Parse a JWKS, or one key as PEM (under the empty id), into public keys by id. Raises ``ValueError``."""
     if text.lstrip().startswith("-----BEGIN"):
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -74,7 +74,7 @@ def read_signing_keys(text: str) -> dict[str, Any]:
 
 
 class Watched(Generic[Read]):
-    """A file's content, read anew when the file has changed; nothing once it can't be read."""
+    """A file's parsed content, read again when the file has changed."""
 
     def __init__(self, path: Path, parse: Callable[[str], Read]) -> None:
         self._path = path
@@ -83,7 +83,7 @@ class Watched(Generic[Read]):
         self._content: Read | None = None
 
     def now(self) -> Read:
-        """The content. Raises ``OSError`` or ``ValueError`` when it can't be had."""
+        """Return the content. Raises ``OSError`` or ``ValueError`` if it can't be read or parsed."""
         found = self._path.stat()
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen != self._seen or self._content is None:
@@ -95,19 +95,19 @@ class Watched(Generic[Read]):
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """Everything that opens the API."""
+    """All valid credentials of the API."""
 
     settings: HttpSettings
     keys: Watched[dict[str, Principal]] | None
     signing: Watched[dict[str, Any]] | None
 
     def principal(self, credential: str) -> Principal:
-        """Who shows this bearer credential; raises :class:`NotRecognised`."""
+        """Return the principal of a bearer credential; raises :class:`NotRecognised`."""
         try:
             if credential.startswith(KEY_PREFIX):
                 return self._holder(credential)
             return self._signed(credential)
-        except Exception:  # noqa: BLE001 - whatever a stranger's text does to the parsers, it opens nothing
+        except Exception:  # noqa: BLE001  # whatever a stranger's text does to the parsers, it is not valid
             raise NotRecognised from None
 
     def _holder(self, key: str) -> Principal:
@@ -139,7 +139,7 @@ class Keyring:
 
 
 def open_keyring(settings: HttpSettings) -> Keyring | None:
-    """The keys that the settings name, read once to see that they can be; None where none are named.
+    """Open the key files of the settings, and read them once as a check; None if there are none.
 
     Raises ``SettingsError``.
     """
@@ -158,7 +158,7 @@ def open_keyring(settings: HttpSettings) -> Keyring | None:
 
 
 def _scopes(claims: Mapping[str, Any]) -> Any:
-    """Those of a token's ``scope`` claim that are ours; others are for other services."""
+    """Return our scopes in a token's ``scope`` claim; others are for other services."""
     given = claims.get("scope", claims.get("scp", ""))
     texts = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
     scopes = []

@@ -1,4 +1,4 @@
-"""Routes about messages: one, the last of a subject, a range, and the last of many subjects at a point."""
+"""Routes of messages: one, the last of a subject, a range, and the last of many subjects at a point."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import islice
@@ -56,7 +56,7 @@ class _Question(BaseModel):
 
 
 def routes(store: RestStore, settings: Settings) -> APIRouter:
-    """The routes over a store."""
+    """Return the routes over a store."""
     router = APIRouter(prefix="/v1/streams/{name}", tags=["messages"])
 
     @router.get("/messages/{seq}", response_model=MessageBody, responses=_ONE)
@@ -126,7 +126,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
 
 
 async def _one(store: RestStore, state: StreamState, seq: int, request: Request) -> Response:
-    """A message by sequence as JSON or bare, or 304."""
+    """Return a message by sequence as JSON or bare, or 304."""
     name, stream_id = state.config.name, state.stream_id
     if not seq or state.index.subject_of(seq) is None:
         raise problems.no_message_found()
@@ -152,7 +152,7 @@ async def _one(store: RestStore, state: StreamState, seq: int, request: Request)
 async def _lines(
     store: RestStore, stream: str, first: Sequence[StreamMessage], steps: Iterator[ReadPlan]
 ) -> AsyncIterator[bytes]:
-    """The page as lines; the first step was read before, so that its errors could still become a status."""
+    """Yield the page as lines; the first step was read before, so that its errors could still become a status."""
     yield b"".join(message_line(stream, message) for message in first)
     for step in steps:
         yield b"".join(message_line(stream, message) for message in await store.reader.read(step))
@@ -186,7 +186,7 @@ async def _multi_last(store: RestStore, request: Request, name: str, asked: _Que
 
 
 async def _page_at(store: RestStore, state: StreamState, asked: _Question, at_ns: int | None) -> PastState:
-    """The page of the messages that were the last of their subjects at the point."""
+    """Return the page of each subject's last message at the point."""
     if asked.up_to_seq == 0:
         return PastState(0, [])
     part = Part(asked.cursor, asked.limit)
@@ -211,7 +211,7 @@ async def _page_at(store: RestStore, state: StreamState, asked: _Question, at_ns
 
 
 def _next(stream: str, seq: int | None, limit: int, subjects: list[str] | None) -> dict[str, str]:
-    """The headers that name the next page, if there is one."""
+    """Return the headers with the link to the next page, if there is one."""
     if seq is None:
         return {}
     filters = "".join(f"&subject={quote(subject, safe='')}" for subject in subjects or ())

@@ -1,4 +1,4 @@
-"""What is known of the store, as Prometheus reads it. Imported by the first scrape, so that no start waits for it."""
+"""The store's metrics for Prometheus. Imported by the first scrape, so that no start waits for it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,7 +16,7 @@ MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
 
 
 def render(store: RestStore, report: SettleReport) -> bytes:
-    """All metrics in the text format of Prometheus."""
+    """Return all metrics in the text format of Prometheus."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Gauges(store, report))
@@ -24,13 +24,13 @@ def render(store: RestStore, report: SettleReport) -> bytes:
 
 
 class _Gauges(Collector):
-    """What is known of the store at one scrape."""
+    """The gauges of the store at one scrape."""
 
     def __init__(self, store: RestStore, report: SettleReport) -> None:
         self._store, self._report = store, report
 
     def collect(self) -> Iterator[Metric]:
-        """One metric after the other."""
+        """Yield the metrics."""
         store, (news, lag, seconds) = self._store, self._report
         plain: dict[str, tuple[str, float]] = {
             "silt_opened": ("1 once the store can be read.", store.opened),

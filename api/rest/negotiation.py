@@ -1,4 +1,4 @@
-"""What a client may ask for: parameters that a route has, and media types that it serves (RFC 9110, 12.5.1)."""
+"""Checks of requests: parameters that the route has, and media types that it serves (RFC 9110, 12.5.1)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ _REPEATED: Final = frozenset({"subject"})
 
 
 def known_parameters(request: Request) -> None:
-    """Refuse a parameter that the route does not have, or has once: what it meant would be left out silently."""
+    """Refuse a parameter that the route lacks, or has once: it would be ignored silently."""
     route = request.scope.get("route")
     assert isinstance(route, APIRoute)
     known = {
@@ -35,13 +35,13 @@ def known_parameters(request: Request) -> None:
 
 
 def _names(alias: str, annotation: Any) -> Iterable[str]:
-    """A parameter's name, or those of the model that a route takes its parameters as."""
+    """Return a parameter's name, or those of the model of a route's parameters."""
     is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
     return annotation.model_fields if is_model else (alias,)
 
 
 def serves(*types: str) -> Callable[[Request], None]:
-    """A dependency that refuses requests which accept none of the media types."""
+    """Return a dependency that refuses requests which accept none of the media types."""
 
     def check(request: Request) -> None:
         negotiate(request, types)
@@ -50,7 +50,7 @@ def serves(*types: str) -> Callable[[Request], None]:
 
 
 def negotiate(request: Request, types: Sequence[str]) -> str:
-    """The one of the media types that the client likes best; raises a 406 problem when it likes none."""
+    """Return the media type that the client prefers; raises a 406 problem if it accepts none."""
     ranges = _accepted(request)
     rated = [(*_liking(media_type, ranges), -place, media_type) for place, media_type in enumerate(types)]
     quality, *_, best = max(rated)
@@ -60,7 +60,7 @@ def negotiate(request: Request, types: Sequence[str]) -> str:
 
 
 def _accepted(request: Request) -> list[tuple[str, float]]:
-    """Media ranges with their qualities, in the client's order; no header accepts everything."""
+    """Return the media ranges with their qualities, in the client's order; without the header, any type."""
     text = ",".join(request.headers.getlist("accept"))
     ranges = []
     for part in text.split(",") if text.strip() else ["*/*"]:
@@ -82,7 +82,7 @@ def _quality(text: str) -> float:
 
 
 def _liking(media_type: str, ranges: Sequence[tuple[str, float]]) -> tuple[float, int, int]:
-    """Quality of the most specific range that holds the type, how specific it is, and how early it stands."""
+    """Return quality, specificity and order of the most specific range that has the type."""
     main = media_type.partition("/")[0]
     rank = {media_type: 2, f"{main}/*": 1, "*/*": 0}
     found = [(rank[kind], -place, quality) for place, (kind, quality) in enumerate(ranges) if kind in rank]

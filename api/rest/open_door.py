@@ -1,4 +1,4 @@
-"""Which listeners would let anybody in from other machines; read at start, so it imports no web framework."""
+"""The refusal of HTTP listeners open to other machines; imported at start, so it needs no web framework."""
 
 from ipaddress import ip_address
 
@@ -6,7 +6,7 @@ from conf.settings import HttpSettings, SettingsError
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a listener on the host."""
+    """Whether a listener on the host can be reached from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -14,7 +14,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_open_door(settings: HttpSettings) -> None:
-    """Raise ``SettingsError`` for a listener that others could reach while anybody may enter."""
+    """Raise ``SettingsError`` for a listener that other machines can reach and that needs no key."""
     if (settings.tls_certificate_file is None) != (settings.tls_key_file is None):
         raise SettingsError("http.tls_certificate_file and http.tls_key_file go together")
     if not is_loopback(settings.host) and settings.api_keys_file is None and settings.jwt_keys_file is None:

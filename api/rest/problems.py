@@ -1,7 +1,6 @@
-"""Errors of the REST API: RFC 9457 problem details that carry JetStream's stable ``err_code``.
+"""Errors of the REST API: RFC 9457 problem details with JetStream's stable ``err_code``.
 
-One table from errors to statuses; nothing else chooses a status. Codes below 20000 are JetStream's own, the others are
-ours, for what JetStream has no error for.
+One table maps errors to statuses. Codes below 20000 are JetStream's, the others Silt's, where JetStream has no error.
 """
 
 from collections.abc import Mapping
@@ -44,7 +43,7 @@ class Problem(BaseModel):
 
 
 class Refused(Exception):
-    """A request that can't be answered; becomes a problem."""
+    """A refusal of a request, answered with a problem."""
 
     def __init__(self, status: int, err_code: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -53,37 +52,37 @@ class Refused(Exception):
 
 
 def stream_not_found() -> Refused:
-    """No such stream."""
+    """Return the refusal for an unknown stream."""
     return Refused(404, STREAM_NOT_FOUND, "stream not found")
 
 
 def still_opening(progress: OpeningProgress) -> Refused:
-    """The store is not open yet."""
+    """Return the refusal while the store is not open."""
     return Refused(503, OPENING, f"{progress}: streams and messages can't be read yet")
 
 
 def no_message_found() -> Refused:
-    """No such message."""
+    """Return the refusal for a message that does not exist."""
     return Refused(404, NO_MESSAGE_FOUND, "no message found")
 
 
 def bad_request(detail: str) -> Refused:
-    """The request contradicts itself or can't be understood."""
+    """Return the refusal of a request that contradicts itself or can't be parsed."""
     return Refused(400, BAD_REQUEST, detail)
 
 
 def unauthorized(detail: str, challenge: str) -> Refused:
-    """No valid key was shown."""
+    """Return the refusal without a valid key."""
     return Refused(401, UNAUTHORIZED, detail, {"WWW-Authenticate": challenge})
 
 
 def forbidden(detail: str) -> Refused:
-    """The key does not open this."""
+    """Return the refusal of a key without the scope."""
     return Refused(403, FORBIDDEN, detail)
 
 
 def wrong_host() -> Refused:
-    """The request is for another host."""
+    """Return the refusal of a request for another host."""
     return Refused(421, WRONG_HOST, "the Host header names no host of this server (setting http.allowed_hosts)")
 
 
@@ -99,7 +98,7 @@ _MEANINGS: dict[type[Exception], tuple[int, int]] = {
 
 
 def refusal(error: Exception) -> Refused:
-    """What a read's error means to a client."""
+    """Return the refusal for a read's error."""
     if isinstance(error, Refused):
         return error
     status, err_code = next((one for kind, one in _MEANINGS.items() if isinstance(error, kind)), (500, OTHER))
@@ -108,7 +107,7 @@ def refusal(error: Exception) -> Refused:
 
 
 def problem(refused: Refused) -> JSONResponse:
-    """The response that says so."""
+    """Return the response of a refusal."""
     body = Problem(
         type=f"urn:silt:error:{refused.err_code}",
         title=HTTPStatus(refused.status).phrase,
@@ -124,13 +123,13 @@ _EVERYWHERE = (400, 401, 403, 406, 421, 500)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI description of the problems that a route may answer with."""
+    """Return the OpenAPI description of a route's problems."""
     described = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     return {status: {"description": HTTPStatus(status).phrase, **described} for status in (*_EVERYWHERE, *statuses)}
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of the app answered with problem details."""
+    """Install handlers that answer every error of the app with problem details."""
 
     def on_read(_request: Request, error: Exception) -> JSONResponse:
         return problem(refusal(error))

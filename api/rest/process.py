@@ -1,4 +1,4 @@
-"""Routes about this process and what stands behind it: readiness, and metrics for Prometheus."""
+"""Routes of this process: readiness, and metrics for Prometheus."""
 
 from fastapi import APIRouter, Response
 
@@ -9,7 +9,7 @@ from delta_store.reading.settle_watch import NO_REPORT
 
 
 def routes(store: RestStore) -> APIRouter:
-    """The routes over a store."""
+    """Return the routes over a store."""
     router = APIRouter()
 
     @router.get("/readyz", tags=["process"], responses=problems.responses(503))

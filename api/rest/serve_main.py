@@ -1,9 +1,9 @@
 """The reader process: ``python -m api.rest.serve_main --data DIR --http-port N [--nats URL --leaf URL]``.
 
-HTTP from the tables, and Direct Get over NATS when a server is given. It holds no lock and writes nothing, so any
-number may run; what it shows may be ``reads.refresh_interval_ms`` old. Prints ``{"ready": true, "url": …}`` when it
-answers; a store that takes long to open is not waited for: until then requests get 503 and are told so. Ends with
-status 0 on SIGTERM or SIGINT, 1 on an error that it names.
+It serves HTTP from the tables, and Direct Get over NATS if a server is given. It holds no lock and writes nothing, so
+any number may run; its data may be ``reads.refresh_interval_ms`` old. It prints ``{"ready": true, "url": …}`` when it
+answers; while a large store opens, requests get 503 with the progress. It ends with status 0 on SIGTERM or SIGINT, 1
+on an error, which it names.
 """
 
 import argparse
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 BACKLOG = 2048
 OPENING_SECONDS = 0.5
-"""How long it waits for its store before it says that it is ready; most are open by then."""
+"""Seconds to wait for the store before the ready line; most are open by then."""
 CLOSE_SECONDS = 5
-"""How long open HTTP requests may take to end when the process is told to stop."""
+"""Seconds that open HTTP requests have to end when the process stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What the command line says."""
+    """The arguments of the command line."""
 
     data: str
     http_port: int
@@ -54,7 +54,7 @@ class ServeOptions:
 
 
 class HttpServer(uvicorn.Server):
-    """Uvicorn without its own signal handling, and with an event for its readiness."""
+    """Uvicorn without signal handling, with an event for its readiness."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -62,17 +62,17 @@ class HttpServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the process, which ends more than this server."""
+        """Leave signals to the process."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, then tell."""
+        """Start to listen, then set :attr:`ready`."""
         await super().startup(sockets)
         self.ready.set()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to stop; returns the exit status."""
+    """Run until a signal; return the exit status."""
     options, settings = parse(arguments)
     configure_log("serve")
     try:
@@ -88,14 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: BaseException) -> int:
-    """Name what ended the process, and what to do where the store is damaged; returns the exit status."""
+    """Print the error that ended the process, with advice if the store is damaged; return the exit status."""
     hint = "; run: silt verify" if isinstance(error, DamagedData) else ""
     sys.stderr.write(f"silt serve: {error_text(error)}{hint}\n")
     return 1
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:
-    """Read the command line and the settings under it; exits with status 2 when either is wrong."""
+    """Parse the command line over the settings; exits with status 2 if either is wrong."""
     parser = argparse.ArgumentParser(prog="silt serve", description="Answer HTTP and Direct Get from the tables.")
     add_data_argument(parser)
     parser.add_argument("--http-port", type=int, help="0 takes a free one (default: the setting http.port)")
@@ -161,7 +161,7 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
 
 
 def _links(options: ServeOptions, settings: Settings, replica: Replica) -> "ResponderLinks | None":
-    """Imported only where they are asked for."""
+    """Return the responder's links, imported only if needed; None without a NATS server."""
     if options.responder is None:
         return None
     from api.responder.responder_links import ResponderLinks
@@ -170,7 +170,7 @@ def _links(options: ServeOptions, settings: Settings, replica: Replica) -> "Resp
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket, bound before anything else is done: a port that is taken is told at once."""
+    """Return a listening socket; called first, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -184,7 +184,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def _follow(replica: Replica, links: "ResponderLinks | None", opened: asyncio.Event, interval: float) -> None:
-    """Open the store, then keep up with it and answer over NATS; ends with what opening raises."""
+    """Open the store, then follow it and serve Direct Get over NATS; raises the errors of opening."""
     async with asyncio.TaskGroup() as tasks:
         telling = tasks.create_task(_tell_opening(replica))
         await replica.open()
@@ -197,7 +197,7 @@ async def _follow(replica: Replica, links: "ResponderLinks | None", opened: asyn
 
 
 async def _tell_opening(replica: Replica) -> None:
-    """Tell now and then that the store is still being opened."""
+    """Log now and then that the store is still opening."""
     while True:
         await asyncio.sleep(OPENING_TOLD_SECONDS)
         log.info("opening the store", progress=str(replica.opening))
@@ -214,7 +214,7 @@ async def _say_ready(
         await opened.wait()
         await links.attached()
     host, port = listener.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # compared, not bound
     scheme = "https" if server.config.is_ssl else "http"
     url = f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
     sys.stdout.write(json.dumps({"ready": True, "url": url, "port": port}) + "\n")

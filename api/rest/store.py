@@ -1,4 +1,4 @@
-"""What the REST API needs of a store; :class:`delta_store.stores.replica.Replica` is one."""
+"""The store of the REST API; :class:`delta_store.stores.replica.Replica` is one."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ from delta_store.values.watermark import Watermarks
 
 
 class RestStore(Protocol):
-    """Streams, messages and their past, as of ``journal_version``; the catalog is never kept over an await."""
+    """Streams, messages and their past, as of ``journal_version``; the catalog must not be held over an await."""
 
     @property
     def catalog(self) -> Catalog:
@@ -18,19 +18,19 @@ class RestStore(Protocol):
 
     @property
     def reader(self) -> StoreReader:
-        """Their messages and what they held before."""
+        """Reads their messages, now and in the past."""
 
     @property
     def opened(self) -> bool:
-        """Whether there is anything to show yet."""
+        """Whether the store is open."""
 
     @property
     def opening(self) -> OpeningProgress:
-        """How far it is until then."""
+        """Progress of opening."""
 
     @property
     def journal_version(self) -> int:
-        """Delta version of the journal that the catalog shows."""
+        """Delta version of the journal in the catalog."""
 
     @property
     def settled_version(self) -> int:
@@ -38,14 +38,14 @@ class RestStore(Protocol):
 
     @property
     def age_seconds(self) -> float:
-        """Time since the store looked at the tables."""
+        """Seconds since the tables were last read."""
 
     @property
     def watermarks(self) -> Watermarks:
         """The last settled row of each stream."""
 
     async def settling(self) -> SettleReport:
-        """How settling is."""
+        """Return the state of settling."""
 
     async def refresh(self) -> None:
-        """Catch up with all that was committed before this call."""
+        """Catch up with everything committed before this call."""

@@ -1,4 +1,4 @@
-"""Routes about streams."""
+"""Routes of streams, and of this process's health."""
 
 from bisect import bisect_right
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ StreamName = Annotated[str, Path(description="Name of the stream")]
 
 
 def routes(store: RestStore, settings: Settings) -> APIRouter:
-    """The routes over a store."""
+    """Return the routes over a store."""
     router = APIRouter(dependencies=[Depends(serves(JSON))])
 
     @router.get("/healthz", tags=["process"], responses={**problems.responses(), **_STALE})
@@ -100,7 +100,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
 
 
 async def find_stream(store: RestStore, name: str) -> StreamState:
-    """The stream, looked for anew when it is not known yet. Raises :class:`problems.Refused`."""
+    """Return the stream, after a refresh if it is unknown. Raises :class:`problems.Refused`."""
     state = store.catalog.streams.get(name)
     if state is None:
         await store.refresh()

@@ -1,4 +1,1 @@
-"""A consumer's configuration: parsed, checked, compared.
-
-Pure; may import `delta_store.config`, `delta_store.values` and `delta_store.dialect`.
-"""
+"""A consumer's configuration and its pulls: parsed, checked, compared. Pure; imports pure rooms of `delta_store`."""

@@ -1,4 +1,4 @@
-"""A consumer's configuration: the fields of the JetStream API and their JSON form (durations and times in ns)."""
+"""A consumer's configuration: the fields of the JetStream API and their form in the journal; times in ns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MachineConfig:
-    """Validated configuration with its defaults filled in; field names are those of the JetStream API."""
+    """A validated configuration with its defaults; field names are those of the JetStream API."""
 
     name: str
     durable_name: str = ""
@@ -50,26 +50,26 @@ class MachineConfig:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The subject filters, none for all subjects."""
+        """The subject filters; empty for all subjects."""
         return self.filter_subjects or ((self.filter_subject,) if self.filter_subject else ())
 
     @property
     def is_push(self) -> bool:
-        """Whether messages are pushed to a deliver subject rather than asked for."""
+        """Whether messages are pushed to a deliver subject."""
         return bool(self.deliver_subject)
 
     @property
     def is_durable(self) -> bool:
-        """Whether it stays without anybody using it (unless ``inactive_threshold`` says otherwise)."""
+        """Whether the consumer outlives disuse, unless ``inactive_threshold`` is set."""
         return bool(self.durable_name)
 
     def to_record(self) -> Json:
-        """All fields as the journal keeps them; :meth:`from_record` reads them back."""
+        """Return all fields in the journal's form, which :meth:`from_record` reads."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_record(cls, shown: Mapping[str, Any]) -> "MachineConfig":
-        """The configuration that :meth:`to_record` wrote; fields that this version does not know are passed over."""
+        """Read the form of :meth:`to_record`; unknown fields are ignored."""
         known = {one.name: shown[one.name] for one in fields(cls) if one.name in shown}
         for name in ("backoff", "filter_subjects", "priority_groups"):
             known[name] = tuple(known.get(name, ()))

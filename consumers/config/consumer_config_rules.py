@@ -1,7 +1,7 @@
-"""What makes a consumer configuration valid by itself and for its stream: nats-server 2.15's rules and texts. Pure.
+"""The validity of a consumer's configuration by itself and for its stream: nats-server 2.15's rules and texts. Pure.
 
-A *request* is the decoded ``config`` of a create request: the fields that were set, with their right types. The rules
-run in nats-server's order, so that a configuration with several faults gets the same error.
+A *request* is the decoded ``config`` of a create request: the fields that are set. The rules run in nats-server's
+order, so that a configuration with several faults gets the same error.
 """
 
 import re
@@ -51,7 +51,7 @@ _NAME_CHARS: Final = r"can not contain '.', '*', '>', '\', '/'"
 
 
 def drafted(request: Request) -> MachineConfig:
-    """The configuration as it was asked for, with what is absent at Go's zero value."""
+    """Return the requested configuration, with absent fields at Go's zero value."""
     known = {one.name: request[one.name] for one in fields(MachineConfig) if request.get(one.name) is not None}
     for name in _LISTS:
         known[name] = tuple(item or (0 if name == "backoff" else "") for item in known.get(name, ()))
@@ -60,17 +60,17 @@ def drafted(request: Request) -> MachineConfig:
 
 
 def with_required_level(config: MachineConfig) -> MachineConfig:
-    """The configuration with metadata as it is kept: without what replies add, with the API level that it needs."""
+    """Return the configuration with recorded metadata: the required API level added, the keys of replies removed."""
     kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC_KEYS}
     return replace(config, metadata=kept | {REQUIRED_LEVEL_KEY: required_level(config)})
 
 
 _EARLIEST_NS = -(2**63)
-"""What a time before 1678 is read as: it can only have been Go's zero time, which is none."""
+"""The value of a time before 1678, which can only be Go's zero time, that is, none."""
 
 
 def required_level(config: MachineConfig) -> str:
-    """The API level that a server must have to serve the consumer."""
+    """Return the API level that a server needs to serve the consumer."""
     if config.ack_policy == "flow_control":
         return "4"
     priority = config.priority_policy != "none" or config.priority_timeout or config.priority_groups
@@ -79,7 +79,7 @@ def required_level(config: MachineConfig) -> str:
 
 
 def with_defaults(config: MachineConfig, stream: StreamConfig, *, pedantic: bool = False) -> MachineConfig:
-    """Fill in the defaults; ``pedantic`` refuses what would be adjusted. Raises :class:`ApiError`."""
+    """Fill in the defaults; ``pedantic`` refuses values that would be adjusted. Raises ``ApiRefusal``."""
     config = _bounded_below(config, pedantic=pedantic)
     if not config.is_push and config.max_waiting == 0:
         config = replace(config, max_waiting=CONSUMER_WAITING_DEFAULT)
@@ -95,7 +95,7 @@ def with_defaults(config: MachineConfig, stream: StreamConfig, *, pedantic: bool
 
 
 def _ack_wait(config: MachineConfig, *, pedantic: bool) -> int:
-    """The first of the backoffs is how long an ack is waited for."""
+    """Return the ack wait (ns): the first backoff, if there is one."""
     ack_wait = config.ack_wait
     if ack_wait == 0 and config.ack_policy in {"explicit", "all"}:
         ack_wait = ACK_WAIT_DEFAULT_NS
@@ -107,7 +107,7 @@ def _ack_wait(config: MachineConfig, *, pedantic: bool) -> int:
 
 
 def _with_stream_limits(config: MachineConfig, limits: ConsumerLimits, *, pedantic: bool) -> MachineConfig:
-    """What the stream bounds has that bound as its default."""
+    """Fill in the stream's limits as defaults."""
     if config.max_ack_pending == 0:
         if pedantic and limits.max_ack_pending > 0:
             raise errors.pedantic("max_ack_pending must be set if it's configured in stream limits")
@@ -120,7 +120,7 @@ def _with_stream_limits(config: MachineConfig, limits: ConsumerLimits, *, pedant
 
 
 def _bounded_below(config: MachineConfig, *, pedantic: bool) -> MachineConfig:
-    """Numbers that are lower than makes sense become the lowest that does."""
+    """Raise numbers below their minimum to it."""
     set_to: dict[str, Any] = {}
     if config.max_deliver == 0 or config.max_deliver < -1:
         if pedantic and config.max_deliver < -1:
@@ -135,7 +135,7 @@ def _bounded_below(config: MachineConfig, *, pedantic: bool) -> MachineConfig:
 
 
 def check(config: MachineConfig, stream: StreamConfig, *, starts_at_time: bool) -> None:
-    """Refuse what is not valid; ``starts_at_time`` says that a start time was given. Raises :class:`ApiError`."""
+    """Check a configuration; ``starts_at_time``: a start time was given. Raises ``ApiRefusal``."""
     _check_names_and_replicas(config, stream)
     _check_ack_times(config)
     if config.ack_policy == "flow_control":
@@ -195,7 +195,7 @@ def _check_ack_times(config: MachineConfig) -> None:
 
 
 def _check_flow_acks(config: MachineConfig) -> None:
-    """Acks by flow control need a pushing consumer whose flow is controlled, and nothing that redelivers."""
+    """Check that acks by flow control go with a push consumer, flow control and no redelivery."""
     if not config.is_push:
         raise errors.CONSUMER_FLOW_ACK_REQUIRES_PUSH.error
     if not config.flow_control:
@@ -262,7 +262,7 @@ def _check_filters(config: MachineConfig) -> None:
 
 
 def _check_start(config: MachineConfig, *, starts_at_time: bool) -> None:
-    """A start sequence or time goes with its own deliver policy, and with no other."""
+    """Check that a start sequence or time is set with its own deliver policy and no other."""
     policy = config.deliver_policy
     shown = policy.replace("_", " ")
     needs = {"by_start_sequence": "start sequence", "by_start_time": "start time"}.get(policy, "")
@@ -273,7 +273,7 @@ def _check_start(config: MachineConfig, *, starts_at_time: bool) -> None:
         )
     for what in ("start sequence", "start time"):
         if given[what] and what != needs:
-            # nats-server says "start start sequence" where a time is asked for.
+            # nats-server's text has "start start sequence" where a time is required.
             also = f"start {what}" if policy == "by_start_time" else what
             raise errors.consumer_invalid_policy(
                 f"consumer delivery policy is deliver {shown}, but optional {also} is also set"
@@ -285,7 +285,7 @@ def _check_start(config: MachineConfig, *, starts_at_time: bool) -> None:
 
 
 def _check_sampling(text: str) -> None:
-    """Sampling is a whole number of percent, with or without its sign."""
+    """Check that sampling is a whole number of percent, with or without the sign."""
     if not text:
         return
     try:

@@ -1,4 +1,4 @@
-"""What a create request means beside what is there: names, updates, other consumers. nats-server 2.15's rules. Pure."""
+"""A create request beside existing consumers: names, updates, work queues. nats-server 2.15's rules. Pure."""
 
 import hashlib
 from collections.abc import Callable
@@ -27,30 +27,30 @@ _FIXED_FIRST: Final = (
     ("idle_heartbeat", "heart beats"),
     ("flow_control", "flow control"),
 )
-"""Fields that an update may not change, and what nats-server calls them."""
+"""Fields that an update may not change, and nats-server's names for them."""
 
 
 class Company:
-    """The consumers of one stream, as far as they decide which others it takes."""
+    """The counts and filters of one stream's consumers, which decide whether it takes another."""
 
     __slots__ = ("count", "filters", "public")
 
     def __init__(self) -> None:
         self.count = 0
         self.public = 0
-        """How many there are beside those that are for other servers only."""
+        """Number without the ``direct`` ones, which are for other servers."""
         self.filters: SubjectTrie[str] = SubjectTrie()
-        """Of a work queue: what each of the public ones takes, by their names."""
+        """For a work queue: the filters of its public consumers, with their names."""
 
     def join(self, config: MachineConfig, stream: StreamConfig) -> None:
-        """A consumer has come, or has this configuration now."""
+        """Count a consumer with this configuration in."""
         self.count += 1
         self.public += not config.direct
         for one in _claimed(config, stream):
             self.filters.add(one, config.name)
 
     def leave(self, config: MachineConfig, stream: StreamConfig) -> None:
-        """A consumer goes, or has this configuration no more."""
+        """Count a consumer with this configuration out."""
         self.count -= 1
         self.public -= not config.direct
         for one in _claimed(config, stream):
@@ -58,12 +58,12 @@ class Company:
 
 
 def _claimed(config: MachineConfig, stream: StreamConfig) -> tuple[str, ...]:
-    """What no other consumer may take, too."""
+    """Return the filters that no other consumer may overlap."""
     return (config.filters or (">",)) if stream.retention == "workqueue" and not config.direct else ()
 
 
 def named_by_subject(config: MachineConfig, name: str, subject_filter: str) -> MachineConfig:
-    """The configuration of a request to ``CONSUMER.CREATE.<stream>.<name>[.<filter>]``."""
+    """Return the configuration of a request to ``CONSUMER.CREATE.<stream>.<name>[.<filter>]``; raises ApiRefusal."""
     _check_path(name)
     if config.durable_name and config.durable_name != name:
         raise errors.CONSUMER_DURABLE_NAME_MISMATCH.error
@@ -75,7 +75,7 @@ def named_by_subject(config: MachineConfig, name: str, subject_filter: str) -> M
 
 
 def named_durable(config: MachineConfig, name: str) -> MachineConfig:
-    """The configuration of a request to ``CONSUMER.DURABLE.CREATE.<stream>.<name>``."""
+    """Return the configuration of a request to ``CONSUMER.DURABLE.CREATE.<stream>.<name>``; raises ApiRefusal."""
     _check_path(name)
     if not config.durable_name:
         raise errors.CONSUMER_DURABLE_NAME_NOT_SET.error
@@ -85,7 +85,7 @@ def named_durable(config: MachineConfig, name: str) -> MachineConfig:
 
 
 def named_by_request(config: MachineConfig) -> MachineConfig:
-    """The configuration of a request to ``CONSUMER.CREATE.<stream>``, which may leave the name to the server."""
+    """Return the configuration of a request to ``CONSUMER.CREATE.<stream>``, which may have no name."""
     _check_path(config.name)
     if config.durable_name:
         raise errors.CONSUMER_EPHEMERAL_WITH_DURABLE_NAME.error
@@ -93,7 +93,7 @@ def named_by_request(config: MachineConfig) -> MachineConfig:
 
 
 def generated_name(seed: str, taken: Callable[[str], bool]) -> str:
-    """A name for a consumer that was given none; ``seed`` must not be used for two consumers of a stream."""
+    """Return a name for a consumer without one; ``seed`` must be unique among the stream's consumers."""
     for name in _names_of(seed):
         if not taken(name):
             return name
@@ -101,7 +101,7 @@ def generated_name(seed: str, taken: Callable[[str], bool]) -> str:
 
 
 def is_generated(name: str, seed: str) -> bool:
-    """Whether the name came from :func:`generated_name` with this seed."""
+    """Whether :func:`generated_name` made the name from this seed."""
     return len(name) == _NAME_CHARS and name in _names_of(seed)
 
 
@@ -111,7 +111,7 @@ def _names_of(seed: str) -> list[str]:
 
 
 def check_new(config: MachineConfig, stream: StreamConfig, company: Company) -> None:
-    """Whether the stream takes another consumer beside those that it has."""
+    """Check that the stream may have another consumer. Raises ``ApiRefusal``."""
     count = company.public
     if not config.direct and 0 < stream.max_consumers <= count:
         raise errors.CONSUMERS_MAX.error
@@ -131,7 +131,7 @@ def check_new(config: MachineConfig, stream: StreamConfig, company: Company) -> 
 
 
 def check_unique(config: MachineConfig, company: Company) -> None:
-    """On a workqueue stream no message may be wanted by two consumers."""
+    """Check that no other consumer of a work queue wants the same messages. Raises ``ApiRefusal``."""
     wanted = SubjectTrie(((one, config.name) for one in config.filters), steps_max=SUBJECT_STEPS_MAX)
     with comparing():
         if next(wanted.pairs(company.filters), None) is not None:
@@ -139,21 +139,21 @@ def check_unique(config: MachineConfig, company: Company) -> None:
 
 
 def with_inactivity(config: MachineConfig, *, durable: bool) -> MachineConfig:
-    """A consumer that is not durable goes when it is not used for five seconds, unless it says for how long."""
+    """Fill in the inactive threshold of a consumer that is not durable: five seconds by default."""
     if durable or config.inactive_threshold > 0:
         return config
     return replace(config, inactive_threshold=INACTIVE_DEFAULT_NS)
 
 
 def same_config(one: MachineConfig, other: MachineConfig) -> bool:
-    """Whether a request that must create asks for the consumer that is there."""
+    """Whether two configurations are the same to a request with action ``create``."""
     return replace(one, metadata=_own(one)) == replace(other, metadata=_own(other))
 
 
 def checked_update(
     before: MachineConfig, after: MachineConfig, *, interested: Callable[[bytes], bool]
 ) -> MachineConfig:
-    """The configuration that an update leads to; raises :class:`ApiError` for what may not change."""
+    """Return the configuration after an update; raises ``ApiRefusal`` for a change that is not allowed."""
     if before == after:
         return after
     for name, shown in _FIXED_FIRST:

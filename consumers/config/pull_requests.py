@@ -1,4 +1,4 @@
-"""Bodies of requests for messages, read as nats-server reads them."""
+"""Pull requests: their bodies parsed and checked as by nats-server. Pure."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,13 +31,13 @@ _REQUEST: Final = Struct(
     is_open=True,
 )
 _REPEATED_BYTES: Final = 256
-"""Longest body that is remembered."""
+"""Longest body that is cached."""
 _TOLD_CHARS_MAX: Final = 1024
-"""What is longer repeats an endless number, and might not fit into a message."""
+"""A longer error text repeats an endless number of the body, and might not fit into a message."""
 
 
 class PullRefusal(Exception):
-    """The request cannot be taken: the status to answer with."""
+    """A pull is refused with this status."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class PullRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PullSpec:
-    """What a request asks for; durations in ns, 0 for none."""
+    """The fields of a pull; durations in ns, 0 for none."""
 
     expires: int = 0
     batch: int = 1
@@ -64,12 +64,12 @@ class PullSpec:
 
     @property
     def waits_long(self) -> bool:
-        """Whether who asks relies on being told when something happens to the request."""
+        """Whether the pull waits so long that its client needs to know of a restart."""
         return not self.no_wait and not 0 < self.expires < _LONG_WAIT_NS
 
 
 def parse_pull(body: bytes) -> PullSpec:
-    """Read a body: nothing, a number or JSON; anything else counts as nothing. Raises :class:`PullRefusal`."""
+    """Parse a body: a number or JSON; any other counts as empty. Raises :class:`PullRefusal`."""
     return _parse_again(body) if len(body) <= _REPEATED_BYTES else _parse(body)
 
 
@@ -89,23 +89,23 @@ def _parse(body: bytes) -> PullSpec:
 
 
 _parse_again = lru_cache(maxsize=256)(_parse)
-"""A client asks again and again in the same words."""
+"""A client repeats the same body again and again."""
 
 
 def check_level(header: bytes) -> None:
-    """Refuse a request that demands another API level. Raises :class:`PullRefusal`."""
+    """Refuse a pull that requires a higher API level. Raises :class:`PullRefusal`."""
     if level_refused(header):
         raise PullRefusal(412, "Required Api Level")
 
 
 def check_mode(config: MachineConfig) -> None:
-    """Refuse requests to a push consumer. Raises :class:`PullRefusal`."""
+    """Refuse pulls of a push consumer. Raises :class:`PullRefusal`."""
     if config.is_push:
         raise PullRefusal(409, "Consumer is push based")
 
 
 def check_limits(spec: PullSpec, config: MachineConfig) -> None:
-    """Refuse what the consumer's configuration does not allow. Raises :class:`PullRefusal`."""
+    """Refuse a pull beyond the limits of the consumer's configuration. Raises :class:`PullRefusal`."""
     if 0 < config.max_batch < spec.batch:
         raise PullRefusal(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
     if 0 < config.max_expires < spec.expires:

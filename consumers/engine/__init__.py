@@ -1,4 +1,4 @@
-"""All consumers of a store: found, created, told what streams do, their rows and wake times.
+"""All consumers of a store: their directory, creation, events, journal rows and wake times.
 
-Pure; drives `consumers.machine`.
+Pure; imports `consumers.machine`, `consumers.config` and pure rooms of `delta_store`.
 """

@@ -1,4 +1,4 @@
-"""Ack subjects: what the reply of a delivered message says, and what comes back on it."""
+"""Ack subjects: the reply subjects of deliveries, encoded and parsed."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ _DIGITS_MAX: Final = 19
 
 
 class AckMessage(NamedTuple):
-    """A message to an ack subject as a link gave it."""
+    """A link's message to an ack subject."""
 
     subject: bytes
     reply: bytes
@@ -22,15 +22,15 @@ class AckMessage(NamedTuple):
 
 
 def ack_prefix(stream: str, consumer: str) -> bytes:
-    """How the ack subjects of a consumer begin; see :func:`parse_acks` for what follows."""
+    """Return the prefix of a consumer's ack subjects; see :func:`parse_acks` for the rest."""
     return b"%b%b.%b." % (ACK_PREFIX, stream.encode(), consumer.encode())
 
 
 def parse_acks(messages: Iterable[AckMessage]) -> dict[tuple[bytes, bytes], list[Ack]]:
-    """Acks by stream and consumer, in order; what is no ack subject is passed over.
+    """Parse acks by stream and consumer, in order; other subjects are ignored.
 
-    Behind stream and consumer stand how often it was delivered, stream and consumer sequence, time (ns) and what is
-    pending. Both layouts are read: 9 tokens, and 11 or more with domain and account in front of the stream.
+    Behind stream and consumer: number of deliveries, stream and consumer sequence, time (ns), number pending. Both
+    layouts are read: 9 tokens, and 11 or more with domain and account in front of the stream.
     """
     found: dict[tuple[bytes, bytes], list[Ack]] = {}
     for subject, reply, header, payload in messages:
@@ -54,7 +54,7 @@ def parse_acks(messages: Iterable[AckMessage]) -> dict[tuple[bytes, bytes], list
 
 
 def parse_flow(subject: bytes) -> tuple[bytes, bytes, str] | None:
-    """Stream, consumer and token of a flow control reply ``$JS.FC.<stream>.<consumer>.<token>``."""
+    """Parse ``$JS.FC.<stream>.<consumer>.<token>``, a flow control reply, into stream, consumer and token."""
     tokens = subject.split(b".")
     if len(tokens) < 5:
         return None

@@ -1,4 +1,4 @@
-"""Which consumers there are: by stream and name, and by the subjects that they deliver to. Pure."""
+"""The directory of consumers: by stream and name, and by deliver subject. Pure."""
 
 from functools import partial
 
@@ -20,34 +20,34 @@ class ConsumerDirectory:
         self._catalog = catalog
         self.streams: dict[str, StreamConsumers] = {}
         self.homes: dict[ConsumerMachine, StreamConsumers] = {}
-        """Every live consumer, with the consumers of its stream."""
+        """All consumers, with those of their stream."""
         self.delivering: SubjectTrie[ConsumerMachine] = SubjectTrie()
-        """Push consumers by their deliver subjects."""
+        """Push consumers by deliver subject."""
         self.retaining: list[StreamConsumers] = []
-        """Streams that lose messages when consumers are through with them."""
+        """Streams that remove messages when consumers are done with them."""
 
     def names(self, stream: str) -> list[str]:
-        """Names of a stream's consumers, sorted; none for a stream that is not there."""
+        """Return the sorted names of a stream's consumers; none for an unknown stream."""
         home = self.streams.get(stream)
         return sorted(home.by_name) if home is not None else []
 
     def get(self, stream: str, name: str) -> ConsumerMachine | None:
-        """A consumer, None when there is none of that name."""
+        """Return a consumer, None if there is none of that name."""
         home = self.streams.get(stream)
         return home.by_name.get(name) if home is not None else None
 
     def newest(self, stream: str) -> ConsumerMachine | None:
-        """The consumer that was created last, None when there is none."""
+        """Return the consumer created last, None if there is none."""
         home = self.streams.get(stream)
         return next(reversed(home.by_name.values()), None) if home is not None else None
 
     def company(self, stream: str) -> Company:
-        """A stream's consumers, counted; none for a stream that is not there."""
+        """Return the counts of a stream's consumers; empty for an unknown stream."""
         home = self.streams.get(stream)
         return home.company if home is not None else Company()
 
     def home_of(self, state: StreamState) -> StreamConsumers:
-        """The consumers of a stream of the catalog."""
+        """Return the consumers of a stream of the catalog."""
         home = self.streams.get(state.config.name)
         if home is None or home.state is not state:
             home = self.streams[state.config.name] = StreamConsumers(
@@ -56,38 +56,38 @@ class ConsumerDirectory:
         return home
 
     def known(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
-        """A consumer that is there, and those of its stream."""
+        """Return an existing consumer, and the consumers of its stream."""
         home = self.home_of(state)
         return home, home.by_name[name]
 
     def follow_streams(self) -> None:
-        """See which streams the catalog has, and how they retain."""
+        """Follow the catalog's streams and their retention."""
         for state in self._catalog.streams.values():
             self.home_of(state)
         self.retaining = [home for home in self.streams.values() if home.retention != LIMITS or home.consumed]
 
     def add(self, home: StreamConsumers, consumer: ConsumerMachine) -> None:
-        """A consumer is new."""
+        """Add a new consumer."""
         home.by_name[consumer.name] = consumer
         self.homes[consumer] = home
         self.enter(consumer)
 
     def remove(self, consumer: ConsumerMachine) -> None:
-        """A consumer is no more."""
+        """Remove a consumer."""
         self.withdraw(consumer)
         home = self.homes.pop(consumer)
         del home.by_name[consumer.name]
         home.attentive.pop(consumer, None)
 
     def enter(self, consumer: ConsumerMachine) -> None:
-        """Enter what a consumer's configuration says of it."""
+        """Enter a consumer under its configuration."""
         home = self.homes[consumer]
         home.company.join(consumer.config, home.state.config)
         if consumer.config.deliver_subject:
             self.delivering.add(consumer.config.deliver_subject, consumer)
 
     def withdraw(self, consumer: ConsumerMachine) -> None:
-        """Take back what :meth:`enter` entered, before the configuration changes."""
+        """Undo :meth:`enter`, before the configuration changes."""
         home = self.homes[consumer]
         home.company.leave(consumer.config, home.state.config)
         self.delivering.discard(consumer.config.deliver_subject, consumer)

@@ -1,4 +1,4 @@
-"""How consumers come, change and go: by the API, with their streams, and at a start from the journal. Pure.
+"""Creation, change and deletion of consumers: by the API, with their streams, and from the journal at a start. Pure.
 
 Changes are made at once and appended to the rows of the group that gathers.
 """
@@ -22,7 +22,7 @@ from delta_store.values.subjects import SubjectFilter, overlaps, subset
 
 
 class ConsumerRegistry:
-    """Makes, changes and ends the consumers of a directory."""
+    """The operations that create, change and delete the consumers of a directory."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ConsumerRegistry:
     ) -> None:
         self.directory = directory
         self.interested = interested
-        """Whether somebody listens to a subject right now."""
+        """Whether a subject has interest now."""
         self.listened_to = subjects.listened_to
         self._catalog = catalog
         self._desk = desk
@@ -48,7 +48,7 @@ class ConsumerRegistry:
     # --- with their streams ---
 
     def restore(self, *, now_ns: int, rows: RowColumns) -> None:
-        """Build the consumers that the journal knows, when the catalog has been rebuilt."""
+        """Restore the consumers that the journal has, after the catalog was rebuilt."""
         self.directory.follow_streams()
         for home in self.directory.streams.values():
             for name, record in list(home.state.consumers.items()):
@@ -65,9 +65,9 @@ class ConsumerRegistry:
                     self._kept.take_over(home, consumer, now_ns=now_ns, rows=rows)
 
     def sync_streams(self, now_ns: int) -> None:
-        """Follow the catalog, whose streams may have been created, changed or deleted.
+        """Follow the catalog, whose streams may have been created, updated or deleted.
 
-        What nobody wants leaves a stream that keeps by interest from now on.
+        Messages that nobody wants leave a stream whose retention has become interest.
         """
         if self._synced == self._catalog.changes:
             return
@@ -85,7 +85,7 @@ class ConsumerRegistry:
                     self._desk.after(consumer, consumer.stored(now_ns))
 
     def purged(self, state: StreamState, subject: str, *, now_ns: int) -> None:
-        """Let consumers pass over what a purge took: messages of a subject (wildcards possible), or all if empty."""
+        """Tell consumers of a purge of a subject (wildcards possible), or of all messages if empty."""
         home, index = self.directory.home_of(state), state.index
         chosen = SubjectFilter((subject,)) if subject else None
         left, first_left = index.live.next(1) or 1, next_matching(index, chosen, 1) or index.last_seq + 1
@@ -102,7 +102,7 @@ class ConsumerRegistry:
     # --- by the API ---
 
     def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Add a consumer whose configuration has been checked and whose name is free."""
+        """Create a consumer whose configuration has been checked and whose name is free."""
         home = self.directory.home_of(state)
         if not config.mem_storage:
             self._catalog.require_change()
@@ -116,7 +116,7 @@ class ConsumerRegistry:
         return consumer
 
     def tell_if_paused(self, state: StreamState, name: str, *, now_ns: int) -> None:
-        """Advise of a pause that lasts: what asking for a consumer does, be it there already or not."""
+        """Send the advisory of a pause that lasts; each create request does, for an existing consumer too."""
         home, consumer = self.directory.known(state, name)
         until_ns = consumer.config.pause_until
         if until_ns > now_ns:
@@ -126,7 +126,7 @@ class ConsumerRegistry:
     def update(
         self, state: StreamState, name: str, config: MachineConfig, *, now_ns: int, rows: RowColumns
     ) -> ConsumerMachine:
-        """Give a consumer another configuration, which has been checked."""
+        """Update a consumer to a configuration that has been checked."""
         home, consumer = self._changeable(state, name)
         moves = config.deliver_subject != consumer.config.deliver_subject
         self.directory.withdraw(consumer)
@@ -142,12 +142,12 @@ class ConsumerRegistry:
         return consumer
 
     def delete(self, state: StreamState, name: str, *, now_ns: int, rows: RowColumns) -> None:
-        """Take a consumer away; who waits for it is told."""
+        """Delete a consumer; its waiting pulls get a status."""
         _, consumer = self._changeable(state, name)
         self._desk.delete(consumer, now_ns=now_ns, rows=rows)
 
     def pause(self, state: StreamState, name: str, until_ns: int, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Let a consumer deliver nothing until then; 0 or a time that is past resumes."""
+        """Pause a consumer until a time; 0 or a past time resumes it."""
         home, consumer = self._changeable(state, name)
         effects = consumer.pause(until_ns, now_ns)
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
@@ -155,7 +155,7 @@ class ConsumerRegistry:
         return consumer
 
     def reset(self, state: StreamState, name: str, seq: int | None, *, now_ns: int, rows: RowColumns) -> int:
-        """Start over at a sequence, or behind the ack floor; returns where.
+        """Reset to a sequence, or behind the ack floor; return the sequence.
 
         Raises :class:`consumers.machine.consumer_machine.InvalidReset`.
         """
@@ -166,12 +166,12 @@ class ConsumerRegistry:
         return reached
 
     def unpin(self, state: StreamState, name: str, group: str, *, now_ns: int) -> None:
-        """Let another client of a priority group be pinned."""
+        """Unpin a priority group's client, so that another is pinned."""
         _, consumer = self.directory.known(state, name)
         self._desk.after(consumer, consumer.unpin(group, now_ns))
 
     def show(self, state: StreamState, name: str, *, now_ns: int) -> None:
-        """Make what an info is about to say part of the group that gathers; raises 10047 where no group can."""
+        """Record the state that an info shows with the gathering group; raises 10047 while nothing can be committed."""
         _, consumer = self.directory.known(state, name)
         self._desk.after(consumer, consumer.stored(now_ns))
         if consumer.progress.dirty and not consumer.config.mem_storage:
@@ -179,7 +179,7 @@ class ConsumerRegistry:
         self._kept.show(consumer)
 
     def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
-        """A consumer, to change it in a way that must be recorded; raises 10047 while nothing can be."""
+        """Return a consumer for a change that must be recorded; raises 10047 while nothing can be committed."""
         home, consumer = self.directory.known(state, name)
         if not consumer.config.mem_storage or home.retention != LIMITS:
             self._catalog.require_change()
@@ -194,7 +194,7 @@ class ConsumerRegistry:
         now_ns: int,
         state: ConsumerState | None = None,
     ) -> ConsumerMachine:
-        """A new consumer, or one that stands where ``state`` says."""
+        """Add a new consumer, or one with a recorded ``state``."""
         consumer = ConsumerMachine(
             config,
             created_ns=created_ns,

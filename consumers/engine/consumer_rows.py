@@ -1,4 +1,4 @@
-"""What the journal holds of consumers: their configurations, and their states as of each group. Pure."""
+"""The journal rows of consumers: their configurations, and their states as of each group. Pure."""
 
 import json
 
@@ -8,17 +8,17 @@ from delta_store.values.records import Kind, RowColumns
 
 
 class ConsumerRows:
-    """Appends consumers' rows, and knows whose state has yet to be recorded; ``mem_storage`` consumers have no rows."""
+    """A writer of consumers' rows, with a list of unrecorded states; ``mem_storage`` consumers have no rows."""
 
     __slots__ = ("_dirty", "waiting")
 
     def __init__(self) -> None:
         self._dirty: dict[ConsumerMachine, None] = {}
         self.waiting: dict[ConsumerMachine, None] = {}
-        """Whose state belongs into the group that gathers."""
+        """Consumers whose state belongs into the gathering group."""
 
     def note(self, consumer: ConsumerMachine) -> None:
-        """See whether a consumer's state has changed, and whether somebody waits for it to be durable."""
+        """Note whether a consumer's state has changed, and whether a reply waits for it to be durable."""
         if not consumer.progress.dirty:
             self._dirty.pop(consumer, None)
         elif not consumer.config.mem_storage:
@@ -27,45 +27,45 @@ class ConsumerRows:
                 self.waiting[consumer] = None
 
     def show(self, consumer: ConsumerMachine) -> None:
-        """Somebody is about to be told of the state."""
+        """Record the state with the gathering group, as a reply shows it."""
         if consumer.progress.dirty and not consumer.config.mem_storage:
             self.waiting[consumer] = None
 
     @property
     def unsaved(self) -> bool:
-        """Whether some changed state has not been recorded."""
+        """Whether any changed state is unrecorded."""
         return bool(self._dirty)
 
     def all_wait(self) -> bool:
-        """Have all changed states recorded with the next group; returns whether there are any."""
+        """Record all changed states with the gathering group; return whether there are any."""
         self.waiting.update(self._dirty)
         return bool(self.waiting)
 
     def forget(self, consumer: ConsumerMachine) -> None:
-        """The consumer is no more."""
+        """Drop a deleted consumer."""
         self._dirty.pop(consumer, None)
         self.waiting.pop(consumer, None)
 
     def config(self, home: StreamConsumers, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
-        """Record that a consumer was created or changed."""
+        """Record a consumer's creation or new configuration."""
         self._record(home, Kind.CONSUMER, consumer, _shown(consumer), (now_ns, rows))
 
     def state(self, home: StreamConsumers, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
-        """Record how far a consumer is."""
+        """Record a consumer's state."""
         self._record(home, Kind.CONSUMER_STATE, consumer, consumer.state().encode(), (now_ns, rows))
 
     def deleted(self, home: StreamConsumers, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
-        """Record that a consumer was deleted."""
+        """Record a consumer's deletion."""
         self._record(home, Kind.CONSUMER_DELETE, consumer, b"", (now_ns, rows))
 
     def hand_over(self, home: StreamConsumers, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
-        """Record a ``mem_storage`` consumer after all: the process ends in order, and the next one has it again."""
+        """Record a ``mem_storage`` consumer for the next process, as this one ends in order."""
         at = now_ns, rows
         self._append(home, Kind.CONSUMER, consumer, _shown(consumer), at)
         self._append(home, Kind.CONSUMER_STATE, consumer, consumer.state().encode(), at)
 
     def take_over(self, home: StreamConsumers, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
-        """Take a ``mem_storage`` consumer out of the journal again: should this process be killed, it is gone."""
+        """Record the deletion of a ``mem_storage`` consumer that was handed over: a killed process loses it."""
         self._append(home, Kind.CONSUMER_DELETE, consumer, b"", (now_ns, rows))
 
     def _record(

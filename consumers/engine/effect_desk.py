@@ -1,4 +1,4 @@
-"""What becomes of consumers' effects: some change the store, some wait for a commit, the others leave. Pure."""
+"""The handling of consumers' effects: some change the store, some wait for a commit, the others leave. Pure."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,20 +17,20 @@ Outbox = list[tuple[ConsumerMachine, Effect]]
 
 
 class EffectDesk:
-    """Takes the effects of one event of one consumer, and notes what that consumer waits for now."""
+    """The place where effects of consumers are applied, put off or queued to leave."""
 
     __slots__ = (
         "_catalog", "_directory", "_homes", "_put_off", "_rows", "kept", "outbox", "reachable", "ready", "wakes",
     )  # fmt: skip
 
     def __init__(self, catalog: Catalog, directory: ConsumerDirectory, *, rows: Callable[[], RowColumns]) -> None:
-        """``rows`` gives those of the group that gathers now."""
+        """``rows`` returns the rows of the gathering group."""
         self.outbox: Outbox = []
-        """Effects in order, for whoever sends them: Deliver, Status, Reply and Advisory."""
+        """Effects to send, in order: Deliver, Status, Reply and Advisory."""
         self.ready: dict[ConsumerMachine, None] = {}
         """Consumers that may have something to deliver now."""
         self.reachable = True
-        """Whether clients can be heard."""
+        """Whether the hub is attached, so that clients can reach their consumers."""
         self.kept = ConsumerRows()
         self.wakes = Wakes()
         self._catalog = catalog
@@ -38,10 +38,10 @@ class EffectDesk:
         self._homes = directory.homes
         self._rows = rows
         self._put_off: list[tuple[ConsumerMachine, Done | Reply]] = []
-        """What waits until there can be commits again: messages that nobody needs any more, answers to double acks."""
+        """Effects that wait until commits are possible again: done messages, replies to double acks."""
 
     def after(self, consumer: ConsumerMachine, effects: Iterable[Effect] = ()) -> None:
-        """Take a consumer's effects and note what it waits for now."""
+        """Apply a consumer's effects, and update its entries among the ready, the dirty and the wakes."""
         self._take(consumer, effects)
         home = self._homes.get(consumer)
         if home is None:
@@ -56,13 +56,13 @@ class EffectDesk:
         self.wakes.expect(consumer, consumer.next_wake_ns)
 
     def resume(self) -> None:
-        """There can be commits again: let out what waited for one."""
+        """Apply the effects put off, as commits are possible again."""
         put_off, self._put_off = self._put_off, []
         for consumer, effect in put_off:
             self._take(consumer, (effect,))
 
     def remove(self, consumer: ConsumerMachine) -> None:
-        """A consumer goes with its stream, or is deleted: who waits for it is told."""
+        """End and remove a consumer, also one whose stream is deleted; its waiting pulls get a status."""
         self._take(consumer, consumer.close())
         self.outbox.append((consumer, advisories.action(consumer.stream_name, consumer.name, "delete")))
         self._directory.remove(consumer)
@@ -71,7 +71,7 @@ class EffectDesk:
         self.ready.pop(consumer, None)
 
     def delete(self, consumer: ConsumerMachine, *, now_ns: int, rows: RowColumns) -> None:
-        """A consumer alone goes; what only it wanted leaves a stream that keeps by interest."""
+        """Delete a consumer; messages that only it wanted leave an interest stream."""
         home = self._homes[consumer]
         self.remove(consumer)
         self.kept.deleted(home, consumer, now_ns=now_ns, rows=rows)
@@ -93,9 +93,9 @@ class EffectDesk:
                 self.outbox.append((consumer, effect))
 
     def _waits(self, consumer: ConsumerMachine, effect: Effect) -> bool:
-        """Whether an effect has to wait, as nothing can be recorded for now; a consumer can also be deleted later.
+        """Whether an effect waits because nothing can be committed; a :class:`Gone` is dropped, as it comes again.
 
-        Nobody can use a consumer while the hub is away.
+        Nobody can use a consumer while the hub is not attached.
         """
         if isinstance(effect, Gone) and not self.reachable:
             return True

@@ -1,9 +1,8 @@
-"""All consumers of a shard: who is told what, what they answer, and what the journal must hold of them. Pure.
+"""All consumers of a store: the events that reach them, their effects, and their journal rows. Pure.
 
 Every event goes to the consumers that it concerns; their effects are gathered in :attr:`ConsumerEngine.outbox`, which
-the gateway empties after each call. Effects on the store (messages that nobody needs, consumers that nobody uses) are
-applied at once and recorded: at once where an event row says so, with the group that gathers for everything that
-:meth:`ConsumerEngine.seal` appends.
+the gateway empties after each call. Effects on the store (removal of messages that nobody needs and of consumers that
+nobody uses) are applied at once, and recorded at once or by :meth:`ConsumerEngine.seal` with the gathering group.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ from delta_store.values.stream_message import StreamMessage
 
 
 class ConsumerEngine:
-    """Brings events to the consumers of its directory, and what they say to its desk."""
+    """The dispatcher of events to consumers, and of their effects to the desk."""
 
     def __init__(
         self,
@@ -33,17 +32,17 @@ class ConsumerEngine:
         new_id: Callable[[], str],
         rows: Callable[[], RowColumns],
     ) -> None:
-        """``rows`` gives those of the group that gathers now.
+        """``rows`` returns the rows of the gathering group.
 
-        ``listened_to`` says of a deliver subject and its group (empty for none) whether there is such a subscription,
-        wildcards not counted.
+        ``listened_to`` returns whether there is a subscription of exactly this deliver subject and queue group (empty
+        for none).
         """
         self.directory = directory = ConsumerDirectory(catalog)
         self._desk = desk = EffectDesk(catalog, directory, rows=rows)
         self._subjects = DeliverSubjects(directory, desk, listened_to)
         self.registry = ConsumerRegistry(catalog, directory, desk, self._subjects, interested=interested, new_id=new_id)
         self.outbox = desk.outbox
-        """Effects in order, for whoever sends them and empties this: Deliver, Status, Reply and Advisory."""
+        """Effects to send, in order: Deliver, Status, Reply and Advisory; the sender empties the list."""
         self.ready = desk.ready
         """Consumers that may have something to deliver now."""
         self._catalog = catalog
@@ -52,7 +51,7 @@ class ConsumerEngine:
     # --- events from the links ---
 
     def pull(self, stream: str, name: str, request: PullRequest, now_ns: int) -> bool:
-        """Take a request for messages; False when there is no such consumer."""
+        """Apply a pull; return False if there is no such consumer."""
         consumer = self.directory.get(stream, name)
         if consumer is None:
             return False
@@ -63,7 +62,7 @@ class ConsumerEngine:
         return True
 
     def acks(self, messages: Iterable[AckMessage], now_ns: int) -> list[bytes]:
-        """Take messages to ack subjects; gives the beginnings of those subjects that no consumer takes acks on."""
+        """Apply messages to ack subjects; return the prefixes of those subjects that no consumer takes acks on."""
         unheard: list[bytes] = []
         for (stream, name), acks in parse_acks(messages).items():
             consumer = self.directory.get(stream.decode(errors="replace"), name.decode(errors="replace"))
@@ -74,7 +73,7 @@ class ConsumerEngine:
         return unheard
 
     def flow(self, subject: bytes, header: bytes, now_ns: int) -> None:
-        """Take a reply to a flow control request."""
+        """Apply a reply to a flow control request."""
         parsed = parse_flow(subject)
         if parsed is None:
             return
@@ -84,13 +83,13 @@ class ConsumerEngine:
             self._desk.after(consumer, consumer.flow_reply(token, now_ns, header))
 
     def interest_changed(self, subject: bytes, now_ns: int) -> None:
-        """Somebody began or ceased to listen to a subject (wildcards possible)."""
+        """Apply a change of interest in a subject (wildcards possible)."""
         self._subjects.changed(subject, now_ns)
 
     # --- the links, and this process, come and go ---
 
     def attached(self, attached: bool, now_ns: int) -> None:  # noqa: FBT001  # a state, told as it is
-        """Clients can be heard again, or not: the time that consumers may be unused begins anew, as at a start."""
+        """Record that the hub is attached, or not; attached, the time of disuse begins anew, as at a start."""
         self._desk.reachable = attached
         if attached:
             for consumer in self.directory.homes:
@@ -98,7 +97,7 @@ class ConsumerEngine:
                 self._desk.wakes.expect(consumer, consumer.next_wake_ns)
 
     def call_back(self) -> None:
-        """Have those ask anew who waited when the process before this one ended, or when it last recorded progress."""
+        """Send statuses that make clients pull again whose pulls waited when the previous process ended."""
         for consumer in self.directory.homes:
             called = consumer.sent_off.call_back()
             if called:
@@ -107,7 +106,7 @@ class ConsumerEngine:
                 self._desk.kept.note(consumer)
 
     def send_off(self, now_ns: int) -> None:
-        """The process ends: tell whoever waits, and hand over what only memory holds, if there can be commits."""
+        """End all pulls, as the process ends, and record ``mem_storage`` consumers for the next one, if possible."""
         for consumer, home in list(self.directory.homes.items()):
             self._desk.after(consumer, consumer.close(for_now=True))
             if consumer.config.mem_storage and not self._catalog.held:
@@ -116,16 +115,16 @@ class ConsumerEngine:
     # --- events from the store ---
 
     def stored(self) -> None:
-        """Messages were added (not yet durable): drop those of interest streams that nobody wants."""
+        """Drop new messages (not durable yet) that nobody wants from interest streams."""
         for home in self.directory.retaining:
             home.drop_unwanted()
 
     def copied(self, state: StreamState, seqs: Sequence[int]) -> None:
-        """Mirrors or sources have taken messages: those that nobody else needs leave the stream."""
+        """Remove messages that mirrors or sources have copied and nobody else needs."""
         self.directory.home_of(state).done(seqs, None)
 
     def released(self, reached: Mapping[tuple[str, int], int], now_ns: int) -> None:
-        """Streams are durable up to these sequences: their consumers may go on."""
+        """Let consumers deliver up to these sequences, by stream name and id, which are durable now."""
         self._subjects.tell_new(now_ns)
         for (stream, stream_id), seq in reached.items():
             home = self.directory.streams.get(stream)
@@ -145,18 +144,18 @@ class ConsumerEngine:
     def deliver(
         self, consumer: ConsumerMachine, messages: Sequence[StreamMessage], missing: Collection[int], now_ns: int
     ) -> None:
-        """Hand messages that :meth:`ConsumerMachine.upcoming` named to their consumer; ``missing`` left the stream."""
+        """Pass messages that :meth:`ConsumerMachine.upcoming` named to their consumer; ``missing`` left the stream."""
         self._desk.after(consumer, consumer.deliver(messages, missing, now_ns))
 
     # --- time ---
 
     @property
     def next_wake_ns(self) -> int:
-        """When :meth:`wake` is due next, 0 for never."""
+        """Time (ns) at which :meth:`wake` is due next, 0 for never."""
         return self._desk.wakes.next_ns
 
     def wake(self, now_ns: int) -> None:
-        """Tell the consumers whose time has come."""
+        """Wake the consumers whose time has come."""
         wakes = self._desk.wakes
         while 0 < wakes.next_ns <= now_ns:
             consumer = wakes.take()
@@ -166,15 +165,15 @@ class ConsumerEngine:
 
     @property
     def unsaved(self) -> bool:
-        """Whether some consumer's progress has not been recorded."""
+        """Whether any consumer's state is unrecorded."""
         return self._desk.kept.unsaved
 
     def persist_dirty(self) -> bool:
-        """Have the state of all changed consumers recorded with the next group; returns whether there is anything."""
+        """Record the states of all changed consumers with the gathering group; return whether there are any."""
         return self._desk.kept.all_wait() or any(home.consumed for home in self.directory.retaining)
 
     def seal(self, rows: RowColumns, now_ns: int) -> None:
-        """Append what a group must record of consumers before it becomes durable."""
+        """Append the consumers' rows of a group before it is committed."""
         for home in self.directory.retaining:
             if home.consumed:
                 home.state.record_removal(home.take_consumed(), "consumed", now_ns=now_ns, rows=rows)

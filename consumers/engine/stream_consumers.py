@@ -1,4 +1,4 @@
-"""The consumers of one stream, what they may see of it, and which of its messages nobody needs any more. Pure."""
+"""The consumers of one stream, their view of it, and the removal of messages that nobody needs. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -18,10 +18,7 @@ INTEREST: Final = "interest"
 
 
 class StreamConsumers:
-    """One stream as its consumers see it: durable messages only.
-
-    Implements :class:`consumers.machine.stream_view.StreamView`.
-    """
+    """One stream's consumers and their :class:`consumers.machine.stream_view.StreamView` of it."""
 
     __slots__ = (
         "_copied_by",
@@ -45,17 +42,17 @@ class StreamConsumers:
         """The last sequence that may be delivered."""
         self.by_name: dict[str, ConsumerMachine] = {}
         self.attentive: dict[ConsumerMachine, None] = {}
-        """Those that wait for the next message."""
+        """Consumers that wait for the next message."""
         self.company = Company()
-        """The same, counted."""
+        """The counts of all consumers."""
         self.consumed: list[int] = []
-        """Sequences that left because nobody needs them, and that no row records yet."""
+        """Sequences removed because nobody needs them, and not recorded yet."""
         self._copies = copies
         self._copied_by = self._copiers()
         self._retained_by = state.config.retention
         self._removals_seen = self.removals
         self.checked_seq = state.index.last_seq
-        """Up to here every message of an interest stream had somebody who wanted it when it came."""
+        """Sequence up to which an interest stream was checked for messages that nobody wanted on arrival."""
 
     @property
     def name(self) -> str:
@@ -69,7 +66,7 @@ class StreamConsumers:
 
     @property
     def removals(self) -> int:
-        """Changes whenever messages left the stream."""
+        """A number that changes whenever messages leave the stream."""
         index = self.state.index
         return index.last_seq - index.msgs
 
@@ -79,27 +76,27 @@ class StreamConsumers:
         return self.state.config.retention
 
     def removals_changed(self) -> bool:
-        """Whether messages left the stream since this was last asked."""
+        """Whether messages left the stream since the last call."""
         before, self._removals_seen = self._removals_seen, self.removals
         return before != self._removals_seen
 
     def retention_changed(self) -> bool:
-        """Whether the stream has another retention than when this was last asked."""
+        """Whether the stream's retention has changed since the last call."""
         before, self._retained_by = self._retained_by, self.state.config.retention
         return before != self._retained_by
 
     def copies_changed(self) -> bool:
-        """Whether other mirrors and sources take from the stream than when this was last asked."""
+        """Whether the mirrors and sources of the stream have changed since the last call."""
         before, self._copied_by = self._copied_by, self._copiers()
         return before != self._copied_by
 
     def content_size(self, seq: int) -> int:
-        """Bytes of headers and payload, as good as the index knows them."""
+        """Return the bytes of headers and payload, as the index has them."""
         index = self.state.index
         return max(0, index.live.size_of(seq) - MESSAGE_OVERHEAD - len((index.subject_of(seq) or "").encode()))
 
     def done(self, seqs: Iterable[int], by: ConsumerMachine | None) -> None:
-        """A consumer, or a copy (None), is through with messages: those that no other needs leave the stream."""
+        """Remove messages with which a consumer, or a copy (None), is done and that no other needs."""
         retention = self.state.config.retention
         if retention == LIMITS:
             return
@@ -111,20 +108,20 @@ class StreamConsumers:
                 self.consumed.append(seq)
 
     def drop_unwanted(self) -> None:
-        """Take new messages that no consumer wants out of an interest stream."""
+        """Remove new messages that no consumer wants from an interest stream."""
         index = self.state.index
         start, self.checked_seq = self.checked_seq + 1, index.last_seq
         if self.state.config.retention == INTEREST and start <= index.last_seq:
             self._drop(index.live.sequences(start, index.last_seq))
 
     def drop_all_unwanted(self) -> bool:
-        """Take every message that no consumer wants (any more) out of an interest stream, as far as it is durable."""
+        """Remove all durable messages that no consumer wants from an interest stream; return whether there were any."""
         if self.state.config.retention != INTEREST:
             return False
         return self._drop(self.state.index.live.sequences(self.state.index.first_seq, self.durable_seq))
 
     def take_consumed(self) -> list[int]:
-        """The sequences that a REMOVE row must record, ascending; they are forgotten here."""
+        """Return :attr:`consumed` ascending, for a REMOVE row, and clear it."""
         taken, self.consumed = sorted(self.consumed), []
         return taken
 
@@ -142,7 +139,7 @@ class StreamConsumers:
         return [(link.target.stream_id, link.label) for link in self._copies()]
 
     def _wants(self) -> list[Want]:
-        """What mirrors and sources have yet to take."""
+        """Return what mirrors and sources have yet to copy."""
         return [Want(link.selection, link.next_seq(self.state)) for link in self._copies()]
 
     def _needed(self, seq: int, consumers: Sequence[ConsumerMachine], wants: Sequence[Want]) -> bool:

@@ -1,4 +1,4 @@
-"""When consumers want to be woken. Pure."""
+"""The wake times of consumers. Pure."""
 
 import heapq
 from itertools import count
@@ -7,7 +7,7 @@ from consumers.machine.consumer_machine import ConsumerMachine
 
 
 class Wakes:
-    """The next time of each consumer, the earliest first."""
+    """The next wake time of each consumer, earliest first."""
 
     __slots__ = ("_due", "_heap", "_tie")
 
@@ -17,7 +17,7 @@ class Wakes:
         self._tie = count()
 
     def expect(self, consumer: ConsumerMachine, due_ns: int) -> None:
-        """Wake a consumer at that time and at no other; 0 for never."""
+        """Set the wake time of a consumer; 0 for never."""
         if due_ns == self._due.get(consumer, 0):
             return
         if due_ns:
@@ -28,14 +28,14 @@ class Wakes:
 
     @property
     def next_ns(self) -> int:
-        """The earliest time, 0 for none."""
+        """The earliest wake time (ns), 0 for none."""
         heap, due = self._heap, self._due
         while heap and due.get(heap[0][2]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][0] if heap else 0
 
     def take(self) -> ConsumerMachine:
-        """The consumer of :attr:`next_ns`; its time is forgotten."""
+        """Remove and return the consumer of :attr:`next_ns`."""
         consumer = heapq.heappop(self._heap)[2]
         del self._due[consumer]
         return consumer

@@ -1,4 +1,4 @@
-"""One consumer as a state machine: what is pending, who waits, what is delivered next, what an ack does.
+"""One consumer as a state machine: pending deliveries, waiting pulls, the next messages, the effects of acks.
 
-Pure; knows neither streams nor links.
+Pure; imports `consumers.config` and pure rooms of `delta_store`.
 """

@@ -1,4 +1,4 @@
-"""What the body of an ack says, read as nats-server reads it."""
+"""The bodies of acks, parsed as by nats-server."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _TEXT_MAX: Final = 4096
 
 
 def nak_delay(body: bytes) -> int | None:
-    """The delay in ns that a ``-NAK`` asks for, None when it names none that can be read."""
+    """Return the delay (ns) of a ``-NAK``, None if it has none that can be parsed."""
     text = body[len(NAK) :].strip()
     if not text or len(text) > _TEXT_MAX:
         return None
@@ -27,7 +27,7 @@ def nak_delay(body: bytes) -> int | None:
 
 
 def term_reason(body: bytes) -> str:
-    """What a ``+TERM`` gives as its reason."""
+    """Return the reason in a ``+TERM``."""
     return body[len(TERM) :].strip().decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""What acks do to a consumer: one desk takes the acks of one event."""
+"""The effects of acks on a consumer."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from consumers.machine.stream_view import StreamView
 
 
 class AckDesk:
-    """Takes acks one after the other; plain ones are gathered and booked together."""
+    """The acks of one event, booked in order; plain ones are gathered and booked together."""
 
     __slots__ = ("_acked", "_config", "_effects", "_now_ns", "_pending", "_progress", "_replied", "_stream")
 
@@ -27,7 +27,7 @@ class AckDesk:
         self._replied = False
 
     def take(self, acks: Sequence[Ack]) -> Iterator[Ack]:
-        """Book acks in order; yields those that ask for the next message, right after they have been booked."""
+        """Book acks in order; yield each ``+NXT``, which also asks for the next message, right after it is booked."""
         config, position = self._config, self._progress.position
         policy = config.ack_policy
         if policy not in {"explicit", "all"}:
@@ -51,7 +51,7 @@ class AckDesk:
                 self._other(ack)
 
     def finish(self) -> list[Effect]:
-        """Book what has been gathered; the effects so far."""
+        """Book the gathered acks; return the effects so far."""
         self._book()
         effects, self._effects = self._effects, []
         if self._replied:
@@ -59,7 +59,7 @@ class AckDesk:
         return effects
 
     def through(self, cseq: int, seq: int) -> None:
-        """Ack everything up to a message."""
+        """Ack everything up to a consumer and a stream sequence."""
         reached = self._pending.reached
         if cseq <= reached[0] or seq <= reached[1]:
             return
@@ -69,7 +69,7 @@ class AckDesk:
             self._effects.append(Done([*gone, seq] if not gone or gone[-1] != seq else gone))
 
     def _other(self, ack: Ack) -> None:
-        """Anything but a plain ack."""
+        """Book any ack but a plain one."""
         body, replies = ack.body, True
         if body in ACK:
             replies = self._ack(ack, sample=True)
@@ -89,7 +89,7 @@ class AckDesk:
             self._effects.append(advisories.terminated(self._delivery(ack), term_reason(body)))
 
     def _ack(self, ack: Ack, *, sample: bool) -> bool:
-        """Ack one message; False when it has not been delivered yet, which gets no answer."""
+        """Ack one message; return False if it has not been delivered yet, for which there is no reply."""
         config, seq = self._config, ack.stream_seq
         if seq >= self._progress.position.next_seq and not config.flow_control:
             return False
@@ -118,7 +118,7 @@ class AckDesk:
             pending.queue.add((seq,))
 
     def _measure(self, ack: Ack) -> None:
-        """Tell how long a message waited for its ack, if it is one of the sample."""
+        """Emit the metric of a message's time to ack, if it is sampled."""
         seq = ack.stream_seq
         sent_ns = self._pending.sent.get(seq)
         if sent_ns is not None and _is_sampled(self._config.sample_freq, seq):
@@ -144,5 +144,5 @@ class AckDesk:
 
 
 def _is_sampled(freq_text: str, seq: int) -> bool:
-    """Whether an ack of this sequence is measured: always the same ones, spread evenly."""
+    """Whether the ack of this sequence is sampled: always the same ones, spread evenly."""
     return zlib.crc32(seq.to_bytes(8, "little")) % 100 < int(freq_text.removesuffix("%"))

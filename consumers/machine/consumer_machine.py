@@ -1,7 +1,7 @@
-"""One consumer of a stream as a state machine: events and the time go in, effects come out; it does no IO.
+"""One consumer of a stream as a state machine: events and the time go in, effects come out. Pure.
 
-Behaves as nats-server's consumers do, message for message. What it delivers is durable; whatever a client is told to
-rely on (the answer to a double ack) waits until the state that says so is durable, which is the caller's business.
+It behaves as nats-server's consumers, message for message. It delivers durable messages only; a reply to a double ack
+waits until the state with that ack is durable, which the caller sees to.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -28,16 +28,13 @@ from delta_store.values.stream_message import StreamMessage
 
 
 class InvalidReset(Exception):
-    """The consumer may not start over there; the text says why."""
+    """A reset to this sequence is not allowed; the text has the reason."""
 
 
 class ConsumerMachine:
-    """A pull or push consumer: its parts, and what each event means to them.
+    """A pull or push consumer; one of ``_pull`` and ``_push`` is set, and is the side to which the desk delivers."""
 
-    Either ``_pull`` or ``_push`` is there, and is the side to which the desk delivers.
-    """
-
-    def __init__(  # noqa: PLR0913 (its whole surroundings, by name)
+    def __init__(  # noqa: PLR0913  # its whole surroundings, by name
         self,
         config: MachineConfig,
         *,
@@ -72,22 +69,22 @@ class ConsumerMachine:
 
     @property
     def num_pending(self) -> int:
-        """Matching messages that have not been delivered once, with those that are not durable yet."""
+        """Number of matching messages never delivered, those not durable yet included."""
         return self.progress.position.num_pending + self.progress.position.num_gathering
 
     @property
     def num_ack_pending(self) -> int:
-        """Deliveries that wait for their acks."""
+        """Number of deliveries that wait for their acks."""
         return len(self.progress.pending.cseqs)
 
     @property
     def num_redelivered(self) -> int:
-        """Messages that have been delivered again and are not acked."""
+        """Number of messages that were redelivered and are not acked."""
         return 0 if self.config.max_deliver == 1 else len(self.progress.pending.counts)
 
     @property
     def num_waiting(self) -> int:
-        """Requests that wait for messages."""
+        """Number of waiting pulls."""
         return len(self._pull.waiting) if self._pull is not None else 0
 
     @property
@@ -97,22 +94,22 @@ class ConsumerMachine:
 
     @property
     def ack_floor(self) -> tuple[int, int]:
-        """Consumer and stream sequence up to which all is acked."""
+        """The ack floor: consumer and stream sequence up to which everything is acked."""
         return self.progress.pending.floor
 
     @property
     def push_bound(self) -> bool:
-        """Whether somebody listens on the deliver subject."""
+        """Whether the deliver subject has interest."""
         return self._push is not None and self._push.taken
 
     @property
     def attended(self) -> bool:
-        """Whether somebody would take a message: a request waits, or the deliver subject is listened to."""
+        """Whether a message has a receiver: a pull waits, or the deliver subject has interest."""
         return self._side.taken
 
     @property
     def next_wake_ns(self) -> int:
-        """When :meth:`wake` is due, 0 for never."""
+        """Time (ns) at which :meth:`wake` is due, 0 for never."""
         timers = self.progress.pending.due_ns, self.disuse.due_ns, self._pause.due_ns, self.pin.due_ns
         dues = (*timers, self._desk.pace.due_ns, self._lost.due_ns, self._side.due_ns)
         return min(filter(None, dues), default=0)
@@ -120,7 +117,7 @@ class ConsumerMachine:
     # --- events ---
 
     def pull(self, request: PullRequest, now_ns: int) -> list[Effect]:
-        """Queue a request for messages, or answer it; one without a reply subject is passed over."""
+        """Queue a pull, or reply to it; one without a reply subject is ignored."""
         if not request.reply:
             return []
         try:
@@ -139,7 +136,7 @@ class ConsumerMachine:
         return self._settle(effects, now_ns)
 
     def acks(self, acks: Sequence[Ack], now_ns: int) -> list[Effect]:
-        """Take acks; an ack that also asks for the next message becomes a request."""
+        """Apply acks; a ``+NXT`` becomes a pull too."""
         self.disuse.heard(now_ns)
         desk = AckDesk(self.config, self._stream, self.progress, now_ns=now_ns)
         effects: list[Effect] = []
@@ -149,7 +146,7 @@ class ConsumerMachine:
         return self._settle(effects + desk.finish(), now_ns)
 
     def flow_reply(self, token: str, now_ns: int, header: bytes = b"") -> list[Effect]:
-        """Take the answer to a flow control request; with ack policy ``flow_control`` it acks what it names."""
+        """Apply the reply to a flow control request; with ack policy ``flow_control`` it acks up to its sequences."""
         if self._push is None or self._push.window is None or not self._push.window.answer(token):
             return []
         if self.config.ack_policy != "flow_control":
@@ -161,7 +158,7 @@ class ConsumerMachine:
         return self._settle(desk.finish(), now_ns)
 
     def wake(self, now_ns: int) -> list[Effect]:
-        """Do what is due."""
+        """Do everything that is due."""
         effects: list[Effect] = []
         pending, disuse, pace = self.progress.pending, self.disuse, self._desk.pace
         if 0 < self._pause.due_ns <= now_ns:
@@ -187,8 +184,8 @@ class ConsumerMachine:
                 return [*effects, Gone()]
         return self._settle(effects, now_ns)
 
-    def set_active(self, active: bool, now_ns: int) -> list[Effect]:  # noqa: FBT001 (the event is the value)
-        """Somebody began or ceased to listen on the deliver subject."""
+    def set_active(self, active: bool, now_ns: int) -> list[Effect]:  # noqa: FBT001  # the event is the value
+        """Apply a change of interest in the deliver subject."""
         if self._push is None:
             return []
         self._push.taken = active
@@ -199,11 +196,11 @@ class ConsumerMachine:
         return self._settle([], now_ns)
 
     def upcoming(self, limit: int, now_ns: int) -> list[int]:
-        """The sequences that :meth:`deliver` would like to have, in order; empty when it would deliver nothing."""
+        """Return the sequences to fetch for :meth:`deliver`, in order; empty if nothing can be delivered."""
         return self._desk.upcoming(limit, now_ns)
 
     def deliver(self, messages: Sequence[StreamMessage], missing: Collection[int], now_ns: int) -> list[Effect]:
-        """Send messages that :meth:`upcoming` named; what no longer fits is passed over."""
+        """Deliver messages that :meth:`upcoming` named, but those that no longer fit; ``missing`` left the stream."""
         effects: list[Effect] = []
         if missing:
             effects += self._lost.removed([seq for seq in missing if seq in self.progress.pending.cseqs], now_ns)
@@ -212,7 +209,7 @@ class ConsumerMachine:
         return self._settle(effects, now_ns)
 
     def stored(self, now_ns: int, *, purged_to: int = 0) -> list[Effect]:
-        """The stream has grown or lost messages; a purge that left ``purged_to`` first takes pending ones silently."""
+        """Apply new and removed messages of the stream; a purge up to ``purged_to`` drops pending ones silently."""
         if purged_to:
             self.progress.pass_over(purged_to, now_ns)
         effects = self._lost.search(now_ns, force=False)
@@ -221,7 +218,7 @@ class ConsumerMachine:
         return self._settle(effects, now_ns)
 
     def reconfigure(self, config: MachineConfig, now_ns: int) -> list[Effect]:
-        """Take another configuration, which has been checked."""
+        """Apply another configuration, which has been checked."""
         before, pending = self.config, self.progress.pending
         effects: list[Effect] = [*self._pause.set(config.pause_until, now_ns)]
         self.config = self._desk.config = config
@@ -245,13 +242,13 @@ class ConsumerMachine:
         return self._settle(effects, now_ns)
 
     def pause(self, until_ns: int, now_ns: int) -> list[Effect]:
-        """Deliver nothing until then; 0 or a time that is past ends the pause."""
+        """Pause until a time; 0 or a past time ends the pause."""
         effects: list[Effect] = [*self._pause.set(until_ns, now_ns)]
         self.config = replace(self.config, pause_until=until_ns)
         return self._settle(effects, now_ns)
 
     def reset(self, seq: int | None, now_ns: int) -> int:
-        """Start over at a sequence, or behind the ack floor; returns where. Raises :class:`InvalidReset`."""
+        """Start over at a sequence, or behind the ack floor; return the sequence. Raises :class:`InvalidReset`."""
         config = self.config
         if not seq:
             seq = max(self.ack_floor[1], self.progress.pending.reached[1]) + 1
@@ -266,11 +263,11 @@ class ConsumerMachine:
         return seq
 
     def unpin(self, group: str, now_ns: int) -> list[Effect]:
-        """Let another client of a priority group be pinned."""
+        """Unpin a priority group's client, so that another is pinned."""
         return self._settle(list(self.pin.unpin(group, "admin")), now_ns)
 
     def close(self, *, for_now: bool = False) -> list[Effect]:
-        """The consumer ends, or (``for_now``) the process does, and may begin again: whoever waits is told."""
+        """End the consumer or, with ``for_now``, this process's part in it; waiting pulls get a status."""
         self.disuse.end()
         self._pause.due_ns = self.progress.pending.due_ns = 0
         if self._push is not None:
@@ -284,12 +281,12 @@ class ConsumerMachine:
         return self._pull.close(for_now=for_now)
 
     def state(self) -> ConsumerState:
-        """All that must survive a restart; from here on ``progress.dirty`` means newer changes."""
+        """Return the state to record; ``progress.dirty`` marks later changes from here on."""
         waiting = (request.reply for request in self._pull.waiting) if self._pull is not None else ()
         return self.progress.state(self.sent_off.record(waiting))
 
     def _settle(self, effects: list[Effect], now_ns: int) -> list[Effect]:
-        """Draw the conclusions of an event: give up what is spent, send off who may not wait, set the pace."""
+        """Conclude an event: give up spent deliveries, end pulls that may not wait, set the pace."""
         queue, desk = self.progress.pending.queue, self._desk
         if queue.spent and self._side.taken and not self._pause.holds(now_ns):
             effects += self._lost.given_up(self.progress.pending.give_up())

@@ -1,4 +1,4 @@
-"""How far a consumer is in its stream: what it has delivered, what of that waits for acks, and what is left."""
+"""A consumer's progress in its stream: deliveries made, those that wait for acks, and the position."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from delta_store.values.subjects import SubjectFilter
 
 
 class ConsumerProgress:
-    """Everything of a consumer that its state keeps, but who asked for messages."""
+    """Everything that a consumer's state records, but the waiting pulls."""
 
     __slots__ = (
         "_explicit",
@@ -26,13 +26,13 @@ class ConsumerProgress:
     )
 
     def __init__(self, config: MachineConfig, stream: StreamView, state: ConsumerState | None, now_ns: int) -> None:
-        """Stands where the deliver policy says, or where ``state`` left off."""
+        """Begin by the deliver policy, or where ``state`` left off."""
         self.pending = Pending(config)
         self.position = ReadPosition(stream, chosen_subjects(config), 1)
         self.dirty = state is None
-        """Whether it has changed since :meth:`state` was last taken."""
+        """Whether it has changed since :meth:`state` was last called."""
         self.must_persist = False
-        """Whether an answer waits for the state to become durable."""
+        """Whether a reply waits for the state to become durable."""
         self.last_delivered_ns = state.last_delivered_ns if state is not None else 0
         self.last_acked_ns = state.last_acked_ns if state is not None else 0
         self._stream = stream
@@ -44,11 +44,11 @@ class ConsumerProgress:
 
     @property
     def last(self) -> tuple[int, int]:
-        """The consumer and stream sequence that heartbeats name."""
+        """The consumer and stream sequence in heartbeats."""
         return self.pending.delivered[0], self.position.next_seq - 1
 
     def needs(self, seq: int) -> bool:
-        """Whether the consumer wants a live message and is not through with it."""
+        """Whether the consumer still needs a live message: it matches and is not done."""
         pending, position = self.pending, self.position
         if not position.wants(seq):
             return False
@@ -59,15 +59,15 @@ class ConsumerProgress:
         return not self._explicit or seq >= position.next_seq or seq in pending.cseqs
 
     def acked(self, now_ns: int) -> None:
-        """Messages have been acked, or count as that."""
+        """Record that messages were acked, or count as acked."""
         self.dirty, self.last_acked_ns = True, now_ns
 
     def delivered(self, now_ns: int) -> None:
-        """Messages have been delivered, or count as that."""
+        """Record that messages were delivered, or count as delivered."""
         self.dirty, self.last_delivered_ns = True, now_ns
 
     def pass_over(self, first_seq: int, now_ns: int) -> None:
-        """A purge left this sequence first: what is before it, or gone, is done with and nobody is told."""
+        """Apply a purge that left ``first_seq`` first: earlier and removed messages are done, without advisories."""
         pending, alive = self.pending, self._stream.index.live.sid_of
         gone = {seq: cseq for seq, cseq in pending.cseqs.items() if seq < first_seq or alive(seq) < 0}
         pending.ack_many(list(gone))
@@ -79,14 +79,14 @@ class ConsumerProgress:
         self.dirty = True
 
     def start_over(self, seq: int, now_ns: int) -> None:
-        """Forget all that was delivered and go on at a sequence."""
+        """Forget all deliveries and continue at a sequence."""
         self.position.move(seq)
         self._start(now_ns)
         self.last_delivered_ns = self.last_acked_ns = 0
         self.dirty = True
 
     def state(self, sent_off: Iterable[bytes]) -> ConsumerState:
-        """All that must survive a restart; from here on :attr:`dirty` means newer changes."""
+        """Return the state to record; :attr:`dirty` marks later changes from here on."""
         pending = self.pending
         self.dirty = self.must_persist = False
         return ConsumerState(
@@ -108,7 +108,7 @@ class ConsumerProgress:
         self._start(now_ns)
 
     def _start(self, now_ns: int) -> None:
-        """Nothing is pending, and what lies before the position counts as delivered and acked."""
+        """Begin with nothing pending; everything before the position counts as delivered and acked."""
         before = 0, self.position.next_seq - 1
         self.pending.start(ConsumerState(before, before), now_ns)
 

@@ -1,12 +1,12 @@
-"""A consumer's progress as the journal keeps it.
+"""A consumer's state as the journal records it.
 
-Layout (little endian): ``SCS1``, five int64 (delivered consumer and stream sequence, ack floor consumer and stream
-sequence, last sequence of the list that ``last_per_subject`` starts with, 0 when it is done), int64 last delivery and
-last ack (ns), int64 number of pending, int64 number of redelivered, then int64 columns: pending stream sequences,
-their consumer sequences, their times (ns), redelivered stream sequences, how often each was redelivered.
+Layout (little endian): ``SCS1``, five int64 (consumer and stream sequence of the last delivery, those of the ack floor,
+last sequence of the list that ``last_per_subject`` begins with, 0 when it is done), int64 times of last delivery and
+last ack (ns), int64 number of pending, int64 number of redelivered, then int64 columns: pending stream sequences, their
+consumer sequences, their times (ns), redelivered stream sequences, the number of redeliveries of each.
 
-``SCS2`` stands in its place where requests were waiting, or were sent off: behind it an uint32, the length of
-their reply subjects, and these, separated by line feeds; then the same integers.
+``SCS2`` in its place, if pulls were waiting or were sent off: followed by the length of their reply subjects (uint32)
+and these, separated by line feeds; then the same integers.
 """
 
 import sys
@@ -27,18 +27,18 @@ class ConsumerState(NamedTuple):
     """Consumer and stream sequence of the last delivery."""
     ack_floor: tuple[int, int] = (0, 0)
     skip_until: int = 0
-    """Up to this stream sequence only each subject's last message is delivered; 0 for all."""
+    """Stream sequence up to which only each subject's last message is delivered; 0 for none."""
     last_delivered_ns: int = 0
     last_acked_ns: int = 0
     pending: Mapping[int, tuple[int, int]] = MappingProxyType({})
-    """Stream sequence: consumer sequence and time (ns) of the delivery that waits for its ack, ascending."""
+    """By stream sequence, ascending: consumer sequence and time (ns) of the delivery that waits for its ack."""
     redelivered: Mapping[int, int] = MappingProxyType({})
-    """Stream sequence: how often it was delivered again."""
+    """By stream sequence: number of redeliveries."""
     sent_off: tuple[bytes, ...] = ()
-    """Reply subjects of requests that waited then, or were told that the process ends."""
+    """Reply subjects of pulls that were waiting, or were sent off at the end of the process."""
 
     def encode(self) -> bytes:
-        """The bytes that :meth:`decode` reads."""
+        """Return the bytes that :meth:`decode` reads."""
         fixed = [*self.delivered, *self.ack_floor, self.skip_until, self.last_delivered_ns, self.last_acked_ns]
         values = array("q", [*fixed, len(self.pending), len(self.redelivered)])
         values.extend(self.pending)
@@ -56,7 +56,7 @@ class ConsumerState(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "ConsumerState":
-        """The state that :meth:`encode` wrote; raises ``ValueError`` for anything else."""
+        """Decode the bytes of :meth:`encode`; raises ``ValueError`` for any other."""
         end = 8 + int.from_bytes(data[4:8], "little") if data[:4] == _WITH_REPLIES else 4
         if data[:4] not in (_MAGIC, _WITH_REPLIES) or (len(data) - end) % 8 or len(data) < end + 8 * _FIXED:
             raise ValueError("not a consumer's state")

@@ -1,4 +1,4 @@
-"""What a consumer delivers: one desk says what is next, hands out what has been fetched of it, and books that."""
+"""A consumer's deliveries: the next sequences, their hand-out once fetched, and the booking."""
 
 from collections.abc import Collection, Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ from delta_store.values.stream_message import StreamMessage
 
 
 class DeliveryDesk:
-    """Redeliveries first, then what the consumer has not seen, as many as its limits and its clients let through."""
+    """The next deliveries: redeliveries, then first deliveries, within the limits of consumer and clients."""
 
     __slots__ = (
         "_acked", "_offered", "_pause", "_prefix", "_progress", "_removals", "_side", "_stream", "config", "pace",
@@ -40,38 +40,38 @@ class DeliveryDesk:
         self._acked = config.ack_policy != "none"
         self._prefix = len(stream.name.encode()) + len(config.name.encode()) + len("$JS.ACK...")
         self._offered: list[int] = []
-        """The first deliveries that :meth:`upcoming` named."""
+        """The first deliveries that :meth:`upcoming` last named."""
         self._removals = 0
-        """The stream's, when it named them."""
+        """The stream's ``removals`` at that time."""
 
     @property
     def full(self) -> bool:
-        """Whether as many acks are missing as may be."""
+        """Whether ``max_ack_pending`` is reached."""
         return self._acked and 0 < self.config.max_ack_pending <= len(self._progress.pending.cseqs)
 
     def at_end(self, now_ns: int) -> bool:
-        """Whether nothing can be delivered now, and nothing is only held back to be delivered at its pace."""
+        """Whether nothing can be delivered now, nor is held back by the pace."""
         again, fresh = self._next(1, now_ns)
         return not again and not fresh and self.pace.due_ns <= now_ns
 
     def set_pace(self, now_ns: int) -> None:
-        """Find out when the message that is next may leave, if messages are held back and somebody takes them."""
+        """Compute when the next message may leave, if there is a pace and a receiver."""
         if self.pace.limits and self._side.taken:
             again, fresh = self._next(1, now_ns)
             self.pace.expect(again or fresh, self._progress.position, now_ns)
 
     def upcoming(self, limit: int, now_ns: int) -> list[int]:
-        """The sequences that :meth:`hand_out` would like to have, in order; empty when it would deliver nothing."""
+        """Return the sequences to fetch for :meth:`hand_out`, in order; empty if nothing can be delivered."""
         again, self._offered = self._next(limit, now_ns)
         self._removals = self._stream.removals
         return again + self._offered
 
     def withdraw(self) -> None:
-        """What was named is no more what is next."""
+        """Withdraw the first deliveries last named."""
         self._offered = []
 
     def hand_out(self, messages: Sequence[StreamMessage], now_ns: int, *, missing: Collection[int]) -> list[Effect]:
-        """Deliver messages that :meth:`upcoming` named, but for what no longer fits; those ``missing`` are gone."""
+        """Deliver messages that :meth:`upcoming` named, but those that no longer fit; ``missing`` left the stream."""
         run = self._run(messages, missing)
         if not len(run):
             return []
@@ -82,7 +82,7 @@ class DeliveryDesk:
         return effects
 
     def _next(self, limit: int, now_ns: int) -> tuple[list[int], list[int]]:
-        """What would be delivered next: redeliveries and first deliveries."""
+        """Return the sequences to deliver next: redeliveries and first deliveries."""
         if not self._side.taken or self._pause.until_ns > now_ns or self.pace.due_ns > now_ns:
             return [], []
         room = self._side.room(limit, now_ns)
@@ -97,7 +97,7 @@ class DeliveryDesk:
         return self.pace.cut(again, fresh)
 
     def _run(self, messages: Sequence[StreamMessage], missing: Collection[int]) -> DeliveryRun:
-        """What of the messages may be delivered now."""
+        """Return the run of those messages that may be delivered now."""
         pending, position, most = self._progress.pending, self._progress.position, self.config.max_ack_pending
         seqs, queue = sequences(messages), pending.queue.waiting
         again = 0
@@ -122,7 +122,7 @@ class DeliveryDesk:
         return DeliveryRun(messages, seqs, counts=counts, left=left, prefix=self._prefix, headers_only=bare)
 
     def _book(self, run: DeliveryRun, taken: int, now_ns: int) -> list[Effect]:
-        """Book the first messages of a run as delivered."""
+        """Book the first ``taken`` messages of a run as delivered."""
         pending = self._progress.pending
         again = run.seqs[: min(taken, run.again)]
         fresh = list(run.seqs[len(again) : taken])

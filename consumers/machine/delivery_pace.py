@@ -1,4 +1,4 @@
-"""Holds messages back for a rate limit or for replay at the original pace."""
+"""The pace of deliveries: a rate limit, or replay at the original pace."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ from consumers.machine.replay_pace import OriginalPace, RateLimit
 from consumers.machine.stream_view import StreamView
 
 _BURST_BYTES: Final = 1024 * 1024
-"""nats-server's default max_payload: what a rate limit lets through at once."""
+"""The burst of a rate limit: nats-server's default max_payload."""
 _ACK_SUBJECT: Final = 60
-"""About what an ack subject adds to a message's size."""
+"""Approximate bytes that an ack subject adds to a message."""
 
 
 class DeliveryPace:
-    """When a consumer's next message may leave."""
+    """The pace of one consumer's deliveries."""
 
     __slots__ = ("_original", "_rate", "_stream", "due_ns")
 
@@ -24,20 +24,20 @@ class DeliveryPace:
         original = config.replay_policy == "original"
         self._original = OriginalPace(stream.durable_seq) if original else None
         self.due_ns = 0
-        """When the message that is next may leave, 0 for at once."""
+        """Time (ns) at which the next message may leave, 0 for at once."""
 
     def configure(self, config: MachineConfig) -> None:
-        """Take another rate; how messages are replayed never changes."""
+        """Apply another rate limit; the replay policy never changes."""
         self._rate = RateLimit(config.rate_limit_bps, burst=_BURST_BYTES) if config.rate_limit_bps else None
         self.due_ns = 0
 
     @property
     def limits(self) -> bool:
-        """Whether anything is held back at all."""
+        """Whether there is any limit."""
         return self._rate is not None or self._original is not None
 
     def cut(self, again: list[int], fresh: list[int]) -> tuple[list[int], list[int]]:
-        """As many of the sequences as may leave now, at least one."""
+        """Return those redeliveries and first deliveries that may leave now, at least one."""
         if not self.limits:
             return again, fresh
         seqs = again + fresh
@@ -58,7 +58,7 @@ class DeliveryPace:
         return again[:count], fresh[: max(0, count - len(again))]
 
     def expect(self, seqs: list[int], position: ReadPosition, now_ns: int) -> None:
-        """Find out when the message that is next may leave."""
+        """Compute when the next message may leave."""
         if not seqs:
             if self._original is not None and self.due_ns <= now_ns and self._original.over(position.next_seq):
                 self._original = None
@@ -71,7 +71,7 @@ class DeliveryPace:
         self.due_ns = free_ns if free_ns > now_ns else 0
 
     def left(self, sizes: int, last_ts_ns: int, now_ns: int) -> None:
-        """Messages of a total size have left, the last of which was stored then."""
+        """Count delivered messages of ``sizes`` bytes, the last of which was stored at ``last_ts_ns``."""
         if self._rate is not None:
             self._rate.take(sizes, now_ns)
         if self._original is not None:

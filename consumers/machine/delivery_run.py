@@ -1,4 +1,4 @@
-"""Messages on their way out, column by column, with what their ack subjects will say."""
+"""A run of messages to deliver, in columns, with the numbers of their ack subjects."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,12 +11,12 @@ from delta_store.values.stream_message import MessageRun, StreamMessage
 
 EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
 MSG_SIZE: Final = "Nats-Msg-Size"
-"""The header that stands for the payload where headers are all that a consumer wants."""
+"""The header with the payload's size, in place of the payload, for ``headers_only``."""
 _POWERS = np.array([10**exponent for exponent in range(1, 19)], np.int64)
 
 
 class DeliveryRun:
-    """Messages in the order in which they are delivered; columns of equal length."""
+    """Messages in the order of delivery; columns of equal length."""
 
     __slots__ = ("_headers_only", "_prefix", "_sizes", "again", "counts", "first_cseq", "messages", "pendings", "seqs")
 
@@ -30,14 +30,14 @@ class DeliveryRun:
         prefix: int,
         headers_only: bool = False,
     ) -> None:
-        """``counts`` belongs to the redeliveries that come first, ``left`` is the number of undelivered messages.
+        """``counts`` are those of the redeliveries, which come first; ``left`` is the number of undelivered messages.
 
-        ``prefix`` is the length of an ack subject's fixed part; with ``headers_only`` a payload's size takes its place.
+        ``prefix`` is the length of an ack subject's fixed part; ``headers_only`` replaces payloads by their size.
         """
         self.messages = messages
         self.seqs = seqs
         self.again = len(counts)
-        """How many redeliveries come first."""
+        """Number of redeliveries, which come first."""
         fresh = len(seqs) - self.again
         behind = range(left - 1, left - 1 - fresh, -1)
         self.counts: Sequence[int] = counts + [1] * fresh
@@ -52,7 +52,7 @@ class DeliveryRun:
 
     @property
     def sizes(self) -> list[int]:
-        """What nats-server counts for each message: subject, ack subject, headers and payload."""
+        """Bytes of each message as nats-server counts them: subject, ack subject, headers and payload."""
         if self._sizes is None:
             subjects, seqs, times, blocks, payloads = MessageRun.of(self.messages).columns
             cseqs = range(self.first_cseq, self.first_cseq + len(seqs))
@@ -69,7 +69,7 @@ class DeliveryRun:
     def part(
         self, subject: bytes, places: range | list[int], *, queue: bytes = b"", pin_id: str | None = None
     ) -> Deliver:
-        """The effect that brings the messages at ascending places to one receiver."""
+        """Return the effect that delivers the messages at ascending ``places`` to one receiver."""
         first, last = places[0], places[-1]
         messages, counts, pendings = self.messages, self.counts, self.pendings
         cseqs: Sequence[int]
@@ -92,16 +92,16 @@ def _whole(headers: bytes | None, data: bytes) -> int:
 
 
 def _announced(headers: bytes | None, data: bytes) -> int:
-    """The block with the payload's size in it, and no payload."""
+    """Return the bytes of a header block with the payload's size in it, without payload."""
     return len(headers or EMPTY_BLOCK) + len(f"{MSG_SIZE}: {len(data)}\r\n")
 
 
 def _digits(values: Sequence[int]) -> Ints:
-    """How many digits each value has; negative ones are shown as 0."""
+    """Return the number of digits of each value; a negative one counts as 0."""
     counted: Ints = np.searchsorted(_POWERS, np.asarray(values, np.int64), side="right") + 1
     return counted
 
 
 def sequences(messages: Sequence[StreamMessage]) -> Sequence[int]:
-    """The sequences of messages."""
+    """Return the sequences of messages."""
     return messages.seqs if isinstance(messages, MessageRun) else [message[1] for message in messages]

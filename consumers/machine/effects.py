@@ -1,4 +1,4 @@
-"""What goes into a consumer's state machine and what comes out: plain values, no IO."""
+"""The events and effects of a consumer's state machine, as values."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from delta_store.values.stream_message import StreamMessage
 
 
 class PullRequest(NamedTuple):
-    """A CONSUMER.MSG.NEXT request as it came: its body is parsed by the consumer."""
+    """A CONSUMER.MSG.NEXT request; the consumer parses its body."""
 
     reply: bytes
     body: bytes
@@ -15,37 +15,37 @@ class PullRequest(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """A message to an ack subject, its subject taken apart."""
+    """A message to an ack subject, with the subject parsed."""
 
     stream_seq: int
     consumer_seq: int
     delivered: int
-    """How often the message had been delivered when the acked delivery was made."""
+    """Number of the message's deliveries up to the acked one."""
     body: bytes
     reply: bytes = b""
-    """Where a double ack wants its answer, empty for none."""
+    """Reply subject of a double ack, empty for none."""
     header: bytes = b""
 
 
 class Deliver(NamedTuple):
-    """Messages for one receiver, in order (equal lengths)."""
+    """Messages for one receiver, in order; columns of equal length."""
 
     subject: bytes
-    """The request's reply subject or the consumer's deliver subject."""
+    """The pull's reply subject or the consumer's deliver subject."""
     queue: bytes
     """The deliver group, empty for none."""
     messages: Sequence[StreamMessage]
     consumer_seqs: Sequence[int]
     counts: Sequence[int]
-    """How often each has been delivered, this time included."""
+    """Number of deliveries of each, this one included."""
     pendings: Sequence[int]
-    """Matching messages that are left after each."""
+    """Number of matching messages left after each."""
     pin_id: str | None = None
-    """``Nats-Pin-Id`` that the messages carry: empty while nobody is pinned, None without a pin policy."""
+    """``Nats-Pin-Id`` of the messages: empty while nobody is pinned, None without a pin policy."""
 
 
 class Status(NamedTuple):
-    """A message of headers only: the status line and its headers."""
+    """A status message: status line and headers, without payload."""
 
     subject: bytes
     code: int
@@ -55,14 +55,14 @@ class Status(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer that may leave only when the consumer's state is durable (the answer to a double ack)."""
+    """The reply to a double ack, which may leave only when the consumer's state is durable."""
 
     subject: bytes
     body: bytes = b""
 
 
 class Advisory(NamedTuple):
-    """An event for ``$JS.EVENT.…``: its subject, its type and its fields without type, id and timestamp."""
+    """An event for ``$JS.EVENT.…``: its subject, type, and fields without type, id and timestamp."""
 
     subject: str
     kind: str
@@ -70,13 +70,13 @@ class Advisory(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Stream sequences that this consumer will never deliver again: what interest and workqueue retention act on."""
+    """Stream sequences that the consumer will not deliver again, for interest and workqueue retention."""
 
     seqs: Sequence[int]
 
 
 class Gone(NamedTuple):
-    """The consumer has not been used for its ``inactive_threshold``: it is to be deleted."""
+    """The consumer was unused for its ``inactive_threshold`` and is to be deleted."""
 
 
 Effect = Deliver | Status | Reply | Advisory | Done | Gone

@@ -1,4 +1,4 @@
-"""Pending messages that nobody will ack any more: they left the stream, or were delivered as often as they may be."""
+"""Pending messages that can't be acked any more: they left the stream, or ``max_deliver`` is reached."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,11 +13,11 @@ from consumers.machine.stream_view import StreamView
 _GONE: Final = "Unacknowledged message was deleted"
 _SMALL: Final = 64
 _SEARCH_NS: Final = 100_000_000
-"""Many pending messages are searched for removed ones at most that often."""
+"""Shortest time between two searches of many pending messages for removed ones."""
 
 
 class LostMessages:
-    """Finds them, lets go of them, and tells of each once."""
+    """The search for lost messages of one consumer, with one advisory for each."""
 
     __slots__ = ("_acks_all", "_consumer", "_progress", "_removals", "_searched_ns", "_stream", "due_ns")
 
@@ -29,10 +29,10 @@ class LostMessages:
         self._removals = stream.removals
         self._searched_ns = 0
         self.due_ns = 0
-        """When a search is due that was put off, 0 for never."""
+        """Time (ns) of a search that was put off, 0 for never."""
 
     def given_up(self, spent: Iterable[Spent]) -> list[Effect]:
-        """Tell of messages that were delivered as often as they may be."""
+        """Return the advisories of messages that reached ``max_deliver``."""
         self._progress.dirty = True
         return [
             advisories.max_deliver(self._stream.name, self._consumer, stream_seq=seq, deliveries=deliveries)
@@ -40,7 +40,7 @@ class LostMessages:
         ]
 
     def removed(self, seqs: list[int], now_ns: int) -> list[Effect]:
-        """These pending messages have left the stream: nobody can have them again."""
+        """Drop pending messages that left the stream; return their advisories."""
         pending = self._progress.pending
         effects: list[Effect] = [
             advisories.terminated(
@@ -57,7 +57,7 @@ class LostMessages:
         return effects
 
     def search(self, now_ns: int, *, force: bool) -> list[Effect]:
-        """Let go of pending messages that have left the stream; many are searched now and then, unless ``force``."""
+        """Drop pending messages that left the stream; many are searched only now and then, unless ``force``."""
         stream, progress = self._stream, self._progress
         pending, removals = progress.pending, stream.removals
         if removals == self._removals and not (force and self.due_ns):

@@ -1,4 +1,4 @@
-"""Advisories and metrics about single messages and pins, with the fields of nats-server's schemas."""
+"""Advisories and metrics on single messages and pins, with the fields of nats-server's schemas."""
 
 from typing import NamedTuple
 
@@ -8,50 +8,50 @@ _ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER."
 
 
 class Delivery(NamedTuple):
-    """Which delivery of which message an advisory is about."""
+    """The delivery that an advisory is about."""
 
     stream: str
     consumer: str
     consumer_seq: int
     stream_seq: int
     deliveries: int
-    """How often the message had been delivered, this time included."""
+    """Number of the message's deliveries, this one included."""
 
 
 def naked(delivery: Delivery) -> Advisory:
-    """A client refused a message."""
+    """Return the advisory of a ``-NAK``."""
     return Advisory(f"{_ADVISORY}MSG_NAKED.{delivery.stream}.{delivery.consumer}", "nak", delivery._asdict())
 
 
 def terminated(delivery: Delivery, reason: str) -> Advisory:
-    """A message will not be delivered again: a client said so, or it left the stream before it was acked."""
+    """Return the advisory of a message terminated by a client, or removed from the stream before its ack."""
     fields = delivery._asdict() | ({"reason": reason} if reason else {})
     return Advisory(f"{_ADVISORY}MSG_TERMINATED.{delivery.stream}.{delivery.consumer}", "terminated", fields)
 
 
 def max_deliver(stream: str, consumer: str, *, stream_seq: int, deliveries: int) -> Advisory:
-    """A message was delivered as often as it may be, and nobody acked it."""
+    """Return the advisory of a message that reached ``max_deliver`` without an ack."""
     fields: dict[str, object] = {"stream": stream, "consumer": consumer}
     fields |= {"stream_seq": stream_seq, "deliveries": deliveries}
     return Advisory(f"{_ADVISORY}MAX_DELIVERIES.{stream}.{consumer}", "max_deliver", fields)
 
 
 def pinned(stream: str, consumer: str, *, group: str, pin_id: str) -> Advisory:
-    """A client of a priority group has been pinned."""
+    """Return the advisory of a client's pinning in a priority group."""
     fields: dict[str, object] = {"account": "$G", "stream": stream, "consumer": consumer}
     fields |= {"group": group, "pinned_id": pin_id}
     return Advisory(f"{_ADVISORY}PINNED.{stream}.{consumer}", "consumer_group_pinned", fields)
 
 
 def unpinned(stream: str, consumer: str, *, group: str, reason: str) -> Advisory:
-    """The pin of a priority group has ended: ``admin`` or ``timeout``."""
+    """Return the advisory of the end of a pin; ``reason`` is ``admin`` or ``timeout``."""
     fields: dict[str, object] = {"account": "$G", "stream": stream, "consumer": consumer}
     fields |= {"group": group, "reason": reason}
     return Advisory(f"{_ADVISORY}UNPINNED.{stream}.{consumer}", "consumer_group_unpinned", fields)
 
 
 def ack_metric(delivery: Delivery, ack_time_ns: int) -> Advisory:
-    """How long a sampled message waited for its ack; the fields stand in nats-server's order."""
+    """Return the metric of a sampled message's time to ack, with the fields in nats-server's order."""
     subject = f"$JS.EVENT.METRIC.CONSUMER.ACK.{delivery.stream}.{delivery.consumer}"
     fields = delivery._asdict()
     deliveries = fields.pop("deliveries")

@@ -1,4 +1,4 @@
-"""Until when a consumer delivers nothing."""
+"""The pause of a consumer's deliveries."""
 
 from consumers.config.consumer_config import MachineConfig
 from consumers.machine import consumer_advisories as advisories
@@ -14,16 +14,16 @@ class Pause:
         self._stream = stream
         self._consumer = config.name
         self.until_ns = config.pause_until
-        """The end that was last asked for, 0 for none; it may be over."""
+        """The end last requested (ns), 0 for none; it may be past."""
         self.due_ns = self.until_ns if self.until_ns > now_ns else 0
-        """When it ends, 0 for never: then it is to be :meth:`set` anew."""
+        """Time (ns) at which to call :meth:`set` again, as the pause ends; 0 for never."""
 
     def holds(self, now_ns: int) -> bool:
-        """Whether nothing is delivered now."""
+        """Whether the pause lasts now."""
         return self.until_ns > now_ns
 
     def set(self, until_ns: int, now_ns: int) -> list[Advisory]:
-        """Take an end of the pause, or notice that it has come; what is as it was is not told."""
+        """Set the end of the pause, or apply that it has come; return the advisory of a change."""
         if until_ns == self.until_ns and not 0 < self.due_ns <= now_ns:
             return []
         self.until_ns = until_ns

@@ -1,7 +1,7 @@
-"""Deliveries that wait for their acks: who is due again, how often, and below which sequence all is done.
+"""Pending deliveries: those that wait for their acks, their redelivery, and the ack floor.
 
 Plain dicts in the order of the first deliveries, which is that of the stream sequences, so that a run of a thousand
-messages is one ``update`` and an ack is two ``pop``. The ack floor is found when somebody asks.
+messages is one ``update`` and an ack is two ``pop``. The ack floor is computed on demand.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from consumers.machine.consumer_state import ConsumerState
 from consumers.machine.redelivery_queue import RedeliveryQueue
 
 SLACK_NS: Final = 1_000_000
-"""How much later than due the pending ones are looked at, so that a burst is one look (nats-server's ackWaitDelay)."""
+"""Delay of :meth:`Pending.expire`, so that a burst expires together (nats-server's ackWaitDelay)."""
 _HOLES_MIN: Final = 1024
 _FAR_NS: Final = 1 << 62
-"""No wait begins later, whatever delay a client asks for."""
+"""Latest begin of a wait, whatever delay a client requests."""
 
 
 class Spent(NamedTuple):
-    """A message that was delivered as often as it may be."""
+    """A message that reached ``max_deliver``."""
 
     seq: int
     deliveries: int
@@ -36,32 +36,32 @@ class Pending:
 
     def __init__(self, config: MachineConfig) -> None:
         self.cseqs: dict[int, int] = {}
-        """Stream sequence: consumer sequence of the first delivery."""
+        """By stream sequence: consumer sequence of the first delivery."""
         self.sent: dict[int, int] = {}
-        """Stream sequence: when its wait for the ack began, ns."""
+        """By stream sequence: begin of the wait for its ack (ns)."""
         self.counts: dict[int, int] = {}
-        """Stream sequence: how often it was delivered again; kept when it may not be delivered any more."""
+        """By stream sequence: number of redeliveries; kept when ``max_deliver`` is reached."""
         self.queue = RedeliveryQueue(self.counts)
         self.delivered = (0, 0)
         """Consumer and stream sequence of the last delivery."""
         self.due_ns = 0
-        """When :meth:`expire` is due, 0 for never."""
+        """Time (ns) at which :meth:`expire` is due, 0 for never."""
         self._floor = (0, 0)
         self.reached = (0, 0)
-        """What :meth:`ack_through` was last told."""
+        """The arguments of the last :meth:`ack_through`."""
         self._stuck = False
-        """The message above the floor was given up without an ack: the floor stays until nothing is pending."""
+        """Whether the message above the floor was given up without an ack: the floor stays until nothing is pending."""
         self._holes = 0
         self.configure(config)
 
     def configure(self, config: MachineConfig) -> None:
-        """Take the waits and limits of a (new) configuration."""
+        """Apply the waits and limits of a (new) configuration."""
         self._wait_ns = config.ack_wait if config.ack_policy in {"explicit", "all"} else 0
         self._backoff = config.backoff if self._wait_ns else ()
         self.queue.max_deliver = max(0, config.max_deliver)
 
     def start(self, state: ConsumerState, now_ns: int) -> None:
-        """Forget everything and begin with a state: its pending ones wait from now on, or longer where asked for."""
+        """Begin with a state; its pending deliveries wait from now on, or from a later time in the state."""
         self.cseqs = {seq: cseq for seq, (cseq, _) in sorted(state.pending.items())}
         self.sent = {seq: max(now_ns, state.pending[seq][1]) for seq in self.cseqs}
         self.counts.clear()
@@ -75,7 +75,7 @@ class Pending:
 
     @property
     def floor(self) -> tuple[int, int]:
-        """Consumer and stream sequence up to which all is acked."""
+        """The ack floor: consumer and stream sequence up to which everything is acked."""
         if self.cseqs and not self._stuck:
             seq = next(iter(self.cseqs))
             cseq = self.cseqs[seq]
@@ -85,24 +85,24 @@ class Pending:
 
     @property
     def waits_until_ns(self) -> int:
-        """Until when the last ack may come that is missing, 0 for none."""
+        """Latest time (ns) at which a pending ack is due, 0 for none."""
         return max((at + self.wait_of(seq) for seq, at in self.sent.items()), default=-SLACK_NS) + SLACK_NS
 
     def wait_of(self, seq: int) -> int:
-        """How long the delivery of a sequence waits for its ack, ns."""
+        """Return the time (ns) that the delivery of a sequence waits for its ack."""
         backoff = self._backoff
         return backoff[min(self.counts.get(seq, 0), len(backoff) - 1)] if backoff else self._wait_ns
 
     def add_run(self, seqs: Sequence[int], cseq: int, now_ns: int) -> None:
-        """First deliveries with consecutive consumer sequences from ``cseq`` on."""
+        """Add first deliveries with consecutive consumer sequences from ``cseq`` on."""
         self.cseqs.update(zip(seqs, range(cseq, cseq + len(seqs)), strict=True))
         self.sent.update(dict.fromkeys(seqs, now_ns))
         self._expect(now_ns + (self._backoff[0] if self._backoff else self._wait_ns))
 
     def advance(self, cseq: int, seq: int, *, acked: bool, floor: tuple[int, int] = (0, 0)) -> None:
-        """Deliveries have been made up to a consumer sequence and, unless 0, a stream sequence.
+        """Record deliveries up to a consumer and, unless 0, a stream sequence.
 
-        All of them are done with if ``acked``, those up to ``floor`` in any case.
+        The ack floor rises to them if ``acked``, and to ``floor`` in any case.
         """
         if any(floor):
             before = self.floor
@@ -112,7 +112,7 @@ class Pending:
             self._floor = self.delivered
 
     def add_again(self, seqs: Iterable[int], now_ns: int) -> None:
-        """Redeliveries: from the queue back to waiting."""
+        """Move redeliveries from the queue back to waiting for their acks."""
         for seq in seqs:
             del self.queue.waiting[seq]
             self.sent[seq] = now_ns
@@ -120,7 +120,7 @@ class Pending:
             self._expect(now_ns + self.wait_of(seq))
 
     def ack_many(self, seqs: Sequence[int]) -> None:
-        """Take sequences out of everything (they may repeat or be unknown)."""
+        """Ack sequences, which may repeat or be unknown."""
         cseqs, sent, counts = self.cseqs, self.sent, self.counts
         before = len(cseqs)
         for seq in seqs:
@@ -137,9 +137,9 @@ class Pending:
             self._floor, self._stuck = max(self._floor, self.delivered), False
 
     def ack_through(self, cseq: int, seq: int) -> list[int]:
-        """Everything up to a sequence is acked; returns what was pending of it.
+        """Ack everything up to a sequence; return the sequences that were pending.
 
-        The floor that is shown and kept moves only if the sequence itself was pending.
+        The ack floor moves only if the sequence itself was pending.
         """
         self.reached = (min(cseq, self.delivered[0]), seq)
         floor = self.reached if seq in self.cseqs else self.floor
@@ -151,12 +151,12 @@ class Pending:
         return gone
 
     def touch(self, seq: int, sent_ns: int) -> None:
-        """Let the wait of a pending delivery begin at another time."""
+        """Set the begin of a pending delivery's wait."""
         self.sent[seq] = sent_ns = max(0, min(sent_ns, _FAR_NS))
         self._expect(sent_ns + self.wait_of(seq))
 
     def give_up(self) -> list[Spent]:
-        """Those whose turn came after their last delivery: they are pending no more."""
+        """Remove and return the spent ones in the queue."""
         spent = []
         for seq in self.queue.spent:
             deliveries = self.counts.get(seq, 0) + 1
@@ -167,7 +167,7 @@ class Pending:
         return spent
 
     def expire(self, now_ns: int) -> list[Spent]:
-        """Queue whatever waited too long; returns what may not be delivered again."""
+        """Queue the deliveries whose wait is over; return those that reached ``max_deliver``, which are removed."""
         if not self.cseqs or not self._wait_ns:
             self.due_ns = 0
             return []
@@ -192,7 +192,7 @@ class Pending:
         return spent
 
     def expire_all(self, now_ns: int) -> list[Spent]:
-        """Queue everything that is pending, as if it had waited too long."""
+        """Queue all pending deliveries, as if their wait were over; return as :meth:`expire`."""
         fresh = [seq for seq in self.cseqs if seq not in self.queue]
         limit = self.queue.max_deliver
         over = [seq for seq in fresh if limit and max(self.counts.get(seq, 0), 1) >= limit]
@@ -214,7 +214,7 @@ class Pending:
         self.queue.add(expired)
 
     def _drop(self, seqs: list[int]) -> None:
-        """Pending no more, but still counted."""
+        """Remove sequences, but keep their counts."""
         if not self._stuck and next(iter(self.cseqs), 0) in seqs:
             self._floor, self._stuck = self.floor, True
         for seq in seqs:
@@ -229,7 +229,7 @@ class Pending:
 
 
 def lose(pending: Pending, seqs: Sequence[int], *, acks_all: bool) -> None:
-    """Let go of messages that were removed; the floor of a consumer that acks all at once passes the oldest of them."""
+    """Drop messages that left the stream; with ack policy ``all`` the floor passes the oldest of them."""
     oldest = list(takewhile(set(seqs).__contains__, pending.cseqs)) if acks_all else []
     if oldest:
         pending.ack_through(pending.cseqs[oldest[-1]], oldest[-1])

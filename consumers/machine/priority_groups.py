@@ -1,4 +1,4 @@
-"""The pin of a priority group: one client has the messages to itself until it is silent for too long."""
+"""The pin of a priority group: one client gets all messages until it is silent for too long."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from consumers.machine.waiting import WaitingRequest
 
 
 class Pin:
-    """Who is pinned."""
+    """The pinned client of a consumer's priority group."""
 
     __slots__ = ("_config", "_new_id", "_stream", "due_ns", "group", "id", "since_ns")
 
@@ -18,18 +18,18 @@ class Pin:
         self._config = config
         self._new_id = new_id
         self.id = ""
-        """The id that the pinned client was given, empty when nobody is pinned."""
+        """Id assigned to the pinned client, empty when nobody is pinned."""
         self.group = ""
         self.since_ns = 0
         self.due_ns = 0
-        """When the pin lapses, 0 for never."""
+        """Time (ns) at which the pin lapses, 0 for never."""
 
     def configure(self, config: MachineConfig) -> None:
-        """Take another configuration."""
+        """Apply another configuration."""
         self._config = config
 
     def assign(self, request: WaitingRequest, now_ns: int) -> list[Advisory]:
-        """Pin the client of a request, which knows its id from its first message on."""
+        """Pin the client of a pull, which learns its id from its first message."""
         if not request.group:
             return []
         self.id = request.id = self._new_id()
@@ -38,14 +38,14 @@ class Pin:
         return [advisories.pinned(self._stream, self._config.name, group=self.group, pin_id=self.id)]
 
     def prolong(self, now_ns: int) -> None:
-        """The pinned client has shown itself."""
+        """Restart the pin's timeout after a sign of the pinned client."""
         self.due_ns = now_ns + self._config.priority_timeout if self._config.priority_timeout else 0
 
     def release(self) -> None:
-        """Nobody is pinned any more."""
+        """End the pin without an advisory."""
         self.id, self.since_ns, self.due_ns = "", 0, 0
 
     def unpin(self, group: str, reason: str) -> list[Advisory]:
-        """Release the pin for a reason (``admin`` or ``timeout``)."""
+        """End the pin; return the advisory with its reason (``admin`` or ``timeout``)."""
         self.release()
         return [advisories.unpinned(self._stream, self._config.name, group=group, reason=reason)]

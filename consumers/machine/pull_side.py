@@ -1,4 +1,4 @@
-"""How a pull consumer's messages are shared out among the requests that wait for them."""
+"""The distribution of a pull consumer's messages among its waiting pulls."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -15,11 +15,11 @@ from consumers.machine.waiting import Waiting, WaitingRequest
 _DEFAULT_WAITING: Final = 512
 _SHORT_QUEUE: Final = 16
 _LOOK_NS: Final = 1_000_000_000
-"""A full queue is searched for requests whose time is over at most that often."""
+"""Shortest time between two searches of a long queue for expired pulls."""
 
 
 class PullSide:
-    """The waiting requests of one consumer and the pin of its priority group."""
+    """The waiting pulls of one consumer and the pin of its priority group."""
 
     def __init__(
         self,
@@ -35,25 +35,25 @@ class PullSide:
         self._pin = pin
         self.waiting = Waiting(by_priority=config.priority_policy == "prioritized")
         self.used_ns = now_ns
-        """When somebody last used the consumer: asked, or got something."""
+        """Time (ns) of the last use: a pull, or a delivery."""
         self.due_ns = 0
-        """When :meth:`look` is due, 0 for never."""
+        """Time (ns) at which :meth:`look` is due, 0 for never."""
         self.no_waits = 0
-        """How many requests may not wait; never too low."""
+        """Number of pulls with ``no_wait``; never too low."""
         self._interested = interested
         self._looked_ns = 0
 
     @property
     def taken(self) -> bool:
-        """Whether somebody would take a message."""
+        """Whether a pull waits."""
         return bool(self.waiting)
 
     def configure(self, config: MachineConfig) -> None:
-        """Take another configuration."""
+        """Apply another configuration."""
         self._config = config
 
     def add(self, reply: bytes, spec: PullSpec, now_ns: int) -> list[Effect]:
-        """Queue a request, or answer it. Raises :class:`PullRefusal`."""
+        """Queue a pull, or reply to it. Raises :class:`PullRefusal`."""
         effects: list[Effect] = []
         room = self._config.max_waiting or _DEFAULT_WAITING
         if self._pin.id and spec.id:
@@ -82,7 +82,7 @@ class PullSide:
         return effects
 
     def room(self, limit: int, now_ns: int) -> int:
-        """How many messages the requests would take now, up to ``limit``."""
+        """Return the number of messages that the pulls take now, up to ``limit``."""
         policy, pending, room, left = self._config.priority_policy, self._progress.pending, 0, 0
         if policy == "overflow":
             left = self._progress.position.num_pending + bool(pending.queue.waiting)
@@ -99,7 +99,7 @@ class PullSide:
         return min(room, limit)
 
     def serve(self, run: DeliveryRun, now_ns: int) -> tuple[int, list[Effect]]:
-        """Share out messages; returns how many of them were taken, and the effects."""
+        """Distribute messages; return the number taken, and the effects."""
         effects = self._prune(now_ns)
         parts: dict[bytes, list[int]] = {}
         ends: list[Effect] = []
@@ -139,9 +139,9 @@ class PullSide:
         return place, effects
 
     def look(self, now_ns: int, *, at_end: bool) -> list[Effect]:
-        """Send off what expired or has no listener any more, and heartbeats with the last sequences.
+        """End pulls that expired or have no interest any more, and send due heartbeats.
 
-        ``at_end``: there is nothing to deliver, so that those that may not wait are told.
+        ``at_end``: there is nothing to deliver, so pulls with ``no_wait`` end too.
         """
         effects: list[Effect] = []
         kept: list[WaitingRequest] = []
@@ -165,14 +165,14 @@ class PullSide:
         return effects
 
     def forget_unwanted(self, now_ns: int) -> list[Effect]:
-        """Let go of requests that nobody listens for any more; a long queue is not searched each time."""
+        """Drop pulls whose reply subject has no interest any more; a long queue is not searched each time."""
         if len(self.waiting) > _SHORT_QUEUE and now_ns - self._looked_ns < _LOOK_NS:
             return []
         self._looked_ns = now_ns
         return self._prune(now_ns)
 
     def close(self, *, for_now: bool) -> list[Effect]:
-        """Send all requests off: the consumer is deleted, or (``for_now``) the process ends."""
+        """End all pulls with a status: the consumer is deleted or, with ``for_now``, the process ends."""
         self.due_ns = 0
         ended = self.waiting.clear()
         if for_now:
@@ -180,7 +180,7 @@ class PullSide:
         return [Status(one.reply, 409, "Consumer Deleted") for one in ended]
 
     def _plain_rounds(self, requests: list[WaitingRequest], messages: int) -> int:
-        """How many times each request may take one message in turn without a look at the messages."""
+        """Return how often each pull may take one message in turn, whatever the messages' sizes."""
         head = requests[0]
         if any(request.limited for request in requests):
             return 0
@@ -193,7 +193,7 @@ class PullSide:
         return min(messages // len(requests), *(max(1, request.left) for request in requests))
 
     def _fitting(self, request: WaitingRequest, run: DeliveryRun, place: int) -> int:
-        """How many messages the only request takes for sure before its last one; their bytes are counted."""
+        """Return the number of messages that the only pull surely takes before its last, and count their bytes."""
         if self._config.priority_policy != "none" or not request.limited:
             return 0
         fitting, left = 0, request.bytes_left
@@ -208,9 +208,9 @@ class PullSide:
     def _next(
         self, run: DeliveryRun, place: int, now_ns: int, *, outs: tuple[list[Effect], list[Effect]]
     ) -> WaitingRequest | None:
-        """The request that gets a message, which is counted for it; None when no request may have it.
+        """Return the pull that gets a message, which is counted for it; None if no pull may have it.
 
-        ``outs`` take what is said behind the messages so far, and in front of them.
+        ``outs`` get the effects behind the messages so far, and those in front of them.
         """
         out, ahead = outs
         waiting, pin, policy = self.waiting, self._pin, self._config.priority_policy
@@ -242,7 +242,7 @@ class PullSide:
         return None
 
     def _weighed(self, request: WaitingRequest, run: DeliveryRun, place: int, *, out: list[Effect]) -> bool:
-        """Count a message's bytes for the head; False when it is too large, which ends the request."""
+        """Count a message's bytes for the head; return False if it is too large, which ends the pull."""
         if not request.limited:
             return True
         size = run.sizes[place]
@@ -260,7 +260,7 @@ class PullSide:
         return [run.part(reply, sorted(places), pin_id=pin_id) for reply, places in parts.items()]
 
     def _prune(self, now_ns: int) -> list[Effect]:
-        """Send off what has expired or has no listener any more."""
+        """End pulls that expired or have no interest any more."""
         kept = [one for one in self.waiting if not one.expired(now_ns) and self._interested(one.reply)]
         if len(kept) == len(self.waiting):
             return []
@@ -279,6 +279,6 @@ class PullSide:
 
 
 def last_sequences(consumer_seq: int, stream_seq: int, stalled: str = "") -> tuple[tuple[str, str], ...]:
-    """The headers of an idle heartbeat."""
+    """Return the headers of an idle heartbeat."""
     shown = (("Nats-Last-Consumer", str(consumer_seq)), ("Nats-Last-Stream", str(stream_seq)))
     return (*shown, ("Nats-Consumer-Stalled", stalled)) if stalled else shown

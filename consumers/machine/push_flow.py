@@ -1,4 +1,4 @@
-"""How much may be under way to a push consumer's client: a window of bytes that grows while the client answers."""
+"""Flow control of a push consumer: a window of bytes under way that grows while the client replies."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _SLOW_START: Final = 16
 
 
 class FlowWindow:
-    """Bytes sent, bytes that an answer will release, and the token of the request that is open."""
+    """The bytes under way, those that a reply will release, and the token of the open request."""
 
     __slots__ = ("_asked", "_limit", "sent", "token")
 
@@ -18,7 +18,7 @@ class FlowWindow:
         self.sent = 0
         """Bytes under way."""
         self.token = ""
-        """Of the request that has not been answered, empty when there is none."""
+        """Token of the open flow control request, empty for none."""
 
     @property
     def open(self) -> bool:
@@ -26,7 +26,7 @@ class FlowWindow:
         return self.sent <= self._limit
 
     def add(self, size: int, *, eager: bool) -> bool:
-        """Count a message; True when the client is to be asked for an answer (at once when ``eager``)."""
+        """Count a message; return whether to send a flow control request (``eager``: at once)."""
         self.sent += size
         if not self.token:
             return self.sent > self._limit // 2 or eager
@@ -35,11 +35,11 @@ class FlowWindow:
         return False
 
     def ask(self, token: str) -> None:
-        """The client is asked: its answer releases all that is under way now."""
+        """Open a request, whose reply releases the bytes under way now."""
         self.token, self._asked = token, self.sent
 
     def answer(self, token: str) -> bool:
-        """Take an answer; False when it is not to the request that is open."""
+        """Apply a reply; return False if it is not to the open request."""
         if not self.token or token != self.token:
             return False
         self._limit = min(2 * self._limit, WINDOW_BYTES_MAX)

@@ -1,4 +1,4 @@
-"""How a push consumer sends: while somebody listens, within the client's window, at the configured pace."""
+"""The deliveries of a push consumer: while its subject has interest, within the client's window."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ _EAGER: Final = "flow_control"
 
 
 class PushSide:
-    """The deliver subject of one consumer."""
+    """The deliver subject of one consumer, with its window and heartbeats."""
 
     def __init__(
         self,
@@ -26,29 +26,29 @@ class PushSide:
         new_id: Callable[[], str],
     ) -> None:
         self.taken = False
-        """Whether somebody listens."""
+        """Whether the deliver subject has interest."""
         self.window = FlowWindow() if config.flow_control else None
         self.due_ns = now_ns + config.idle_heartbeat if config.idle_heartbeat else 0
-        """When the next heartbeat is due, 0 for never."""
+        """Time (ns) of the next heartbeat, 0 for never."""
         self.used_ns = 0
-        """Nobody uses it but who listens."""
+        """Always 0: only interest counts as use."""
         self._progress = progress
         self._new_id = new_id
         self._stream = stream
         self.configure(config)
 
     def configure(self, config: MachineConfig) -> None:
-        """Take a (new) configuration."""
+        """Apply a (new) configuration."""
         self._config = config
         self._subject = config.deliver_subject.encode()
         self._queue = config.deliver_group.encode()
 
     def room(self, limit: int, _now_ns: int) -> int:
-        """How many messages may leave now, up to ``limit``."""
+        """Return the number of messages that may leave now, up to ``limit``."""
         return limit if self.taken and (self.window is None or self.window.open) else 0
 
     def serve(self, run: DeliveryRun, now_ns: int) -> tuple[int, list[Effect]]:
-        """Send messages; returns how many of them, and the effects."""
+        """Send messages; return the number sent, and the effects."""
         if self._config.idle_heartbeat:
             self.due_ns = now_ns + self._config.idle_heartbeat
         if self.window is None:
@@ -70,14 +70,14 @@ class PushSide:
         return place, effects
 
     def _ask(self) -> Status:
-        """A flow control request."""
+        """Return a flow control request."""
         assert self.window is not None
         token = self._new_id()
         self.window.ask(token)
         return Status(self._subject, 100, "FlowControl Request", (), self._flow_subject(token).encode())
 
     def beat(self, now_ns: int) -> list[Effect]:
-        """A heartbeat, if somebody listens, with the last sequences."""
+        """Return a heartbeat with the last sequences, if the subject has interest."""
         self.due_ns = now_ns + self._config.idle_heartbeat if self._config.idle_heartbeat else 0
         if not self.taken or not self.due_ns:
             return []
@@ -95,7 +95,7 @@ class PushSide:
 
 
 def flow_headers(header: bytes) -> Sequence[int]:
-    """Last consumer and stream sequence that a client's answer names, 0 for none."""
+    """Return the last consumer and stream sequence in a client's reply, 0 for none."""
     found = {b"nats-last-consumer": 0, b"nats-last-stream": 0}
     for line in header.split(b"\r\n"):
         name, _, value = line.partition(b":")

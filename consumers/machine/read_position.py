@@ -1,4 +1,4 @@
-"""Where a consumer stands in its stream: what it delivers next and how much is left."""
+"""A consumer's position in its stream: the next first deliveries, and the number of messages left."""
 
 from itertools import islice
 from typing import Final
@@ -11,17 +11,17 @@ from delta_store.index.stream_index import StreamIndex
 from delta_store.values.subjects import SubjectFilter
 
 _SEGMENTS_PER_STEP: Final = 64
-"""Segments that one step looks through for further matches."""
+"""Segments that one step searches for further matches."""
 
 
 def chosen_subjects(config: MachineConfig) -> SubjectFilter | None:
-    """The filter of a configuration, None for all messages."""
+    """Return the filter of a configuration, None for all messages."""
     chosen = SubjectFilter(config.filters) if config.filters else None
     return None if chosen is None or chosen.matches_all else chosen
 
 
 def start_position(config: MachineConfig, stream: StreamView) -> tuple[int, list[int]]:
-    """The first sequence that a new consumer looks at, and for ``last_per_subject`` what it delivers up to there."""
+    """Return a new consumer's first sequence and, for ``last_per_subject``, the sequences to deliver before."""
     index, policy = stream.index, config.deliver_policy
     first, last = index.first_seq, index.last_seq
     if policy == "by_start_sequence" and config.opt_start_seq:
@@ -46,9 +46,9 @@ def start_position(config: MachineConfig, stream: StreamView) -> tuple[int, list
 def matching_run(
     index: StreamIndex, chosen: SubjectFilter | None, *, from_seq: int, to_seq: int, limit: int
 ) -> list[int]:
-    """Live matching sequences from ``from_seq`` to ``to_seq``, ascending, at most ``limit``.
+    """Return live matching sequences from ``from_seq`` to ``to_seq``, ascending, at most ``limit``.
 
-    There may be fewer than there are, but none only when there are none.
+    It may return fewer than match, but returns none only if none matches.
     """
     if chosen is None and not index.num_deleted:
         start = max(from_seq, index.first_seq, 1)
@@ -72,7 +72,7 @@ def matching_run(
 
 
 class ReadPosition:
-    """The next sequence to look at and the number of matching messages from there on."""
+    """The next sequence to consider, and the number of matching messages from there on."""
 
     __slots__ = (
         "_counted",
@@ -90,24 +90,24 @@ class ReadPosition:
         self.chosen = chosen
         self.next_seq = next_seq
         self.skip: list[int] = []
-        """Delivered before anything else: each subject's last message up to :attr:`skip_until`."""
+        """Sequences to deliver first: each subject's last message up to :attr:`skip_until`."""
         self.skip_until = 0
         self._counted = 0
         self._counted_to = 0
         self._removals = -1
 
     def start_with(self, seqs: list[int], until: int) -> None:
-        """Deliver these before whatever is behind ``until``."""
+        """Deliver ``seqs`` before the messages behind ``until``."""
         self.skip, self.skip_until, self._removals = seqs, until if seqs else 0, -1
         if seqs:
             self.next_seq = seqs[0]
 
     def move(self, next_seq: int) -> None:
-        """Go on at a sequence, forwards or backwards."""
+        """Continue at a sequence, forwards or backwards."""
         self.skip, self.skip_until, self.next_seq, self._removals = [], 0, next_seq, -1
 
     def filter_by(self, chosen: SubjectFilter | None) -> None:
-        """Take another filter from here on."""
+        """Apply another filter from here on."""
         self.chosen = chosen
         self._removals = -1
         if chosen is not None:
@@ -121,18 +121,18 @@ class ReadPosition:
 
     @property
     def num_pending(self) -> int:
-        """Durable matching messages that have not been delivered once."""
+        """Number of durable matching messages never delivered."""
         self._count_new()
         return self._counted + len(self.skip)
 
     @property
     def num_gathering(self) -> int:
-        """Matching messages that are stored and not durable yet."""
+        """Number of matching messages that are not durable yet."""
         stream, base = self._stream, self.skip_until + 1 if self.skip else self.next_seq
         return self._between(max(base, stream.durable_seq + 1), stream.index.last_seq)
 
     def upcoming(self, limit: int) -> list[int]:
-        """The next sequences to deliver."""
+        """Return the next sequences to deliver."""
         durable, index = self._stream.durable_seq, self._stream.index
         if self.skip and self._removals != self._stream.removals:
             self._count_new()
@@ -147,7 +147,7 @@ class ReadPosition:
         return found
 
     def passed(self, seqs: list[int]) -> None:
-        """These have been delivered: a prefix of :meth:`upcoming`, maybe without some that are gone."""
+        """Move behind delivered sequences: a prefix of :meth:`upcoming`, but for removed ones."""
         if not seqs:
             return
         self._count_new()
@@ -162,7 +162,7 @@ class ReadPosition:
         self.next_seq = last + 1
 
     def _count_new(self) -> None:
-        """Bring the count up to date: only what is new is looked at, unless messages left the stream."""
+        """Update the count: by new messages only, unless messages left the stream."""
         stream, index = self._stream, self._stream.index
         removals, durable = stream.removals, stream.durable_seq
         base = self.skip_until + 1 if self.skip else self.next_seq

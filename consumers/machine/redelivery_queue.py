@@ -1,22 +1,22 @@
-"""Sequences that are to be delivered again, in order, and those whose last delivery has been made."""
+"""The redelivery queue: sequences to deliver again, in order, and those that reached ``max_deliver``."""
 
 from collections.abc import Iterable, Mapping
 
 
 class RedeliveryQueue:
-    """Each sequence at most once; whether it may be delivered again is decided when it comes in."""
+    """A queue of unique sequences; ``max_deliver`` is checked when a sequence is added."""
 
     __slots__ = ("_counts", "max_deliver", "spent", "waiting")
 
     def __init__(self, counts: Mapping[int, int]) -> None:
-        """``counts`` says how often each sequence has been delivered again."""
+        """``counts`` has the number of redeliveries by sequence."""
         self._counts = counts
         self.max_deliver = 0
-        """How often a message may be delivered, 0 for ever."""
+        """Most deliveries of a message, 0 for no limit."""
         self.waiting: dict[int, None] = {}
-        """To be delivered as soon as somebody takes them."""
+        """Sequences to deliver to the next receiver."""
         self.spent: dict[int, None] = {}
-        """To be given up when their turn comes."""
+        """Sequences to give up when there is a receiver."""
 
     def __len__(self) -> int:
         return len(self.waiting) + len(self.spent)
@@ -33,11 +33,11 @@ class RedeliveryQueue:
                 self.waiting[seq] = None
 
     def drop(self, seq: int) -> None:
-        """Take a sequence out, if it is in."""
+        """Remove a sequence, if it is queued."""
         self.waiting.pop(seq, None)
         self.spent.pop(seq, None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all sequences."""
         self.waiting.clear()
         self.spent.clear()

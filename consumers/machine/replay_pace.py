@@ -1,14 +1,14 @@
-"""When the next message may leave: by a rate limit, or as far apart as messages were stored."""
+"""Two paces of delivery: a rate limit, and the original intervals between messages."""
 
 from typing import Final
 
 _SECOND: Final = 1_000_000_000
 _SHORTEST_NS: Final = 1_000_000
-"""Shorter gaps between stored messages are not kept."""
+"""Shorter intervals between messages are ignored."""
 
 
 class RateLimit:
-    """A bucket of bytes, filled at the configured rate."""
+    """A token bucket of bytes, filled at the configured rate."""
 
     __slots__ = ("_burst", "_rate", "_then_ns", "_tokens")
 
@@ -19,13 +19,13 @@ class RateLimit:
         self._then_ns = 0
 
     def free_at(self, size: int, now_ns: int) -> int:
-        """When a message of that size may leave; larger ones than the bucket wait until it is full."""
+        """Return when (ns) a message of ``size`` may leave; one larger than the bucket waits until that is full."""
         self._fill(now_ns)
         missing = min(size, self._burst) - self._tokens
         return now_ns + int(missing * _SECOND / self._rate) + 1 if missing > 0 else now_ns
 
     def take(self, size: int, now_ns: int) -> None:
-        """A message has left."""
+        """Take a message's bytes from the bucket."""
         self._fill(now_ns)
         self._tokens -= size
 
@@ -41,7 +41,7 @@ class RateLimit:
 
 
 class OriginalPace:
-    """Messages that were there at the start leave as far apart as they were stored."""
+    """The original intervals of messages, up to those that existed at the start."""
 
     __slots__ = ("_sent_ns", "_stored_ns", "_until_seq")
 
@@ -51,14 +51,14 @@ class OriginalPace:
         self._sent_ns = 0
 
     def over(self, next_seq: int) -> bool:
-        """Whether the consumer has caught up, after which messages leave as they come."""
+        """Whether the consumer has caught up, after which there is no pace."""
         return next_seq > self._until_seq
 
     def free_at(self, stored_ns: int, now_ns: int) -> int:
-        """When a message of that age may leave."""
+        """Return the time (ns) at which a message stored at ``stored_ns`` may leave."""
         gap = stored_ns - self._stored_ns
         return self._sent_ns + gap if self._stored_ns and gap > _SHORTEST_NS else now_ns
 
     def sent(self, stored_ns: int, now_ns: int) -> None:
-        """A message has left."""
+        """Record the delivery of a message."""
         self._stored_ns, self._sent_ns = stored_ns, now_ns

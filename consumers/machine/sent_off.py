@@ -1,8 +1,7 @@
-"""Who waited when a process ended: those who asked it for messages are called back by the next one.
+"""Pulls that waited when a process ended: the next one has their clients pull again.
 
-A client that stays connected to the hub sees nothing of a gateway that ends and starts again. So it is told as
-nats-server tells it: some clients ask anew when the leader has changed, others when their request has timed out, and
-none takes harm from being told both.
+A client that stays connected to the hub does not notice a restart of the gateway. So it gets the statuses of
+nats-server: some clients pull again after a leadership change, others after a timeout, and both statuses harm none.
 """
 
 from collections.abc import Iterable
@@ -11,34 +10,34 @@ from typing import Final
 from consumers.machine.effects import Status
 
 _NOTHING_LEFT: Final = (("Nats-Pending-Messages", "0"), ("Nats-Pending-Bytes", "0"))
-"""What was left was said when the request was sent off; a process that was killed can't know it."""
+"""The rest was reported when the pull was sent off; a killed process can't know it."""
 
 
 class SentOff:
-    """Reply subjects of one consumer's requests."""
+    """The reply subjects of one consumer's pulls that were sent off."""
 
     __slots__ = ("_recorded", "_replies")
 
     def __init__(self, replies: tuple[bytes, ...] = ()) -> None:
-        """``replies`` belong to requests that ended with the process before this one."""
+        """``replies`` are those of pulls that ended with the previous process."""
         self._replies = replies
         self._recorded: dict[bytes, None] = {}
 
     def take(self, replies: tuple[bytes, ...]) -> None:
-        """These requests end with this process."""
+        """Record pulls that end with this process."""
         self._replies = replies
 
     def record(self, waiting: Iterable[bytes]) -> Iterable[bytes]:
-        """All that a state has to name, each once, when ``waiting`` wait now."""
+        """Return the reply subjects to record in a state, each once, given those that wait now."""
         self._recorded = dict.fromkeys((*self._replies, *waiting))
         return self._recorded
 
     def records(self, reply: bytes) -> bool:
-        """Whether the last state named this one."""
+        """Whether the last state recorded this reply subject."""
         return reply in self._recorded
 
     def call_back(self) -> list[Status]:
-        """Have those ask anew who were sent off: they are told once."""
+        """Return, once, the statuses that make the clients pull again."""
         replies, self._replies = self._replies, ()
         return [
             status

@@ -1,4 +1,4 @@
-"""What a consumer sees of its stream."""
+"""A consumer's view of its stream."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from delta_store.index.stream_index import StreamIndex
 
 
 class StreamView(Protocol):
-    """One stream: durable messages may be delivered, the others do not exist yet."""
+    """One stream, of which durable messages may be delivered."""
 
     @property
     def name(self) -> str:
@@ -25,7 +25,7 @@ class StreamView(Protocol):
 
     @property
     def removals(self) -> int:
-        """Changes whenever messages left the stream."""
+        """A number that changes whenever messages leave the stream."""
         ...
 
     @property
@@ -34,5 +34,5 @@ class StreamView(Protocol):
         ...
 
     def content_size(self, seq: int) -> int:
-        """Bytes of headers and payload of a live message."""
+        """Return the bytes of headers and payload of a live message."""
         ...

@@ -1,4 +1,4 @@
-"""Requests that wait for messages, in the order in which they are served."""
+"""The waiting pulls of one consumer, in the order in which they are served."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from consumers.config.pull_requests import PRIORITY_LAST, PullSpec
 
 
 class WaitingRequest:
-    """One request for messages."""
+    """One waiting pull."""
 
     __slots__ = (
         "beat_ns", "bytes_left", "expires_ns", "group", "has_group", "heartbeat", "id", "left", "limited",
@@ -31,27 +31,27 @@ class WaitingRequest:
         self.priority = spec.priority if spec.is_json else PRIORITY_LAST
 
     def expired(self, now_ns: int) -> bool:
-        """Whether its time is over."""
+        """Whether it has expired."""
         return 0 < self.expires_ns <= now_ns
 
     def beat_later(self, now_ns: int) -> None:
-        """It has got something: the silence that a heartbeat fills begins anew."""
+        """Restart the heartbeat's interval after a delivery."""
         if self.left > 0 and self.heartbeat > 0:
             self.beat_ns = now_ns + self.heartbeat
 
     def remainder(self) -> tuple[tuple[str, str], ...]:
-        """The headers that say what it did not get."""
+        """Return the headers with the rest of its batch and bytes."""
         return ("Nats-Pending-Messages", str(self.left)), ("Nats-Pending-Bytes", str(self.bytes_left))
 
     def overflows(self, *, num_pending: int, num_ack_pending: int) -> bool:
-        """Whether a group with limits lets this request have messages: one reached limit is enough."""
+        """Whether an overflow group's limits let it have messages: one reached limit is enough."""
         if self.min_pending <= 0 and self.min_ack_pending <= 0:
             return True
         return 0 < self.min_pending <= num_pending or 0 < self.min_ack_pending <= num_ack_pending
 
 
 class Waiting:
-    """The queue: first come first served, or by priority; who got a message goes behind its equals."""
+    """The queue of pulls, by arrival or priority; a pull that got a message goes behind its equals."""
 
     __slots__ = ("_by_priority", "_requests")
 
@@ -67,11 +67,11 @@ class Waiting:
 
     @property
     def head(self) -> WaitingRequest:
-        """The next one to be served."""
+        """The next pull to be served."""
         return self._requests[0]
 
     def add(self, request: WaitingRequest) -> None:
-        """Take a request in, behind those before which it has no precedence."""
+        """Add a pull behind those of the same or a higher priority."""
         held = self._requests
         if not self._by_priority or not held or held[-1].priority <= request.priority:
             held.append(request)
@@ -79,15 +79,15 @@ class Waiting:
             held.insert(next(at for at, one in enumerate(held) if one.priority > request.priority), request)
 
     def cycle(self) -> None:
-        """Put the head behind all others."""
+        """Move the head behind all others."""
         self._requests.append(self._requests.pop(0))
 
     def drop_head(self) -> WaitingRequest:
-        """Take the head out."""
+        """Remove and return the head."""
         return self._requests.pop(0)
 
     def serve_head(self, messages: int = 1) -> WaitingRequest:
-        """Count messages for the head; it leaves when it has all, else it goes behind its equals."""
+        """Count messages for the head; it leaves when its batch is complete, else goes behind its equals."""
         request = self._requests.pop(0)
         request.served += messages
         request.left -= messages
@@ -96,10 +96,10 @@ class Waiting:
         return request
 
     def keep(self, kept: list[WaitingRequest]) -> None:
-        """Forget all but these, which are in order."""
+        """Replace the queue by ``kept``, which is in order."""
         self._requests = kept
 
     def clear(self) -> list[WaitingRequest]:
-        """Forget and return all."""
+        """Remove and return all."""
         taken, self._requests = self._requests, []
         return taken

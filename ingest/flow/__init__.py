@@ -1,4 +1,4 @@
-"""What moves between links and commits: groups gathered, streams copied, schedules fired.
+"""Groups, copies and schedules: group commit, mirrors and sources, due schedules.
 
-IO; may import every room of `ingest` and `delta_store`.
+IO; imports `ingest.publishing`, `ingest.protocol` and `delta_store`.
 """

@@ -1,18 +1,18 @@
-"""Group commit: while one commit is on its way the next group gathers; a lone publisher is committed at once.
+"""Group commit: while one commit is under way the next group gathers; a lone publisher is committed at once.
 
 Theory of operation. Decision code appends rows and reply frames to :attr:`Gathering.group`, and
-:meth:`GroupCommitter.changed` is called. The committer takes the whole group, has its rows committed (one Delta commit,
-fsynced) and only then releases it, strictly in the order of the groups. So nothing leaves Silt before all state it was
-computed from is durable. A group without rows that finds nothing pending is released on the spot.
+:meth:`GroupCommitter.changed` is called. The committer takes the whole group, commits its rows (one Delta commit,
+fsynced) and only then releases it, strictly in the order of the groups. So no reply leaves before all state it was
+computed from is durable. A group without rows is released at once if nothing is pending.
 
-When the disk is full, what has been decided is committed out of the journal's reserve, and from then on nothing is to
-be decided that needs a commit (:attr:`Gathering.blocked`) until there is room: so memory shows what is durable,
-and reads go on. Where that fails, or another error can be retried, the group in flight and the one behind it wait;
-only their streams (:attr:`Gathering.hidden`) can't be shown meanwhile.
+When the disk is full, decided rows are committed out of the journal's reserve, and nothing that needs a commit is
+decided (:attr:`Gathering.blocked`) until there is room: so memory shows what is durable, and reads continue. If that
+fails, or on another retryable error, the group in flight and the one behind it wait; only their streams
+(:attr:`Gathering.hidden`) can't be shown meanwhile.
 
-Commits run on one worker thread when the store is slow (an object store) and on the event loop when it is a local
-disk: four fsyncs take about a millisecond there, less than handing the interpreter lock back and forth around each
-of the dozen system calls, and what arrives meanwhile waits in the socket's buffer and makes the next group.
+Commits run on a worker thread for an object store, and on the event loop for a local disk: four fsyncs take about 1 ms
+there, less than handing over the interpreter lock around each of a dozen system calls; messages that arrive meanwhile
+wait in the socket's buffer and form the next group.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from ingest.publishing.group import Gathering, Group
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a group that is still growing is committed: after the time, the rows or the bytes, whatever comes first."""
+    """The bounds at which a growing group is committed: time, rows or bytes, whichever is reached first."""
 
     interval_seconds: float = 0.0
-    """Least time between the starts of two commits; 0 commits as soon as nothing more is at hand."""
+    """Least seconds between the starts of two commits; 0 commits as soon as no more messages are there."""
     rows: int = 2_000
     bytes: int = 8 * 1024 * 1024
 
 
 class GroupJournal(Protocol):
-    """Where groups become durable."""
+    """The journal that groups are committed to."""
 
     def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
         """Make rows durable; blocks. Raises :class:`JournalError`."""
@@ -47,36 +47,36 @@ class GroupJournal(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be decided."""
+        """Whether there is disk space beyond the reserve."""
         ...
 
 
 class Decider(Protocol):
-    """Whose groups are committed."""
+    """The owner of the groups."""
 
     def marks(self, rows: RowColumns) -> Marks:
-        """Where the streams of a group that is taken stand behind its rows."""
+        """Return the positions of a group's streams after its rows."""
         ...
 
     def seal(self, group: Group) -> None:
-        """A group is about to be taken: append the rows that sum it up (a consumer's state after all its acks)."""
+        """Append the closing rows of a group to be committed, such as a consumer's state after all its acks."""
         ...
 
     def release(self, group: Group) -> None:
-        """A group is durable: send its replies."""
+        """Release a durable group: send its replies."""
         ...
 
     def hold(self, held: bool) -> None:  # noqa: FBT001  # a state, told as it is
-        """Nothing may be decided that needs a commit, told before anything else is decided; or all may be again."""
+        """Begin or end to refuse decisions that need a commit; called before any further decision."""
         ...
 
     def brake_seconds(self) -> float:
-        """How long to hold back a durable group's replies, and the next commit."""
+        """Return the seconds for which to hold back a durable group's replies, and the next commit."""
         ...
 
 
 class GroupCommitter:
-    """Commits groups one after another and releases them in order.
+    """The committer of groups, one after another, which releases them in order.
 
     A retryable :class:`JournalError` (a full disk) holds the group until it succeeds; any other error ends :meth:`run`
     with that error: nothing later is acknowledged.
@@ -91,7 +91,7 @@ class GroupCommitter:
         executor: Executor | None = None,
         pace: Pace = Pace(),
     ) -> None:
-        """``executor`` runs commits where the store is slow, None has them run on the event loop."""
+        """``executor`` runs commits to a slow store; None runs them on the event loop."""
         self._gathering = gathering
         self._journal = journal
         self._decider = decider
@@ -101,7 +101,7 @@ class GroupCommitter:
         self._enough = asyncio.Event()
 
     def changed(self) -> None:
-        """Say that the group has new rows, replies or reads."""
+        """Handle new rows, replies or reads in the gathering group."""
         gathering = self._gathering
         if gathering.in_flight is None and gathering.blocked is None and not len(gathering.group.rows):
             self._decider.seal(gathering.group)
@@ -114,7 +114,7 @@ class GroupCommitter:
             self._enough.set()
 
     async def run(self) -> None:
-        """Commit for ever; cancel it after :meth:`drain`."""
+        """Commit until cancelled, which is to follow :meth:`drain`."""
         gathering, loop = self._gathering, asyncio.get_running_loop()
         not_before = loop.time()
         self._look_for_room()
@@ -139,7 +139,7 @@ class GroupCommitter:
                 await asyncio.sleep(0)
 
     async def _gather(self, not_before: float) -> None:
-        """Let the group grow while more keeps coming: a commit costs the same for one row as for hundreds."""
+        """Let the group grow while messages arrive: a commit costs the same for one row as for hundreds."""
         if self._pace.interval_seconds:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(not_before):
@@ -171,7 +171,7 @@ class GroupCommitter:
                 return
 
     def _look_for_room(self) -> None:
-        """Begin or end to refuse what needs a commit."""
+        """Begin or end to refuse decisions that need a commit, by the room on the disk."""
         if not self._journal.has_room:
             self._block(StorageFull("journal", "no space left but the reserve"))
         elif self._gathering.blocked is not None:
@@ -179,7 +179,7 @@ class GroupCommitter:
             self._decider.hold(False)
 
     def _block(self, error: JournalError) -> None:
-        """Refuse what needs a commit from now on; what the group has gathered until here is still committed."""
+        """Refuse decisions that need a commit from now on; the gathered group is still committed."""
         if self._gathering.blocked is None:
             if not self._gathering.group.empty:
                 self._decider.seal(self._gathering.group)
@@ -187,7 +187,7 @@ class GroupCommitter:
             self._decider.hold(True)
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Return when everything decided so far is durable and released; ``TimeoutError`` when that takes too long."""
+        """Wait until everything decided so far is durable and released. Raises ``TimeoutError``."""
         async with asyncio.timeout(timeout_seconds):
             while not self._gathering.idle:
                 self._work.set()

@@ -1,7 +1,7 @@
-"""Message schedules that are due: each stores the message that it names in its stream, like a publish.
+"""The firing of due message schedules: each stores its message in the stream, like a publish.
 
-What a schedule produces says when the schedule is due again, or ends it; both are rows of the same group. Content that
-memory no longer holds is read in a thread, and the schedule fires at the next look.
+The message has the schedule's next time, or ends it; both are rows of the same group. Content that is not in memory is
+read in a thread.
 """
 
 import re
@@ -32,7 +32,7 @@ _STRIPPED: Final = re.compile(rb"\r\n(?:Nats-Schedule|Nats-Expected-|Nats-Msg-Id
 
 
 class ScheduleFiring:
-    """Fires the schedules of all streams; belongs to the gateway's event loop."""
+    """The schedules of all streams; used on the gateway's event loop only."""
 
     def __init__(self, catalog: Catalog, reader: StoreReader, *, clock: Clock, gathering: Gathering) -> None:
         self._gathering = gathering
@@ -43,7 +43,7 @@ class ScheduleFiring:
         self._missing: list[ReadPlan] = []
 
     async def look(self) -> bool:
-        """Fire what is due; whether the group has new rows."""
+        """Fire due schedules; return whether the group has new rows."""
         fired = self._fire(self._gathering.group)
         missing, self._missing, self._found = self._missing, [], {}
         for wanted in missing:
@@ -69,7 +69,7 @@ class ScheduleFiring:
         return len(group.rows) > rows
 
     def _fire_one(self, store: FeaturedStore, state: StreamState, seq: int, now_ns: int) -> bool:
-        """Store what one schedule produces; False when its content must be read first."""
+        """Store the message of one schedule; return False if its content must be read first."""
         assert state.schedules is not None, "the stream has schedules"
         scheduled = state.schedules.get(seq)
         of = last_by_subject(state.index, scheduled.source) if scheduled.source else 0
@@ -97,7 +97,7 @@ class ScheduleFiring:
 
 
 def _produced(own: StreamMessage, content: StreamMessage, *, due_ns: int, now_ns: int) -> Single | None:
-    """What a schedule produces out of its own or another message's content; None when it is none any more."""
+    """Return a schedule's message, with its own or another message's content; None if the schedule is over."""
     asked = fields(own.headers or b"")
     texts = {name: value.decode(errors="replace") for name, value in asked.items()}
     target = texts.get(b"Nats-Schedule-Target", "")

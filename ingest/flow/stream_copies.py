@@ -1,8 +1,8 @@
-"""Mirrors and sources: what becomes durable in one stream is copied into others of the same store.
+"""Mirrors and sources: durable messages of one stream are copied into others of the same store.
 
-Each copy takes one step at a time, bounded in messages and bytes, and takes the next one when that is durable. A step
-appends to the group that gathers, like a publish. Messages that memory no longer holds are read in a thread, for one
-copy after the other. Streams of other domains are not copied from.
+Each copy takes one step at a time, bounded in messages and bytes, and the next one when that is durable. A step appends
+to the gathering group, like a publish. Messages that are not in memory are read in a thread, for one copy after the
+other. Streams of other domains are not copied.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from ingest.publishing.group import Gathering
 
 _Key = tuple[str, int, str]
 _DURABLE_SPARE = 1_000
-"""Streams that are gone of which it is still known how far they were durable."""
+"""Number of deleted streams whose durable sequence is still kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,24 +45,24 @@ class _Copy:
 
     link: CopyLink
     origin_id: int = 0
-    """The stream that ``next_seq`` is of."""
+    """Id of the stream that ``next_seq`` belongs to."""
     next_seq: int = 0
     waits: bool = False
-    """Whether the last step is not durable yet, or its messages are being read."""
+    """Whether the last step is not durable yet, or a read is under way."""
     not_before: float = 0.0
-    """Monotonic time of the next try where the last one came to nothing."""
+    """Monotonic time of the next try after a failed one."""
     trouble: str = ""
-    """Why the last try came to nothing, empty when it did not."""
+    """Reason of the last try's failure, empty for none."""
 
     @property
     def key(self) -> _Key:
-        """What tells it from all others."""
+        """Its unique key."""
         target, source, label, _ = self.link
         return target.name, target.stream_id, f"{label}\n{source.opt_start_seq}"
 
 
 class Core(Protocol):
-    """Whose streams are copied, and where copies are decided."""
+    """The core: the streams, and the group that copies are appended to."""
 
     @property
     def catalog(self) -> Catalog:
@@ -71,16 +71,16 @@ class Core(Protocol):
 
     @property
     def gathering(self) -> Gathering:
-        """Where copies go."""
+        """The gathering group."""
         ...
 
     def copied(self, origin: StreamState, seqs: Sequence[int]) -> None:
-        """Messages of a stream have been copied into another one."""
+        """Apply that messages of ``origin`` have been copied into another stream."""
         ...
 
 
 class StreamCopies:
-    """Copies for all mirrors and sources; belongs to the gateway's event loop."""
+    """The copies of all mirrors and sources; used on the gateway's event loop only."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class StreamCopies:
         changed: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
-        """``changed`` is told when the group that gathers has new rows, ``warn`` once why a copy does not get on."""
+        """``changed`` is called when the gathering group has new rows, ``warn`` once with the reason of a halt."""
         self._core = core
         self._changed = changed
         self._warn = warn
@@ -106,13 +106,13 @@ class StreamCopies:
         self._stopped = False
 
     def restore(self) -> None:
-        """Begin: all that the catalog holds is durable."""
+        """Begin with a catalog whose state is all durable."""
         for state in self._catalog.streams.values():
             self._durable[state.name, state.stream_id] = state.index.last_seq
         self.sync()
 
     def sync(self) -> None:
-        """Follow the catalog: streams may have been created, changed or deleted."""
+        """Follow the catalog, whose streams may have been created, updated or deleted."""
         self._kick.set()
         if self._synced == self._catalog.changes:
             return
@@ -130,7 +130,7 @@ class StreamCopies:
                 self._copies[copy.key] = kept if kept is not None and kept.link.target is state else copy
 
     def released(self, reached: Mapping[tuple[str, int], int]) -> None:
-        """Streams (by name and id) are durable up to these sequences: take the next steps."""
+        """Take the next steps, as streams, by name and id, are durable up to these sequences."""
         self._durable |= reached
         if not self._copies:
             return
@@ -145,7 +145,7 @@ class StreamCopies:
         self._stopped = True
 
     async def run(self) -> None:
-        """Do what :meth:`released` left to do, until cancelled."""
+        """Take steps and read until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(COPY_RETRY_SECONDS):
@@ -159,7 +159,7 @@ class StreamCopies:
             await asyncio.sleep(0)
 
     def _advance(self) -> None:
-        """A step of each copy that may take one."""
+        """Take a step of each copy that may."""
         left, now = COPY_TURN_MESSAGES, self._clock.monotonic()
         for copy in self._copies.values():
             if self._stopped or self._catalog.held or copy.waits or copy.not_before > now:
@@ -170,7 +170,7 @@ class StreamCopies:
             left -= self._step(copy)
 
     def _step(self, copy: _Copy) -> int:
-        """Copy the next messages if they are in memory, or ask for them; returns how many were copied."""
+        """Copy the next messages, or queue a read of them; return the number copied."""
         origin = self._catalog.streams.get(copy.link.source.name)
         if origin is None or not is_local(copy.link.source, self._catalog.domain):
             return 0
@@ -196,7 +196,7 @@ class StreamCopies:
         return self._store(copy, origin, MessageRun.of(run))
 
     def _begin(self, copy: _Copy, origin: StreamState) -> None:
-        """Let a mirror that holds nothing yet begin where its origin does, as nats-server's."""
+        """Begin an empty mirror at its origin's first sequence, as nats-server does."""
         state, first = copy.link.target, max(copy.next_seq, origin.index.first_seq)
         if not copy.link.label and not state.index.first_seq and first > 1:
             state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
@@ -204,7 +204,7 @@ class StreamCopies:
             self._changed()
 
     async def _read(self, copy: _Copy, origin: StreamState, seqs: list[int]) -> None:
-        """Copy messages out of files; what can't be read now is tried again later."""
+        """Copy messages from files; a failed read is tried again later."""
         found, trouble = None, ""
         try:
             found = await self._reader.read_run(ReadPlan(origin.name, origin.stream_id, seqs))
@@ -231,7 +231,7 @@ class StreamCopies:
         self._tell(copy, trouble)
 
     def _tell(self, copy: _Copy, trouble: str) -> None:
-        """Warn of a copy that has come to a halt; of one that stays there once."""
+        """Warn of a halted copy, once for each reason."""
         if trouble and trouble != copy.trouble:
             self._warn(f"stream {copy.link.target.name} waits for its copy of {copy.link.source.name}: {trouble}")
         copy.trouble = trouble
@@ -257,7 +257,7 @@ class StreamCopies:
 
 
 def _copied(copy: _Copy, run: MessageRun, ident: str) -> MessageRun:
-    """The messages as they are stored: under their new subjects and, of a source, saying where they came from."""
+    """Return the messages with their new subjects and, of a source, a header with their origin."""
     subjects, seqs, times, headers, data = run.columns
     if not copy.link.label:
         headers = [mirrored_header(header) for header in headers]

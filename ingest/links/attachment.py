@@ -215,7 +215,7 @@ async def _connect(session: LinkSession, endpoint: HubEndpoint, tls: TlsOptions)
     except OSError as error:
         raise LinkError(Failure.UNREACHABLE, f"nothing listens: {socket_error(error)}") from error
     if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
-        # Linux connects a socket to itself when the port it dials is free and picked as its own.
+        # Linux connects a socket to itself if the port that it dials is free and chosen as its own.
         raise LinkError(Failure.UNREACHABLE, "nothing listens: connected to ourselves")
 
 

@@ -140,7 +140,7 @@ def _endpoint(url: str, default_port: int) -> HubEndpoint:
         raise ValueError("the NATS URL names no host")
     try:
         port = parts.port or default_port
-    except ValueError:  # its text would hold what stands there: a part of the password, if that has an unquoted slash
+    except ValueError:  # its text could show a part of the password, if that has an unquoted slash
         raise ValueError("the port of the NATS URL is no number up to 65535") from None
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     token = user if user and parts.password is None else ""

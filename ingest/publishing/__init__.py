@@ -1,4 +1,4 @@
-"""The publish decision: what becomes of one message, alone, in a batch or in a schedule.
+"""The publish decision: the fate of a message, alone, in a batch or as a schedule.
 
-Pure; may import `protocol` and the pure rooms of `delta_store`.
+Pure; imports `ingest.protocol` and pure rooms of `delta_store`.
 """

@@ -1,6 +1,6 @@
-"""Whether all messages of an atomic batch can be stored, decided before any of them is: nats-server's checks and order.
+"""The checks of an atomic batch before any of its messages is stored: nats-server's, in its order.
 
-Each message is looked at as if those before it in the batch were stored already.
+Each message is checked as if those before it in the batch were stored.
 """
 
 from conf.limits import HEADER_BYTES_MAX
@@ -18,7 +18,7 @@ from ingest.publishing.publish_headers import sequence
 
 
 class BatchChecks:
-    """What the messages of one batch that were looked at will change."""
+    """The checks of one batch, with the changes by its messages so far."""
 
     def __init__(self, state: StreamState) -> None:
         self._state = state
@@ -29,13 +29,13 @@ class BatchChecks:
         self._expected: dict[str, int] = {}
 
     def refusal(self, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
-        """Why the message, and so the batch, can't be stored."""
+        """Return why the message, and so the batch, can't be stored; None if it can."""
         if b"Nats-Expected-Last-Msg-Id" in fields:
             return ApiRefusal(400, 10177, "atomic publish unsupported header used: Nats-Expected-Last-Msg-Id")
         return self.refusal_alone(message, fields)
 
     def refusal_alone(self, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
-        """Why the message can't be stored, whatever becomes of others: what fast batches are looked at for."""
+        """Return why the message alone can't be stored, as for fast batches; None if it can."""
         if len(message.header) > HEADER_BYTES_MAX:
             return api_errors.HEADER_TOO_LARGE.error
         return (

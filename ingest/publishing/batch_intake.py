@@ -1,6 +1,6 @@
-"""Atomic batches coming in, message by message: nats-server 2.15's checks, in its order.
+"""The intake of atomic batches, message by message: nats-server 2.15's checks, in its order.
 
-A batch is staged until its commit comes; then either all of its messages are stored or none.
+A batch is staged until its commit arrives; then either all of its messages are stored or none.
 """
 
 from typing import Final, NamedTuple
@@ -21,28 +21,28 @@ _ABANDONED: Final = {
     api_errors.BATCH_INCOMPLETE.error.err_code: "incomplete",
     _TOO_LARGE_CODE: "large",
 }
-"""Errors that end an open batch and that advisories tell of, with their reasons there."""
+"""Errors that end an open batch with an advisory, with the reasons there."""
 
 
 class Staged(NamedTuple):
-    """The message is kept until the batch is committed."""
+    """A message is staged until the batch is committed."""
 
 
 class Commit(NamedTuple):
-    """The batch is whole: its messages, to be stored together."""
+    """A batch is complete: its messages are to be stored together."""
 
     batch_id: str
     messages: list[BatchMessage]
 
 
 def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int) -> ApiRefusal | Staged | Commit:
-    """Take one message of a batch, whose fields name it; an error ends the batch."""
+    """Take one message of the batch that its fields name; an error ends the batch."""
     error = _unfit(state, message, fields)
     if error:
         return error
     batch_id = text(fields[b"Nats-Batch-Id"])
     number, commit = sequence(fields[b"Nats-Batch-Sequence"]), fields.get(b"Nats-Batch-Commit")
-    # As unsigned as nats-server's: an end at 0 counts as the largest number.
+    # Unsigned, as in nats-server: an end at 0 counts as the largest number.
     stored = (number - (commit == b"eob")) % 2**64
     batches = state.batches
     batches.forget(now_ns)
@@ -75,7 +75,7 @@ def take(state: StreamState, message: BatchMessage, fields: Fields, now_ns: int)
 
 
 def _unfit(state: StreamState, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
-    """What is wrong with a message whatever batch it belongs to."""
+    """Return a message's error that does not depend on its batch."""
     config = state.config
     if config.sealed:
         return api_errors.SEALED_STREAM.error
@@ -91,7 +91,7 @@ def _unfit(state: StreamState, message: BatchMessage, fields: Fields) -> ApiRefu
 
 
 def _ends(batch: OpenBatch, fields: Fields, *, number: int, commit: bytes | None) -> ApiRefusal | None:
-    """Why the batch can't go on with this message."""
+    """Return why the batch can't continue with this message."""
     if commit not in (None, b"1", b"eob"):
         return api_errors.BATCH_COMMIT_INVALID.error
     if value_refused(fields.get(LEVEL_HEADER, b"")):

@@ -1,7 +1,7 @@
-"""Storing copies of other streams' messages: in bulk where nothing but limits follows from them, else one by one.
+"""The storing of copies of other streams' messages: in bulk if only limits apply, else one by one.
 
-The copies of a mirror keep sequence and time. What nats-server checks on publishing does not count for copies: they
-were checked where they came from.
+The copies of a mirror keep sequence and time. nats-server's checks of publishes do not apply to copies, which were
+checked at their origin.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ _MSG_ID, _ROLLUP = b"Nats-Msg-Id", b"Nats-Rollup"
 
 
 class CopyStore:
-    """Stores copies in one stream; ``mirrors`` says that they keep their places."""
+    """The copies into one stream, of one step."""
 
     def __init__(self, catalog: Catalog, state: StreamState, *, now_ns: int, group: Group) -> None:
         self._catalog, self._state, self._now_ns = catalog, state, now_ns
@@ -29,7 +29,7 @@ class CopyStore:
         self._mirrors = state.config.mirror is not None
 
     def store(self, run: MessageRun) -> int:
-        """Store messages in order; returns how many are done with: fewer when the next is refused."""
+        """Store messages in order; return how many are done, fewer if the next is refused."""
         state = self._state
         if state.config.sealed:
             return 0
@@ -59,7 +59,7 @@ class CopyStore:
         return any(header and any(name in header for name in sought) for header in run.headers)
 
     def _store_part(self, run: MessageRun) -> None:
-        """Store messages whose sequences are neighbours."""
+        """Store messages with consecutive sequences."""
         state = self._state
         subjects, seqs, times, headers, data = run.columns
         ts_ns = None
@@ -71,7 +71,7 @@ class CopyStore:
         self._store.store_run(new, ts_ns=ts_ns)
 
     def _store_singly(self, run: MessageRun) -> int:
-        """The same, with what follows from each message: duplicates, refusals, rollups, republishing."""
+        """Store as :meth:`store`, one by one, with duplicates, refusals, rollups and republishing."""
         state = self._state
         for place, (subject, seq, ts_ns, header, payload) in enumerate(run):
             found = dict(fields(header)) if header else {}
@@ -97,7 +97,7 @@ class CopyStore:
         return len(run)
 
     def _counted(self, message: Single) -> Single | None:
-        """The message of a counter with the total of this stream; None for one that can't be added."""
+        """Return the message of a counter with this stream's total; None if it can't be added."""
         increment = message.fields.get(b"Nats-Incr")
         if increment is None or not is_increment(increment):
             return None
@@ -105,14 +105,14 @@ class CopyStore:
         return counted if isinstance(counted, Single) else None
 
     def _refused(self, sid: int, header: bytes | None, payload: bytes, *, size: int, rolls: bool) -> bool:
-        """Whether the stream has no room for a message, or it is too large for it."""
+        """Whether the message is too large for the stream, or that is full."""
         largest = self._state.config.max_msg_size
         if 0 < largest < len(header or b"") + len(payload):
             return True
         return bool(retention.refusal(self._state.config, self._state.index, sid=sid, size=size, rolls_up=rolls))
 
     def _store_in_place(self, message: Single, *, seq: int, ts_ns: int) -> None:
-        """Store with the given sequence and time; the row that a rollup puts before it takes the time before."""
+        """Store at the given sequence and time; the row that a rollup puts before it gets the time before."""
         state = self._state
         self._skip_to(seq)
         extra = publish_checks.rollup(message.fields) == "sub" and len(rolled_up(state.index, message.sid)) > 1
@@ -122,7 +122,7 @@ class CopyStore:
         state.clock_ns = max(clock_ns, state.clock_ns)
 
     def _skip_to(self, seq: int) -> None:
-        """Make this the next sequence."""
+        """Make ``seq`` the next sequence."""
         index = self._state.index
         if seq != index.last_seq + 1:
             index.restore_bounds(first_seq=seq, last_seq=seq - 1, last_ts=0)

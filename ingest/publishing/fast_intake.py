@@ -1,11 +1,11 @@
-"""Messages of fast batches coming in: nats-server 2.15's checks, in its order.
+"""The intake of fast batches: nats-server 2.15's checks, in its order.
 
-Each message is stored when it comes. Answers are rare: one when the batch starts, one every so many messages, one for
-each gap or error, and the acknowledgement of the whole when it ends. All of them leave with the group that holds the
-messages they tell of.
+Each message is stored on arrival. Replies are rare: one when the batch starts, one every so many messages, one for each
+gap or error, and the acknowledgement of the batch at its end. Each leaves with the group that has the messages it is
+about.
 
-An expected last message id that is not the last one counts as any other error. nats-server looks at it too late: it
-answers as to a message of no batch, counts the message as stored, and where it should have ended the batch never does.
+A wrong expected last message id counts as any other error. nats-server checks it too late: it replies as to a message
+of no batch, counts the message as stored, and never ends the batch where it should.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _APPENDED = b".1.$FI"
 
 
 class _Place(NamedTuple):
-    """A message's place in its batch."""
+    """A message's position in its batch, with its reply subject."""
 
     batch: FastBatch
     says: FastReply
@@ -35,7 +35,7 @@ class _Place(NamedTuple):
 
 
 class FastIntake:
-    """Takes messages of fast batches into one stream that allows them."""
+    """The intake of fast batches into one stream that allows them."""
 
     __slots__ = ("_batch", "_head", "batches", "featured", "group", "now_ns", "state")
 
@@ -47,13 +47,13 @@ class FastIntake:
         self.batches = featured.state.fast_batches
         self.batches.forget(self.now_ns)
         self._batch: FastBatch | None = None
-        """The batch of the last message that followed, and what the reply subjects of its messages begin with."""
+        """The batch of the last message that followed; ``_head`` is the prefix of its reply subjects."""
         self._head = b""
 
     def follows(self, reply: bytes, stream_seq: int) -> bool:
-        """Take a message that is simply the next one of its batch and that will be stored at ``stream_seq``.
+        """Take a message that is just the next one of its batch, to be stored at ``stream_seq``.
 
-        The caller has seen that nothing else speaks against it. False, and nothing done, for any other message.
+        The caller has made all other checks. Returns False, with nothing changed, for any other message.
         """
         batch = self._batch
         if batch is None or reply != b"%b%d.1.$FI" % (self._head, batch.last + 1):
@@ -67,7 +67,7 @@ class FastIntake:
         return True
 
     def _find(self, reply: bytes) -> FastBatch | None:
-        """The batch that this reply subject simply goes on with, remembered for the next message."""
+        """Return the batch that this reply subject continues, and remember it for the next message."""
         parts = reply.rsplit(b".", 6)
         if len(parts) != 7 or reply[-6:] != _APPENDED or parts[3] not in (b"fail", b"ok"):
             return None
@@ -108,7 +108,7 @@ class FastIntake:
             self._take_in_order(place, message)
 
     def _placed(self, message: Single) -> FastReply | ApiRefusal:
-        """What the reply subject says, or what is wrong with the message whatever batch it belongs to."""
+        """Return the parsed reply subject, or an error of the message that does not depend on its batch."""
         config = self.state.config
         if config.sealed:
             return api_errors.SEALED_STREAM.error
@@ -122,7 +122,7 @@ class FastIntake:
         return api_errors.BATCH_PUBLISH_ID_INVALID.error if len(says.batch_id) > FAST_BATCH_ID_BYTES_MAX else says
 
     def _not_opened(self, says: FastReply) -> ApiRefusal | None:
-        """Why a message opens no batch."""
+        """Return why a message opens no batch; None if it does."""
         if says.seq != 1 or says.ping:
             return api_errors.BATCH_PUBLISH_ID_UNKNOWN.error
         if len(self.batches) >= FAST_BATCHES_OPEN_MAX:
@@ -134,7 +134,7 @@ class FastIntake:
         return api_errors.BATCH_PUBLISHES_TOO_MANY.error if number >= FAST_BATCHES_SERVER_MAX else None
 
     def _pinged(self, place: _Place) -> None:
-        """Answer a ping: with what was lost before it, or with the last acknowledgement again."""
+        """Reply to a ping with the gap before it, or with the last acknowledgement again."""
         batch, says, reply = place
         if says.seq > batch.last:
             self.group.replies.append(fast_reply.gap(reply, batch.last + 1, says.seq + 1))
@@ -147,7 +147,7 @@ class FastIntake:
         self.group.replies.append(fast_reply.ack(reply, batch.acked, batch.flow))
 
     def _in_order(self, place: _Place) -> bool:
-        """Move on to the message's batch sequence; False when a gap ended the batch."""
+        """Advance to the message's batch sequence; return False if a gap ended the batch."""
         batch, says, reply = place
         expected = batch.last + 1
         if says.seq != expected:
@@ -186,7 +186,7 @@ class FastIntake:
             self._ack_if_due(batch, reply)
 
     def _repeated(self, place: _Place, message: Single) -> None:
-        """Pass over a message that is there already."""
+        """Pass over a duplicate."""
         batch, says, reply = place
         self._ack_if_due(batch, reply)
         if not says.commit:
@@ -201,7 +201,7 @@ class FastIntake:
         del self.batches[says.batch_id]
 
     def _failed(self, place: _Place, error: ApiRefusal) -> None:
-        """Tell of a message that can't be stored, which ends the batch unless gaps are fine."""
+        """Reply to a message that can't be stored, which ends the batch unless it allows gaps."""
         batch, says, reply = place
         if not batch.gap_ok and batch.last == 1:
             self.group.replies.append(self.featured.acks.failed(reply, error))
@@ -219,7 +219,7 @@ class FastIntake:
         return due
 
     def _finish(self, place: _Place) -> None:
-        """End a batch: acknowledge what was stored of it."""
+        """End a batch and acknowledge its stored messages."""
         batch, says, reply = place
         batch_id = publish_checks.text(says.batch_id)
         acks = self.featured.acks

@@ -1,6 +1,6 @@
-"""The reply subject of a fast batch's message, which says what the message is, and the answers that go there.
+"""The reply subjects of fast batches' messages, which describe the message, and the replies to them.
 
-It reads ``<prefix>.<batch id>.<flow>.<fail|ok>.<batch sequence>.<operation>.$FI`` (nats-server 2.15, server/stream.go).
+Form: ``<prefix>.<batch id>.<flow>.<fail|ok>.<batch sequence>.<operation>.$FI`` (nats-server 2.15, server/stream.go).
 """
 
 from typing import Final, NamedTuple
@@ -17,15 +17,15 @@ _FLOW_DEFAULT = 10
 _FLOW_MAX = 0xFFFF
 _SEQUENCE_MAX = 0xFFFF_FFFF_FFFF_FFFE
 _DIGITS_MAX = 30
-"""Longer numbers are out of bounds whatever they are."""
+"""Longer numbers are out of bounds."""
 
 
 class FastReply(NamedTuple):
-    """What a reply subject says of its message."""
+    """The fields of a reply subject."""
 
     batch_id: bytes
     flow: int
-    """An acknowledgement at least every so many messages, 1 to 65535."""
+    """Most messages between two acknowledgements, 1 to 65535."""
     gap_ok: bool
     seq: int
     """The batch sequence, from 1."""
@@ -33,17 +33,17 @@ class FastReply(NamedTuple):
 
     @property
     def ping(self) -> bool:
-        """The message asks for the last acknowledgement again and is not stored."""
+        """Whether the message requests the last acknowledgement again, and is not stored."""
         return self.operation == _PING
 
     @property
     def commit(self) -> bool:
-        """The message is the last one of its batch."""
+        """Whether the message is the last one of its batch."""
         return self.operation in (_COMMIT, _END)
 
     @property
     def end(self) -> bool:
-        """The message ends its batch and is not stored."""
+        """Whether the message ends its batch without being stored."""
         return self.operation == _END
 
 
@@ -53,7 +53,7 @@ def is_fast(reply: bytes) -> bool:
 
 
 def parse(reply: bytes) -> FastReply | None:
-    """What the reply subject of a fast batch says, None when it is not well-formed."""
+    """Parse the reply subject of a fast batch's message; None if it is malformed."""
     parts = reply.rsplit(b".", 6)
     if len(parts) != 7:
         return None
@@ -68,22 +68,22 @@ def parse(reply: bytes) -> FastReply | None:
 
 
 def ack(reply: bytes, seq: int, flow: int) -> bytes:
-    """Messages up to this batch sequence are stored; the next answer comes after ``flow`` more."""
+    """Return the reply that messages up to this batch sequence are stored, and the next follows after ``flow`` more."""
     return encode_message(reply, b'{"type":"ack","seq":%d,"msgs":%d}' % (seq, flow))
 
 
 def gap(reply: bytes, expected: int, seq: int) -> bytes:
-    """A message with batch sequence ``seq`` came where ``expected`` was awaited."""
+    """Return the reply that a message with batch sequence ``seq`` arrived in place of ``expected``."""
     return encode_message(reply, b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, seq))
 
 
 def refused(reply: bytes, seq: int, error: ApiRefusal) -> bytes:
-    """The message with this batch sequence was not stored."""
+    """Return the reply that the message with this batch sequence was not stored."""
     return encode_message(reply, b'{"type":"err","seq":%d,"error":%b}' % (seq, write_json(error.as_json())))
 
 
 def _number(text: bytes) -> int:
-    """A decimal number as nats-server reads it; -1 for anything else."""
+    """Parse a decimal number as nats-server does; -1 for any other text."""
     return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else -1
 
 

@@ -1,4 +1,4 @@
-"""Storing one message that more follows from: others are removed, a counter goes on, or it is republished."""
+"""The storing of single messages with further effects: rollups, counters, schedules, republishing."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -34,14 +34,14 @@ class Single(NamedTuple):
 
 
 class BatchEnd(NamedTuple):
-    """What the acknowledgement of a batch says, given with its last message."""
+    """The fields of a batch's acknowledgement, passed with its last message."""
 
     batch_id: str
     messages: int
 
 
 class FeaturedStore:
-    """Stores messages of one stream: one by one with all that follows from each, or many that nothing follows from."""
+    """The messages stored in one stream: one by one with all effects of each, or many without further effects."""
 
     __slots__ = ("acks", "again", "catalog", "group", "now_ns", "state")
 
@@ -52,10 +52,10 @@ class FeaturedStore:
         self.group = group
         self.acks: PubAcks = pub_acks(state.name, catalog.domain)
         self.again: list[WireMessage] = []
-        """What is republished."""
+        """Messages to republish."""
 
     def counted(self, message: Single) -> Single | ApiRefusal:
-        """The message with the total that it makes its counter; an error when there is none to add to."""
+        """Return the message with its counter's new total; an error if it can't be added."""
         counters, increment = self.state.counters, message.fields.get(b"Nats-Incr")
         if counters is None or increment is None:
             return message
@@ -79,7 +79,7 @@ class FeaturedStore:
         return message._replace(header=header or None, payload=payload)
 
     def store(self, message: Single, *, end: BatchEnd | None = None) -> None:
-        """Store one message that nothing refuses: state, row, republished message and acknowledgement."""
+        """Store one message that passed all checks: state, row, republished message and acknowledgement."""
         state, group, subject, header = self.state, self.group, message.subject, self._header(message)
         last_seq = state.index.ends.last(message.sid) if state.republishes is not None else 0
         msg_id = publish_checks.text(message.fields.get(b"Nats-Msg-Id", b"")) or None
@@ -103,7 +103,7 @@ class FeaturedStore:
             group.replies.append(self._ack(message, seq, end))
 
     def store_run(self, run: NewRun, replies: Sequence[bytes] = (), *, ts_ns: Ints | None = None) -> None:
-        """Store messages that nothing refuses and nothing more follows from; see :meth:`StreamState.store_run`."""
+        """Store messages that passed all checks and have no further effects; see :meth:`StreamState.store_run`."""
         state, group = self.state, self.group
         first_seq = state.index.last_seq + 1
         state.store_run(run, now_ns=self.now_ns, rows=group.rows, ts_ns=ts_ns)
@@ -112,7 +112,7 @@ class FeaturedStore:
             group.replies += self.acks.stored_run(replies, first_seq)
 
     def _end_schedule(self, fields: publish_checks.Fields) -> None:
-        """Remove the schedule that the message ends, if it ends one; nothing is erased."""
+        """Remove, without erasing, the schedule that the message ends, if any."""
         config, scheduler = self.state.config, fields.get(SCHEDULER)
         if fields.get(NEXT) != b"purge" or not scheduler or not config.allow_rollup_hdrs or config.deny_purge:
             return
@@ -132,7 +132,7 @@ class FeaturedStore:
         return self.acks.stored(message.reply, seq)
 
     def _header(self, message: Single) -> bytes | None:
-        """The header block, with a TTL that is not below that of the stream's delete markers."""
+        """Return the header block, with the TTL raised to that of the stream's delete markers."""
         config, header = self.state.config, message.header
         least = config.subject_delete_marker_ttl // _SECOND
         ttl = ttl_seconds(message.fields.get(b"Nats-TTL", b"00")) or 0

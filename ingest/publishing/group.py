@@ -1,4 +1,4 @@
-"""What becomes durable together: rows of one journal commit, and the replies that may leave only after it."""
+"""The group: the rows of one journal commit, and the replies that may leave only after it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,15 +10,15 @@ from delta_store.values.records import RowColumns
 
 @dataclass(slots=True)
 class Group:
-    """Decided effects in the order in which they were decided."""
+    """Effects in the order of their decisions."""
 
     rows: RowColumns = field(default_factory=RowColumns)
     replies: list[bytes] = field(default_factory=list)
-    """Encoded leaf frames, sent in order once the rows are durable."""
+    """Encoded leaf frames, sent in order when the rows are durable."""
     deferred: list[Any] = field(default_factory=list)
-    """Reads whose answers were computed from this group's state; whoever releases the group knows their type."""
+    """Reads that show this group's state; their type is known to the one who releases the group."""
     abandoned: list[tuple[str, Abandoned]] = field(default_factory=list)
-    """Batches that were given up, each with its stream, until somebody has told of them."""
+    """Abandoned batches with their streams, for advisories."""
     bytes: int = 0
     """Payload and header bytes of the rows."""
 
@@ -30,36 +30,36 @@ class Group:
 
 @dataclass(slots=True)
 class Gathering:
-    """The group that gathers and the one that is on its way: decisions add to the first, commits take it."""
+    """The gathering group, to which decisions are appended, and the one in flight, which is being committed."""
 
     group: Group = field(default_factory=Group)
     in_flight: Group | None = None
-    """Taken, and not released yet."""
+    """The group taken and not released yet."""
     blocked: JournalError | None = None
-    """Why nothing new may be decided that needs a commit, None when all may be."""
+    """The error that blocks decisions which need a commit, None for none."""
 
     def take(self) -> Group:
-        """Begin a new group and give the one that gathered."""
+        """Begin a new group and return the gathered one."""
         taken, self.group = self.group, Group()
         return taken
 
     @property
     def pending_rows(self) -> int:
-        """Rows decided and not yet durable."""
+        """Number of rows decided and not durable."""
         return len(self.group.rows) + (len(self.in_flight.rows) if self.in_flight else 0)
 
     @property
     def pending_bytes(self) -> int:
-        """Payload and header bytes decided and not yet durable."""
+        """Payload and header bytes decided and not durable."""
         return self.group.bytes + (self.in_flight.bytes if self.in_flight else 0)
 
     @property
     def hidden(self) -> set[str]:
-        """Streams that memory shows otherwise than they are on the disk."""
+        """Streams whose state in memory is not durable."""
         in_flight = self.in_flight.rows.stream if self.in_flight is not None else ()
         return {*in_flight, *self.group.rows.stream}
 
     @property
     def idle(self) -> bool:
-        """Whether all that was decided is durable and released."""
+        """Whether everything decided is durable and released."""
         return self.in_flight is None and self.group.empty

@@ -1,4 +1,4 @@
-"""Publish acknowledgements as leaf frames: nats-server's exact bodies, made by one formatting each."""
+"""Publish acknowledgements as leaf frames, with nats-server's exact bodies."""
 
 import json
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ class PubAcks:
         self._opening = opening.encode().replace(b"%", b"%%")
         self._failed = f',"stream":{_quoted(stream)},"seq":0}}'.encode()
         self._stored: dict[int, bytes] = {}
-        """Frame templates by number of digits of the sequence, which the frame's size depends on."""
+        """Frame templates by number of digits of the sequence, on which the frame's size depends."""
 
     def stored(self, reply: bytes, seq: int) -> bytes:
-        """The message was stored at ``seq``."""
+        """Acknowledge a message stored at ``seq``."""
         return self._template(len(str(seq))) % (reply, seq)
 
     def stored_run(self, replies: Sequence[bytes], first_seq: int) -> list[bytes]:
-        """Messages were stored at consecutive sequences; those without a reply subject get none."""
+        """Acknowledge messages stored at consecutive sequences; those without a reply subject get none."""
         if len(replies) == 1:
             return [self.stored(replies[0], first_seq)] if replies[0] else []
         last_seq = first_seq + len(replies) - 1
@@ -42,25 +42,25 @@ class PubAcks:
         return [template % pair for pair in numbered if pair[0]]
 
     def duplicate(self, reply: bytes, seq: int) -> bytes:
-        """The message is there already, at ``seq``."""
+        """Acknowledge a duplicate of the message at ``seq``."""
         return _frame(reply, self._opening % () + b'%d,"duplicate": true}' % seq)
 
     def committed(self, reply: bytes, seq: int, *, batch_id: str, count: int, duplicate: bool = False) -> bytes:
-        """A batch of so many messages was stored, the last one at ``seq``, or was there already."""
+        """Acknowledge a batch of ``count`` messages, the last one at ``seq``, or a duplicate of one."""
         repeated = ',"duplicate": true' if duplicate else ""
         ending = f'{repeated},"batch":{_quoted(batch_id)},"count":{count}}}'.encode()
         return _frame(reply, self._opening % () + b"%d" % seq + ending)
 
     def counted(self, reply: bytes, seq: int, payload: bytes) -> bytes:
-        """A counter's message was stored, with this payload."""
+        """Acknowledge a counter's message, stored with this payload."""
         return _frame(reply, self._opening % () + b"%d," % seq + payload[1:])
 
     def failed(self, reply: bytes, error: ApiRefusal) -> bytes:
-        """The message was refused."""
+        """Refuse a message with an error."""
         return _frame(reply, b'{"error":' + write_json(error.as_json()) + self._failed)
 
     def busy(self, reply: bytes) -> bytes:
-        """The message was not looked at: too many are waiting."""
+        """Refuse a message undecided, as too many are waiting."""
         body = b'{"error":' + write_json(TOO_MANY_REQUESTS.error.as_json()) + self._failed
         size = len(_BUSY_HEADER)
         return b"HMSG %b %d %d\r\n%b%b\r\n" % (reply, size, size + len(body), _BUSY_HEADER, body)
@@ -75,7 +75,7 @@ class PubAcks:
 
 @lru_cache(maxsize=4096)
 def pub_acks(stream: str, domain: str = "") -> PubAcks:
-    """The acknowledgement frames of a stream, made once."""
+    """Return the acknowledgement frames of a stream, cached."""
     return PubAcks(stream, domain)
 
 

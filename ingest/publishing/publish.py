@@ -1,10 +1,9 @@
 """The publish decision: messages in, journal rows and acknowledgements out; the in-memory state changes at once.
 
-Theory of operation. A run of messages is split by stream (streams are independent of each other, so only the order
-within one matters). Messages that nothing can refuse, which is almost all, gather and are stored in bulk: sequences,
-times, limits and acknowledgements are computed for the whole run. A message that needs a look (conditional headers, a
-duplicate, a stream that may be full) ends the bulk before it and is decided alone. The result is the same as deciding
-each message alone, one after the other.
+Theory of operation. A run of messages is split by stream (streams are independent, so only the order within one
+matters). Messages that can't be refused, almost all, are stored in bulk: sequences, times, limits and acknowledgements
+are computed for the whole run. A message that needs checks (conditional headers, a duplicate, a stream that may be
+full) ends the bulk before it and is decided alone. The result is the same as deciding each message alone, in order.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ NOT_UTF8 = ApiRefusal(400, 10003, "bad request: the subject is not valid UTF-8")
 
 
 class _Run(NamedTuple):
-    """Messages of one stream, column by column (equal lengths)."""
+    """Messages of one stream; columns of equal length."""
 
     subjects: Sequence[str]
     sids: Sequence[int]
@@ -44,9 +43,9 @@ class _Run(NamedTuple):
 
 
 def decide(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, group: Group) -> None:
-    """Decide each message in turn and add what follows from it to ``group``; ``now_ns`` is the time of all of them.
+    """Decide messages in order and append the effects to ``group``; ``now_ns`` is the time of all of them.
 
-    What is republished is decided after them: a leaf link does not hear what it sent itself.
+    Republished messages are decided after them, as a leaf link does not receive its own messages.
     """
     for _ in range(REPUBLISH_DEPTH_MAX):
         if not messages:
@@ -55,7 +54,7 @@ def decide(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, group
 
 
 def forget_batches(catalog: Catalog, now_ns: int, group: Group) -> None:
-    """Give up the atomic batches that nothing was added to for a while; ``group`` names them."""
+    """Abandon atomic batches without a message for too long, and append them to ``group``."""
     for state in catalog.streams.values():
         if state.batches:
             state.batches.forget(now_ns)
@@ -63,7 +62,7 @@ def forget_batches(catalog: Catalog, now_ns: int, group: Group) -> None:
 
 
 def _decide_run(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, group: Group) -> list[WireMessage]:
-    """Decide each message in turn; returns what is republished."""
+    """Decide messages in order; return those to republish."""
     again: list[WireMessage] = []
     raw_subjects, replies, headers, payloads = zip(*messages, strict=True)
     routes = catalog.routes.find_all(raw_subjects)
@@ -90,7 +89,7 @@ def _decide_run(catalog: Catalog, messages: Sequence[WireMessage], now_ns: int, 
 
 
 def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int, group: Group) -> list[WireMessage]:
-    """Decide messages of one stream; returns what is republished."""
+    """Decide messages of one stream; return those to republish."""
     catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
     state.dedup.forget(now_ns)
     store = FeaturedStore(catalog, state, now_ns, group)
@@ -103,7 +102,7 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
 
 
 def _takes_all(state: StreamState, run: _Run) -> bool:
-    """Whether nothing can make the stream refuse any of these messages, which have no headers."""
+    """Whether the stream can't refuse any of these messages, which have no headers."""
     if state.singly or 0 < state.config.max_msg_size < max(map(len, run.payloads)):
         return False
     return not _has_fast_batch(run.replies) and _never_full(state, run)
@@ -118,17 +117,17 @@ def _never_full(state: StreamState, run: _Run) -> bool:
 
 
 class _Intake:
-    """Takes messages into one stream, each with all checks that it needs."""
+    """The intake of messages into one stream, each with the checks that it needs."""
 
     __slots__ = ("acks", "fast", "featured", "group", "now_ns", "state")
 
     def __init__(self, featured: FeaturedStore, fast: FastIntake | None) -> None:
-        """``fast`` takes what may belong to a fast batch."""
+        """``fast`` takes messages that may belong to a fast batch."""
         self.featured, self.fast = featured, fast
         self.state, self.acks, self.now_ns, self.group = featured.state, featured.acks, featured.now_ns, featured.group
 
     def sift(self, run: _Run) -> None:
-        """Store what is plain in bulk and decide the rest one by one, all in order."""
+        """Store plain messages in bulk and decide the others one by one, all in order."""
         state = self.state
         room = _never_full(state, run)
         largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
@@ -163,7 +162,7 @@ class _Intake:
         self._store_part(run, start, msg_ids)
 
     def _store_part(self, run: _Run, start: int, msg_ids: list[str | None]) -> None:
-        """Store the messages of a run from ``start`` on, as many as there are ids."""
+        """Store the messages of a run from ``start`` on, as many as ``msg_ids`` has."""
         if msg_ids:
             part = slice(start, start + len(msg_ids))
             headers = [header or None for header in run.headers[part]]
@@ -213,7 +212,7 @@ class _Intake:
             self._refuse(message.reply, counted)
 
     def _decide_in_batch(self, run: _Run, place: int, found: publish_checks.Fields) -> None:
-        """Take one message of an atomic batch, and store the batch when it is whole."""
+        """Take one message of an atomic batch, and store the batch when it is complete."""
         reply, header = run.replies[place], stored(run.headers[place])
         message = BatchMessage(run.subjects[place], header or b"", run.payloads[place])
         taken = batch_intake.take(self.state, message, found, self.now_ns)
@@ -226,7 +225,7 @@ class _Intake:
             self.group.replies.append(encode_message(reply, b""))
 
     def _commit(self, batch: batch_intake.Commit, reply: bytes) -> None:
-        """Store all messages of a batch, or none and say why."""
+        """Store all messages of a batch, or refuse it."""
         checks, ids = BatchChecks(self.state), self.state.index.table.intern
         whole = [schedule_checks.rolled_up(message.header, fields(message.header)) for message in batch.messages]
         messages = [one._replace(header=header or b"") for one, (header, _) in zip(batch.messages, whole, strict=True)]
@@ -250,7 +249,7 @@ class _Intake:
 
 
 def _follows(fast: FastIntake, replies: list[bytes], place: int, seq: int) -> bool:
-    """Whether a message is of no fast batch, or simply the next one of its batch, which then answers for it."""
+    """Whether a message is of no fast batch, or just the next one of its batch, which then replies for it."""
     if fast.follows(replies[place], seq):
         replies[place] = b""
         return True
@@ -258,5 +257,5 @@ def _follows(fast: FastIntake, replies: list[bytes], place: int, seq: int) -> bo
 
 
 def _has_fast_batch(replies: Sequence[bytes]) -> bool:
-    """Whether one of the messages may belong to a fast batch."""
+    """Whether any of the messages may belong to a fast batch."""
     return ENDING in b"\n".join(replies)

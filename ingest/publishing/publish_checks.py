@@ -1,8 +1,8 @@
-"""Why a stream refuses a message: nats-server's checks in nats-server's order, decided without changing anything.
+"""The checks of a single message: nats-server's, in its order, without changing any state.
 
-The order is that of nats-server 2.15.1, probed: a sealed stream, the message's size, features that the stream does not
-have, expectations, the message id, the header's size, and only then whether the stream is full. Features that Silt's
-streams never have give the errors of a stream where they are off.
+The order is that of nats-server 2.15.1, probed: a sealed stream, the message's size, features that the stream lacks,
+expectations, the message id, the header's size, and only then a full stream. Features that Silt's streams never have
+give the errors of a stream where they are off.
 """
 
 import json
@@ -30,7 +30,7 @@ _NOT_FOR_COUNTERS = {b"Nats-Rollup", b"Nats-Expected-Stream", b"Nats-Expected-La
 
 
 def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tuple[int, int]) -> ApiRefusal | None:
-    """What is wrong with a message before its message id is looked at; ``sizes`` are header block and payload."""
+    """Return a message's error among the checks before its message id; ``sizes``: bytes of header block and payload."""
     if state.config.sealed:
         return api_errors.SEALED_STREAM.error
     if 0 < state.config.max_msg_size < sum(sizes):
@@ -44,7 +44,7 @@ def before_msg_id(state: StreamState, subject: str, fields: Fields, *, sizes: tu
 
 
 def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: int) -> ApiRefusal | None:
-    """What is wrong with a message that is no duplicate; the size is the header block's."""
+    """Return the error of a message that is no duplicate, among the checks behind its message id."""
     error = last_msg_id_error(state, fields) or rollup_error(state, fields) or uncountable(state, fields, sid=sid)
     if error:
         return error
@@ -55,7 +55,7 @@ def after_msg_id(state: StreamState, fields: Fields, *, sid: int, header_bytes: 
 
 
 def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiRefusal | None:
-    """Why nothing can be added to a counter, if the stream is one of counters."""
+    """Return why the message can't be added to a counter, if the stream has counters."""
     if state.counters is None:
         return None
     if b"Nats-Incr" not in fields:
@@ -68,7 +68,7 @@ def uncountable(state: StreamState, fields: Fields, *, sid: int) -> ApiRefusal |
 
 
 def last_msg_id_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
-    """Whether the message expects another message id to be the last one."""
+    """Return the error of a wrong expected last message id."""
     expected = fields.get(b"Nats-Expected-Last-Msg-Id")
     if expected is None or text(expected) == state.last_msg_id:
         return None
@@ -76,24 +76,24 @@ def last_msg_id_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
 
 
 def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiRefusal | None:
-    """Whether a stream with discard new has no room for a message of this stored size."""
+    """Return the error of a full stream with discard ``new``, for a message of ``size`` stored bytes."""
     rolls_up = b"Nats-Rollup" in fields
     reason = retention.refusal(state.config, state.index, sid=sid, size=size, rolls_up=rolls_up)
     return api_errors.store_failed(reason) if reason else None
 
 
 def rollup(fields: Fields) -> str:
-    """What the message wants removed: ``sub`` or ``all``, empty for nothing, any other text if it is not valid."""
+    """Return the message's rollup: ``sub``, ``all``, empty for none; any other text is invalid."""
     return text(fields.get(b"Nats-Rollup", b"")).lower()
 
 
 def text(value: bytes) -> str:
-    """A header value as text; what is not UTF-8 is spelled out, so that equal text means equal bytes."""
+    """Decode a header value; bytes that are not UTF-8 are escaped, so that equal texts mean equal bytes."""
     return value.decode(errors="backslashreplace")
 
 
 def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> ApiRefusal | None:
-    """What is wrong with an increment, if there is one."""
+    """Return the error of an increment, if there is one."""
     increment = fields.get(b"Nats-Incr")
     if increment is None:
         return None
@@ -107,7 +107,7 @@ def counter_error(state: StreamState, fields: Fields, payload_bytes: int) -> Api
 
 
 def rollup_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
-    """What is wrong with a rollup, if there is one."""
+    """Return the error of a rollup, if there is one."""
     wanted = rollup(fields)
     if wanted and not state.config.allow_rollup_hdrs:
         return api_errors.rollup_failed("rollup not permitted")
@@ -117,7 +117,7 @@ def rollup_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
 
 
 def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiRefusal | None:
-    """Headers of features that the stream does not have, and the expected stream among them."""
+    """Return the error of headers for features that the stream lacks, or of a wrong expected stream."""
     if not fields:
         return None
     if b"Nats-Batch-Id" in fields:
@@ -132,7 +132,7 @@ def _features(state: StreamState, fields: Fields, payload_bytes: int) -> ApiRefu
 
 
 def _expectations(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
-    """The sequences that the publisher expects to be the last ones."""
+    """Return the error of a wrong expected last sequence."""
     expected = fields.get(_LAST_SUBJECT)
     if expected is not None:
         of = fields.get(_LAST_SUBJECT_OF)

@@ -1,7 +1,7 @@
-"""The header block of a published message: what the server reads from it and what of it is stored.
+"""The header block of a published message: the fields that the server reads, and the bytes that are stored.
 
-The block is kept byte for byte but for what nats-server takes out: the rest of a status line and
-``Nats-Request-Info``. Names are matched exactly, as nats-server does, and of a repeated header the first counts.
+The block is stored byte for byte, but for the parts that nats-server removes: the rest of a status line and
+``Nats-Request-Info``. Names are case-sensitive, as in nats-server, and of a repeated header the first counts.
 """
 
 import re
@@ -17,9 +17,9 @@ _NEVER_EMPTY = frozenset({b"Nats-Schedule-Time-Zone", b"Nats-Batch-Commit"})
 
 
 def plain_msg_id(header: bytes) -> str | None:
-    """The message id when nothing else in the block concerns the server; empty when there is none.
+    """Return the message id if the block has no other field for the server; empty if it has none at all.
 
-    None means that the block needs the full look: :func:`fields` and :func:`stored`.
+    None means that the block must be parsed by :func:`fields` and :func:`stored`.
     """
     if not header.startswith(LINE):
         return None
@@ -34,7 +34,7 @@ def plain_msg_id(header: bytes) -> str | None:
 
 
 def fields(header: bytes) -> dict[bytes, bytes]:
-    """The ``Nats-…`` headers that have a value, and those that are wrong without one."""
+    """Return the ``Nats-…`` headers that have a value, and those that are invalid without one."""
     found: dict[bytes, bytes] = {}
     for name, value in _fields(header):
         found.setdefault(name, value)
@@ -42,7 +42,7 @@ def fields(header: bytes) -> dict[bytes, bytes]:
 
 
 def stored(header: bytes) -> bytes | None:
-    """The block as it is kept; None when nothing of it is left."""
+    """Return the block to store; None if nothing of it is left."""
     if header.startswith(b"NATS/1.0") and not header.startswith(LINE):
         rest = header[header.find(b"\r\n") :]
         if rest == b"\r\n\r\n":
@@ -56,29 +56,29 @@ def stored(header: bytes) -> bytes | None:
 
 
 def sequence(value: bytes) -> int:
-    """An expected sequence; -1, which no sequence equals, for anything that is none."""
+    """Parse an expected sequence; -1, which no sequence equals, for any other text."""
     return int(value) if _COUNT.fullmatch(value) else -1
 
 
 def is_increment(value: bytes) -> bool:
-    """Whether this is a number that a counter can be increased by."""
+    """Whether this is a valid increment of a counter."""
     return _INTEGER.fullmatch(value) is not None
 
 
 def without(header: bytes, name: bytes) -> bytes:
-    """The block without the headers of this name."""
+    """Return the block without the headers of this name."""
     while (start := header.find(b"\r\n" + name + b":")) >= 0:
         header = header[:start] + header[header.find(b"\r\n", start + 2) :]
     return header
 
 
 def with_field(header: bytes, name: bytes, value: bytes) -> bytes:
-    """The block with one more header at its end."""
+    """Return the block with a further header at its end."""
     return (header[:-2] or LINE) + name + b": " + value + b"\r\n\r\n"
 
 
 def set_field(header: bytes, name: bytes, value: bytes) -> bytes:
-    """The block with this value in the first header of this name, or in a new one at its end."""
+    """Return the block with this value in the first header of this name, or in a new one at its end."""
     start = header.find(b"\r\n" + name + b":")
     if start < 0:
         return with_field(header, name, value)

@@ -1,4 +1,4 @@
-"""What goes out again once it is stored: the stream's ``republish``."""
+"""The republishing of stored messages (the stream's ``republish``)."""
 
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
@@ -9,10 +9,9 @@ _OPENING = b"NATS/1.0\r\n"
 
 
 def republished(state: StreamState, stored: WireMessage, *, seq: int, ts_ns: int, last_seq: int) -> WireMessage | None:
-    """The message that follows from one that was stored at ``seq``, None when its subject is not republished.
+    """Return the message to republish for the one stored at ``seq``, None if its subject is not republished.
 
-    ``stored`` bears the subject and the header block that were stored; ``last_seq`` is the sequence before it of the
-    same subject, 0 for none.
+    ``stored`` has the stored subject and header block; ``last_seq`` is the subject's sequence before it, 0 for none.
     """
     transform, again = state.republishes, state.config.republish
     if transform is None or again is None:

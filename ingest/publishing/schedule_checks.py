@@ -1,4 +1,4 @@
-"""Headers of message schedules: nats-server 2.15's checks in its order, and what a schedule's header block gets."""
+"""The checks of message schedules' headers: nats-server 2.15's, in its order; and a schedule's rollup header."""
 
 import functools
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ _ZONE: Final = b"Nats-Schedule-Time-Zone"
 
 
 def refusal(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
-    """What is wrong with a message as a schedule, or as the end of one."""
+    """Return the error of a message that is a schedule or ends one; None for any other."""
     return _schedule_error(state, subject, fields) or _scheduler_error(state, subject, fields)
 
 
 def is_schedule(fields: Fields) -> bool:
-    """Whether a message is a schedule, if it passes the checks."""
+    """Whether a message that passes the checks is a schedule."""
     try:
         return PATTERN in fields and bool(_due_ns(fields))
     except BadZone:
@@ -37,14 +37,14 @@ def is_schedule(fields: Fields) -> bool:
 
 
 def rolled_up(header: bytes | None, fields: Fields) -> tuple[bytes | None, Fields]:
-    """Header block and fields of a message that passed the checks: a schedule takes its subject's messages' place."""
+    """Return header block and fields of a checked message; a schedule gets a rollup of its subject."""
     if ROLLUP in fields or not is_schedule(fields):
         return header, fields
     return with_field(header or LINE + b"\r\n", ROLLUP, b"sub"), {**fields, ROLLUP: b"sub"}
 
 
 def _due_ns(fields: Fields) -> int | None:
-    """0 when the message is no schedule, None when it is a bad one. Raises :class:`BadZone`."""
+    """Return the due time (ns), 0 if the message is no schedule, None for a bad pattern. Raises :class:`BadZone`."""
     named, pattern = fields.get(_ZONE), fields.get(PATTERN)
     where = zone(named.decode(errors="replace")) if named is not None else None
     if pattern is None:
@@ -71,7 +71,7 @@ def _schedule_error(state: StreamState, subject: str, fields: Fields) -> ApiRefu
 
 
 def _options_error(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:  # noqa: PLR0911  # in order
-    """What is wrong with the headers that go with a valid pattern."""
+    """Return the error of the headers beside a valid pattern."""
     ttl = fields.get(b"Nats-Schedule-TTL")
     if ttl is not None and ttl_seconds(ttl) is None:
         return api_errors.SCHEDULE_TTL_INVALID.error
@@ -95,7 +95,7 @@ def _options_error(state: StreamState, subject: str, fields: Fields) -> ApiRefus
 
 
 def _scheduler_error(state: StreamState, subject: str, fields: Fields) -> ApiRefusal | None:
-    """A client may only name a schedule to end it."""
+    """Return the error of a message that names a schedule otherwise than to end it."""
     following, scheduler = fields.get(NEXT), fields.get(SCHEDULER, b"").decode(errors="backslashreplace")
     if following is None and not scheduler:
         return None
