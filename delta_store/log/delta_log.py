@@ -161,7 +161,7 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
                 entry = self.entry(version)
             except NotStored:
                 break
-            # Cleanup deletes upwards: while the entry before is there, this one is the one that was written first.
+            # Cleanup deletes upwards: while the entry before exists, this one is the first that was written.
             self._expect(version - 1)
             yield entry
             version += 1

@@ -128,7 +128,7 @@ class SettledTable:
             middle = (low + high) // 2
             try:
                 reaches = self._reaches(middle, stream, (stream_id, seq))
-            except FileGone:  # cleanup went on since the log was listed
+            except FileGone:  # cleanup has deleted more since the log was listed
                 oldest = low = middle + 1
                 continue
             if reaches:

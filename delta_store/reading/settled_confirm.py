@@ -58,7 +58,7 @@ def _added(settled: SettledTable, entry: MessagesEntry) -> dict[str, AddedRows]:
         path = settled.log.path_of(file)
         try:
             rows, last = settled.files.extent(path)
-        except FileGone:  # compacted since, and vacuumed: the commits after it are held against what it had
+        except FileGone:  # compacted and vacuumed since: its log entry counts
             rows, last = file.rows, file.seq[1]
         except DamagedData as error:
             raise NotDurable(str(error)) from error
