@@ -28,7 +28,7 @@ START_NS = 1_750_000_000_000_000_000
 
 
 def marks_of(catalog: Catalog) -> dict[str, Watermark]:
-    """Where each stream stands: what a commit's metadata says."""
+    """Return the position of each stream, as in a commit's metadata."""
     streams = catalog.streams.items()
     return {name: Watermark(*state.position, first_seq=state.index.first_seq) for name, state in streams}
 

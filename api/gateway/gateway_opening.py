@@ -2,8 +2,8 @@
 
 The state is built in a thread and handed over once. Until then the API answers like nats-server's without a leader:
 10008, with the progress in its text. Publishes, acks and Direct Get are not subscribed to, so the hub answers at once
-that there are no responders, or a reader answers Direct Get. A store that opens within ``OPENING_QUIET_SECONDS`` is
-never seen closed.
+with no responders, or a reader answers Direct Get. A store that opens within ``OPENING_QUIET_SECONDS`` is never seen
+closed.
 """
 
 import asyncio

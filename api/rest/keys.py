@@ -25,7 +25,7 @@ Read = TypeVar("Read")
 
 
 class NotRecognised(Exception):
-    """The credential is not valid; the reason is not told to the client."""
+    """The credential is not valid; the client does not learn why."""
 
 
 def new_key() -> str:
