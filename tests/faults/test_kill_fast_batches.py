@@ -57,6 +57,8 @@ class Batch:
         self._wire.publish("fastkill.x", self.payload(self.sent), reply=reply)
 
     def _hear(self, message: Delivered) -> None:
+        if not message.payload:  # no responders: the gateway is away
+            return
         answer = json.loads(message.payload)
         self.answers.append(answer)
         if answer.get("type") == "ack":

@@ -29,6 +29,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 
 @pytest.fixture
+def new_pair(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """URLs of a nats-server and a Silt of a test's own: what they have counted is the same."""
+    with side_by_side(tmp_path / "pair") as urls:
+        yield urls
+
+
+@pytest.fixture
 def pair(servers: tuple[str, str, Path]) -> Iterator[tuple[str, str]]:
     """URLs of nats-server and Silt; both are without streams, and left so."""
     *urls, kept = servers

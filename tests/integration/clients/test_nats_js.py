@@ -11,7 +11,8 @@ import pytest
 from tests.integration.clients.comparable import at_once, pretty, run
 from tests.tools import Missing, node_modules
 
-SCRIPTS = ("jetstream_manager.mjs", "jetstream_consumers.mjs", "jetstream_buckets.mjs", "jetstream_fast.mjs")
+MANAGER = "jetstream_manager.mjs"
+SCRIPTS = ("jetstream_consumers.mjs", "jetstream_buckets.mjs", "jetstream_fast.mjs")
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def folder() -> Path:
         found = node_modules()
     except Missing as missing:
         pytest.skip(str(missing))
-    for name in (*SCRIPTS, "outcomes.mjs"):
+    for name in (MANAGER, *SCRIPTS, "outcomes.mjs"):
         shutil.copy(Path(__file__).with_name(name), found / name)
     return found
 
@@ -35,7 +36,16 @@ def _outcomes(script: Path, url: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_same_outcomes(folder: Path, pair: tuple[str, str], name: str) -> None:
     """Each call of the script gives the same value or the same error."""
-    expected, actual = at_once(partial(_outcomes, folder / name), pair)
+    _compare(folder / name, pair)
+
+
+def test_same_outcomes_of_managing(folder: Path, new_pair: tuple[str, str]) -> None:
+    """The same for streams and the account, whose counts begin with the servers."""
+    _compare(folder / MANAGER, new_pair)
+
+
+def _compare(script: Path, pair: tuple[str, str]) -> None:
+    expected, actual = at_once(partial(_outcomes, script), pair)
     assert [item["name"] for item in actual] == [item["name"] for item in expected]
     for one, other in zip(expected, actual, strict=True):
         assert pretty(other["outcome"]) == pretty(one["outcome"]), one["name"]

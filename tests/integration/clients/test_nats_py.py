@@ -86,9 +86,9 @@ async def _outcomes(url: str) -> list[tuple[str, Any]]:
         await client.close()
 
 
-def test_stream_manager(pair: tuple[str, str]) -> None:
+def test_stream_manager(new_pair: tuple[str, str]) -> None:
     """Each call of the manager gives the same object or raises the same error."""
-    expected, actual = (asyncio.run(_outcomes(url)) for url in pair)
+    expected, actual = (asyncio.run(_outcomes(url)) for url in new_pair)
     assert [name for name, _ in actual] == [name for name, _ in expected]
     for (name, one), (_, other) in zip(expected, actual, strict=True):
         assert pretty(other) == pretty(one), name
