@@ -11,7 +11,7 @@ from consumers.engine.consumer_directory import ConsumerDirectory
 from consumers.engine.deliver_subjects import DeliverSubjects
 from consumers.engine.effect_desk import EffectDesk
 from consumers.engine.stream_consumers import LIMITS, StreamConsumers
-from consumers.machine import consumer_advisories as advisories
+from consumers.machine import advisories
 from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.consumer_state import ConsumerState
 from delta_store.index.matching import next_matching

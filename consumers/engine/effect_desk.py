@@ -7,7 +7,7 @@ from consumers.engine.consumer_directory import ConsumerDirectory
 from consumers.engine.consumer_rows import ConsumerRows
 from consumers.engine.stream_consumers import LIMITS
 from consumers.engine.wakes import Wakes
-from consumers.machine import consumer_advisories as advisories
+from consumers.machine import advisories
 from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.effects import Done, Effect, Gone, Reply
 from delta_store.streams.catalog import Catalog

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from consumers.config.consumer_config import MachineConfig
-from consumers.machine import message_advisories as advisories
+from consumers.machine import advisories
 from consumers.machine.ack_bodies import ACK, NAK, NEXT, PROGRESS, TERM, nak_delay, term_reason
 from consumers.machine.consumer_progress import ConsumerProgress
 from consumers.machine.effects import Ack, Done, Effect, Reply

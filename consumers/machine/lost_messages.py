@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from consumers.config.consumer_config import MachineConfig
-from consumers.machine import message_advisories as advisories
+from consumers.machine import advisories
 from consumers.machine.consumer_progress import ConsumerProgress
 from consumers.machine.effects import Effect
 from consumers.machine.pending import Spent, lose

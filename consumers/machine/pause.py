@@ -1,7 +1,7 @@
 """The pause of a consumer's deliveries."""
 
 from consumers.config.consumer_config import MachineConfig
-from consumers.machine import consumer_advisories as advisories
+from consumers.machine import advisories
 from consumers.machine.effects import Advisory
 
 

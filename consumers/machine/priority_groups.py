@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from consumers.config.consumer_config import MachineConfig
-from consumers.machine import message_advisories as advisories
+from consumers.machine import advisories
 from consumers.machine.effects import Advisory
 from consumers.machine.waiting import WaitingRequest
 

@@ -1,8 +1,9 @@
-"""Advisories and metrics on single messages and pins, with the fields of nats-server's schemas."""
+"""Advisories and metrics of consumers, messages and pins: the fields of nats-server's schemas but type, id and time."""
 
 from typing import NamedTuple
 
 from consumers.machine.effects import Advisory
+from delta_store.dialect.times import format_time
 
 _ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER."
 
@@ -16,6 +17,20 @@ class Delivery(NamedTuple):
     stream_seq: int
     deliveries: int
     """Number of the message's deliveries, this one included."""
+
+
+def action(stream: str, consumer: str, verb: str) -> Advisory:
+    """Return the advisory of a consumer's creation or deletion; ``verb`` is ``create`` or ``delete``."""
+    name = {"create": "CREATED", "delete": "DELETED", "update": "UPDATED"}[verb]
+    fields = {"stream": stream, "consumer": consumer, "action": verb}
+    return Advisory(f"{_ADVISORY}{name}.{stream}.{consumer}", "consumer_action", fields)
+
+
+def paused(stream: str, consumer: str, *, until_ns: int, now_ns: int) -> Advisory:
+    """Return the advisory of a pause until a time, or of its end, if that is past or 0."""
+    until = format_time(until_ns or None)
+    fields = {"stream": stream, "consumer": consumer, "paused": until_ns > now_ns, "pause_until": until}
+    return Advisory(f"{_ADVISORY}PAUSE.{stream}.{consumer}", "consumer_pause", fields)
 
 
 def naked(delivery: Delivery) -> Advisory:
