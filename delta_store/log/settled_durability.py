@@ -11,13 +11,15 @@ from pathlib import Path
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_log import MessagesEntry, parse_entry
 from delta_store.storage.fsync import fsync_path
-from delta_store.values.read_errors import DamagedData
+from delta_store.values.read_errors import DamagedData, ReadError, ReadErrorKind
 
 MAGIC = b"PAR1"
 
 
-class NotDurable(Exception):
+class NotDurable(ReadError):
     """A settled file or log entry is missing, short or damaged: nothing may be truncated."""
+
+    kind = ReadErrorKind.DAMAGED_DATA
 
 
 def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
@@ -75,10 +77,10 @@ def _check(path: Path, size: int) -> None:
         with path.open("rb") as file:
             os.fsync(file.fileno())
             found = os.fstat(file.fileno()).st_size
-            head = file.read(4)
-            file.seek(-4, os.SEEK_END)
-            tail = file.read(4)
-    except OSError as error:
-        raise NotDurable(f"settled file {path} can not be read back: {error}") from error
+            head = file.read(len(MAGIC))
+            file.seek(max(0, found - len(MAGIC)))
+            tail = file.read(len(MAGIC))
+    except FileNotFoundError as error:
+        raise NotDurable(f"settled file {path} is missing") from error
     if found != size or head != MAGIC or tail != MAGIC:
         raise NotDurable(f"settled file {path} is damaged: {found} bytes where its log entry says {size}")

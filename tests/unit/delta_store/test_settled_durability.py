@@ -1,5 +1,7 @@
 """The journal may only forget what is on the disk: each kind of missing or damaged settled file must be noticed."""
 
+import errno
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,6 +49,18 @@ def test_damaged_data_file_is_refused(table: Path, damage: str) -> None:
         victim.write_bytes(bytes(victim.stat().st_size))
     with pytest.raises(NotDurable, match="settled file"):
         make_durable(table, -1, 3)
+
+
+def test_a_disk_that_fails_is_no_damage(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An fsync that fails is told as the disk's error, so that each process ends by it as by any other."""
+
+    def fail(_fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for after in (-1, 2):
+        with pytest.raises(OSError, match="Input/output error"):
+            make_durable(table, after, 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b'{"add":'])
