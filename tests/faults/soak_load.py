@@ -35,6 +35,9 @@ _SUBJECTS, _KEYS, _FILES = 40, 25, 8
 _SETTLED_SECONDS = 10.0
 """Age after which an acknowledged message must be there for readers of the HTTP API too."""
 _STALL_SECONDS = 5.0
+_PENDING_MAX = 200
+_ACK_SECONDS = 300.0
+"""A power cut and a start on a busy machine may take minutes."""
 _ON_ITS_WAY_SECONDS = 4.0
 """A message that its consumer wrongly takes for unacknowledged comes later, after the wait for its ack."""
 
@@ -157,7 +160,7 @@ class Load:
 
     async def _with_client(self, job: Job) -> None:
         async with connected(self.url) as client:
-            await job(client.jetstream(timeout=3, publish_async_max_pending=200))
+            await job(client.jetstream(timeout=3, publish_async_max_pending=_PENDING_MAX))
 
     # --- publishers ---
 
@@ -178,7 +181,8 @@ class Load:
             await asyncio.sleep(self._pause)
 
     async def _until_acked(self, jetstream: JetStreamContext, key: str, subject: str, payload: bytes) -> None:
-        for _ in range(600):
+        deadline = time.monotonic() + _ACK_SECONDS
+        while time.monotonic() < deadline:
             with suppress(*TROUBLE):
                 ack = await jetstream.publish(subject, payload, headers={"Nats-Msg-Id": f"id-{key}"}, timeout=3)
                 self._acked(key, ack.seq)
@@ -192,7 +196,8 @@ class Load:
             futures = []
             for key, subject, payload in messages:
                 try:
-                    ack = await jetstream.publish_async(subject, payload, headers={"Nats-Msg-Id": f"id-{key}"})
+                    headers = {"Nats-Msg-Id": f"id-{key}"}
+                    ack = await within(3, jetstream.publish_async(subject, payload, headers=headers))
                     ack.add_done_callback(_retrieved)
                 except TROUBLE:
                     ack = None
@@ -204,6 +209,9 @@ class Load:
                     self._acked(key, future.result().seq)
                 else:
                     await self._until_acked(jetstream, key, subject, payload)
+            # What was lost on its way counts as pending for ever in nats-py: a new context begins with none.
+            if jetstream.publish_async_pending() > _PENDING_MAX // 2:
+                jetstream = jetstream._nc.jetstream(timeout=3, publish_async_max_pending=_PENDING_MAX)
             await asyncio.sleep(50 * self._pause)
 
     # --- consumers ---

@@ -59,6 +59,8 @@ class WrittenOnce:
                     stat = path.stat()
                 except OSError:
                     continue
+                if not stat.st_size:  # torn by a power cut: set aside and written anew
+                    continue
                 written = Written(stat.st_ino, stat.st_mtime_ns, stat.st_size)
                 before = self._seen.setdefault(path, written)
                 if before is written:
