@@ -58,20 +58,20 @@ class GatewayUpkeep:
         self._reported_at = 0.0
 
     @property
-    def lag(self) -> Lag:
-        """The lag of the last round, grown by everything committed since."""
-        lag, before = self._measured
-        return lag.grown(before, self._journal.written)
-
-    @property
     def brake_seconds(self) -> float:
         """Seconds for which acknowledgements are held back."""
-        return brake_seconds(fill(self.lag, self._bounds))
+        return brake_seconds(self._share)
 
     @property
     def is_full(self) -> bool:
         """Whether a limit of unsettled rows, bytes or files is exceeded."""
-        return fill(self.lag, self._bounds) >= 1
+        return self._share >= 1
+
+    @property
+    def _share(self) -> float:
+        """The used share of the limits: by the lag of the last round and everything committed since."""
+        lag, before = self._measured
+        return fill(lag.grown(before, self._journal.written), self._bounds)
 
     async def run(self) -> None:
         """Run rounds until cancelled; an error of one is reported, and the next tries again."""
@@ -100,17 +100,17 @@ class GatewayUpkeep:
     def _measure(self) -> None:
         """Measure the lag; report it when the pressure changes, and now and then while there is any."""
         self._measured = self._look()
-        lag = self.lag
+        lag = self._measured[0]
         pressure = pressure_of(fill(lag, self._bounds))
-        self.told = self._tell()
+        self.told = self._tell(lag)
         now = self._clock.monotonic()
         lasts = pressure is not Pressure.NONE and now - self._reported_at >= SETTLE_LAG_TOLD_SECONDS
         if pressure is not self._pressure or lasts:
             self._pressure, self._reported_at = pressure, now
             self._report(pressure.value, f"{lag.rows} rows, {lag.bytes} bytes, {lag.files} files are not settled")
 
-    def _tell(self) -> dict[str, Any]:
-        lag, now_ns = self.lag, self._clock.now_ns()
+    def _tell(self, lag: Lag) -> dict[str, Any]:
+        now_ns = self._clock.now_ns()
         told: dict[str, Any] = {"rows": lag.rows, "bytes": lag.bytes, "files": lag.files}
         told["seconds"] = round(lag.seconds(now_ns), 1)
         told["used"] = round(fill(lag, self._bounds), 4)

@@ -41,12 +41,12 @@ class Lag(NamedTuple):
         """Return the age of the oldest unsettled row in seconds."""
         return max(0.0, now_ns / 1e9 - self.oldest_ms / 1e3) if self.files else 0.0
 
-    def grown(self, before: "Volume", now: "Volume") -> "Lag":
-        """Return the lag plus what was committed between two volumes of the journal."""
-        return self._replace(
-            rows=self.rows + now.rows - before.rows,
-            bytes=self.bytes + now.bytes - before.bytes,
-            files=self.files + now.files - before.files,
+    def grown(self, before: "Volume", now: "Volume") -> "Volume":
+        """Return the volume of it and of everything committed between two readings of the journal's volume."""
+        return Volume(
+            self.rows + now.rows - before.rows,
+            self.bytes + now.bytes - before.bytes,
+            self.files + now.files - before.files,
         )
 
 
@@ -71,7 +71,7 @@ def lag_of(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> Lag
     )
 
 
-def fill(lag: Lag, bounds: Volume) -> float:
+def fill(lag: Lag | Volume, bounds: Volume) -> float:
     """Return the largest used share of a bound; publishes are refused from 1 on."""
     return max(lag.rows / bounds.rows, lag.bytes / bounds.bytes, lag.files / bounds.files)
 
