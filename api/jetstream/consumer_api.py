@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from api.jetstream.api_call import SILENCE, ApiCall, Result
-from api.jetstream.consumer_info import config_json, consumer_info, name_seed, paused_json, shown_time
+from api.jetstream.consumer_info import config_json, consumer_info, name_seed, paused_json
 from api.jetstream.request_shapes import (
     CONSUMER_CREATE_REQUEST,
     CONSUMER_PAUSE_REQUEST,
@@ -15,7 +15,7 @@ from api.jetstream.request_shapes import (
 )
 from conf.limits import LIST_PAGE, NAMES_PAGE
 from consumers.config import consumer_config_rules, consumer_create_rules
-from consumers.config.consumer_config import MachineConfig
+from consumers.config.consumer_config import MachineConfig, shown_time
 from consumers.machine.consumer_machine import ConsumerMachine, InvalidReset
 from delta_store.config import api_errors
 from delta_store.dialect.json_shapes import Decoded, Struct, unmarshal

@@ -1,57 +1,19 @@
 """A consumer's info object: nats-server's fields in its order, empty ones left out as there."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from api.jetstream.responses import SERVER_VERSION
 from conf.limits import API_LEVEL
-from consumers.config.consumer_config import MachineConfig
+from consumers.config.consumer_config import MachineConfig, shown_time
 from consumers.config.consumer_config_rules import REQUIRED_LEVEL_KEY, required_level
 from consumers.config.consumer_create_rules import is_generated
 from consumers.machine.consumer_machine import ConsumerMachine
+from delta_store.config.field_tags import show_fields
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 
 Json = dict[str, Any]
-
-_ORDER: Final = (
-    "durable_name",
-    "name",
-    "description",
-    "deliver_policy",
-    "opt_start_seq",
-    "opt_start_time",
-    "ack_policy",
-    "ack_wait",
-    "max_deliver",
-    "backoff",
-    "filter_subject",
-    "filter_subjects",
-    "replay_policy",
-    "rate_limit_bps",
-    "sample_freq",
-    "max_waiting",
-    "max_ack_pending",
-    "flow_control",
-    "headers_only",
-    "max_batch",
-    "max_expires",
-    "max_bytes",
-    "deliver_subject",
-    "deliver_group",
-    "idle_heartbeat",
-    "inactive_threshold",
-    "num_replicas",
-    "mem_storage",
-    "direct",
-    "metadata",
-    "pause_until",
-    "priority_groups",
-    "priority_policy",
-    "priority_timeout",
-)
-_TIMES: Final = ("opt_start_time", "pause_until")
-_EARLIEST_NS: Final = -(2**63)
 
 
 def name_seed(stream: str, created_ns: int) -> str:
@@ -59,29 +21,14 @@ def name_seed(stream: str, created_ns: int) -> str:
     return f"{stream} {created_ns}"
 
 
-def shown_time(ts_ns: int) -> str:
-    """Format a request's time (ns) as in replies; the earliest that 64 bits hold stands for Go's zero time."""
-    return format_time(ts_ns if ts_ns > _EARLIEST_NS else None)
-
-
 def config_json(config: MachineConfig, *, dynamic: bool, with_name: bool = True) -> Json:
     """Return the ``config`` object; ``dynamic`` adds the server's version and level, as replies on one consumer do."""
-    shown: Json = {}
-    for field in _ORDER:
-        value = getattr(config, field)
-        if field == "opt_start_time" and config.deliver_policy == "by_start_time":
-            shown[field] = shown_time(value)
-        elif field == "metadata":
-            shown[field] = _metadata(config, dynamic=dynamic)
-        elif field == "num_replicas":
-            shown[field] = value
-        elif not value or (field == "name" and not with_name) or (field == "priority_policy" and value == "none"):
-            continue
-        elif field in _TIMES:
-            shown[field] = shown_time(value)
-        else:
-            shown[field] = list(value) if isinstance(value, tuple) else value
-    return shown
+    instead: Json = {"metadata": _metadata(config, dynamic=dynamic)}
+    if config.deliver_policy == "by_start_time":
+        instead["opt_start_time"] = shown_time(config.opt_start_time)
+    if not with_name:
+        instead["name"] = ""
+    return show_fields(config, **instead)
 
 
 def _metadata(config: MachineConfig, *, dynamic: bool) -> dict[str, str]:

@@ -1,52 +1,85 @@
-"""A consumer's configuration: the fields of the JetStream API and their form in the journal; times in ns."""
+"""A consumer's configuration: its fields, their defaults, and their form in requests, replies and the journal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any, Final
 
-Json = dict[str, Any]
+from delta_store.config.field_tags import Json, Tag, listed, read_fields
+from delta_store.dialect.json_shapes import (
+    DURATION,
+    FLAG,
+    INT,
+    TEXT,
+    TEXT_MAP,
+    TIME,
+    UINT64,
+    ListOf,
+    Word,
+    one_of,
+)
+from delta_store.dialect.times import format_time
+
+EARLIEST_NS: Final = -(2**63)
+"""The value of a time before 1678, which can only be Go's zero time, that is, none."""
 
 
-@dataclass(frozen=True, slots=True)
+def shown_time(ts_ns: int) -> str:
+    """Format a request's time (ns) as in replies."""
+    return format_time(ts_ns if ts_ns > EARLIEST_NS else None)
+
+
+_DELIVER_POLICIES: Final = one_of(
+    "all", "last", "new", "by_start_sequence", "by_start_time", "last_per_subject", undefined="all"
+)
+_PRIORITY_POLICY: Final = Tag(
+    Word(("none", "overflow", "pinned_client", "prioritized"), "unknown priority policy"),
+    omitempty=True,
+    level=1,
+    show=lambda policy: "" if policy == "none" else policy,
+)
+_TIME: Final = Tag(TIME, omitempty=True, show=lambda ts_ns: shown_time(ts_ns) if ts_ns else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineConfig:
-    """A validated configuration with its defaults; field names are those of the JetStream API."""
+    """A validated configuration with its defaults; fields have the JetStream API's names and order; durations in ns."""
 
-    name: str
-    durable_name: str = ""
-    description: str = ""
-    deliver_policy: str = "all"
-    opt_start_seq: int = 0
-    opt_start_time: int = 0
+    durable_name: Annotated[str, Tag(TEXT, omitempty=True)] = ""
+    name: Annotated[str, Tag(TEXT, omitempty=True)]
+    description: Annotated[str, Tag(TEXT, omitempty=True)] = ""
+    deliver_policy: Annotated[str, Tag(_DELIVER_POLICIES)] = "all"
+    opt_start_seq: Annotated[int, Tag(UINT64, omitempty=True)] = 0
+    opt_start_time: Annotated[int, _TIME] = 0
     """Time in ns since the epoch, 0 for none."""
-    ack_policy: str = "none"
-    ack_wait: int = 0
-    max_deliver: int = -1
-    backoff: tuple[int, ...] = ()
-    filter_subject: str = ""
-    filter_subjects: tuple[str, ...] = ()
-    replay_policy: str = "instant"
-    rate_limit_bps: int = 0
-    sample_freq: str = ""
-    max_waiting: int = 0
-    max_ack_pending: int = 0
-    flow_control: bool = False
-    headers_only: bool = False
-    max_batch: int = 0
-    max_expires: int = 0
-    max_bytes: int = 0
-    deliver_subject: str = ""
-    deliver_group: str = ""
-    idle_heartbeat: int = 0
-    inactive_threshold: int = 0
-    num_replicas: int = 0
-    mem_storage: bool = False
-    direct: bool = False
-    metadata: dict[str, str] = field(default_factory=dict)
-    pause_until: int = 0
+    ack_policy: Annotated[str, Tag(one_of("none", "all", "explicit", "flow_control"))] = "none"
+    ack_wait: Annotated[int, Tag(DURATION, omitempty=True)] = 0
+    max_deliver: Annotated[int, Tag(INT, omitempty=True, least=-1)] = -1
+    backoff: Annotated[tuple[int, ...], listed(ListOf(DURATION, "[]time.Duration"), 0)] = ()
+    filter_subject: Annotated[str, Tag(TEXT, omitempty=True)] = ""
+    filter_subjects: Annotated[tuple[str, ...], listed()] = ()
+    replay_policy: Annotated[str, Tag(one_of("instant", "original"))] = "instant"
+    rate_limit_bps: Annotated[int, Tag(UINT64, omitempty=True)] = 0
+    sample_freq: Annotated[str, Tag(TEXT, omitempty=True)] = ""
+    max_waiting: Annotated[int, Tag(INT, omitempty=True, least=0)] = 0
+    max_ack_pending: Annotated[int, Tag(INT, omitempty=True, least=-1)] = 0
+    flow_control: Annotated[bool, Tag(FLAG, omitempty=True)] = False
+    headers_only: Annotated[bool, Tag(FLAG, omitempty=True)] = False
+    max_batch: Annotated[int, Tag(INT, omitempty=True, least=0)] = 0
+    max_expires: Annotated[int, Tag(DURATION, omitempty=True, least=0)] = 0
+    max_bytes: Annotated[int, Tag(INT, omitempty=True, least=0)] = 0
+    deliver_subject: Annotated[str, Tag(TEXT, omitempty=True)] = ""
+    deliver_group: Annotated[str, Tag(TEXT, omitempty=True)] = ""
+    idle_heartbeat: Annotated[int, Tag(DURATION, omitempty=True, least=0)] = 0
+    inactive_threshold: Annotated[int, Tag(DURATION, omitempty=True, least=0)] = 0
+    num_replicas: Annotated[int, Tag(INT)] = 0
+    mem_storage: Annotated[bool, Tag(FLAG, omitempty=True)] = False
+    direct: Annotated[bool, Tag(FLAG, omitempty=True)] = False
+    metadata: Annotated[dict[str, str], Tag(TEXT_MAP, read=dict)] = field(default_factory=dict)
+    pause_until: Annotated[int, _TIME] = 0
     """Time in ns since the epoch, 0 for none."""
-    priority_groups: tuple[str, ...] = ()
-    priority_policy: str = "none"
-    priority_timeout: int = 0
+    priority_groups: Annotated[tuple[str, ...], listed(level=1)] = ()
+    priority_policy: Annotated[str, _PRIORITY_POLICY] = "none"
+    priority_timeout: Annotated[int, Tag(DURATION, omitempty=True, level=1, least=0)] = 0
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -64,13 +97,10 @@ class MachineConfig:
         return bool(self.durable_name)
 
     def to_record(self) -> Json:
-        """Return all fields in the journal's form, which :meth:`from_record` reads."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return all fields in the journal's form, the name first."""
+        return {"name": self.name} | {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def from_record(cls, shown: Mapping[str, Any]) -> "MachineConfig":
+    def from_record(cls, said: Mapping[str, Any]) -> "MachineConfig":
         """Read the form of :meth:`to_record`; unknown fields are ignored."""
-        known = {one.name: shown[one.name] for one in fields(cls) if one.name in shown}
-        for name in ("backoff", "filter_subjects", "priority_groups"):
-            known[name] = tuple(known.get(name, ()))
-        return cls(**known)
+        return read_fields(cls, said)

@@ -6,7 +6,8 @@ order, so that a configuration with several faults gets the same error.
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from conf.limits import (
@@ -15,8 +16,9 @@ from conf.limits import (
     CONSUMER_METADATA_BYTES_MAX,
     CONSUMER_WAITING_DEFAULT,
 )
-from consumers.config.consumer_config import MachineConfig
+from consumers.config.consumer_config import EARLIEST_NS, MachineConfig
 from delta_store.config import api_errors as errors
+from delta_store.config.field_tags import level_needed, read_fields, tags
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
 from delta_store.config.subject_overlaps import first_covered
@@ -38,25 +40,12 @@ GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
 _DYNAMIC_KEYS: Final = ("_nats.ver", "_nats.level")
 _INT_MAX: Final = 2**63 - 1
-_LISTS: Final = ("backoff", "filter_subjects", "priority_groups")
-_NOT_NEGATIVE: Final = (
-    ("max_batch", 0),
-    ("max_expires", 0),
-    ("max_bytes", 0),
-    ("idle_heartbeat", 0),
-    ("inactive_threshold", 0),
-    ("priority_timeout", 0),
-)
 _NAME_CHARS: Final = r"can not contain '.', '*', '>', '\', '/'"
 
 
 def drafted(request: Request) -> MachineConfig:
     """Return the requested configuration, with absent fields at Go's zero value."""
-    known = {one.name: request[one.name] for one in fields(MachineConfig) if request.get(one.name) is not None}
-    for name in _LISTS:
-        known[name] = tuple(item or (0 if name == "backoff" else "") for item in known.get(name, ()))
-    known["metadata"] = dict(known.get("metadata", {}))
-    return MachineConfig(**{"name": "", "max_deliver": 0, **known})
+    return read_fields(MachineConfig, request, name="", max_deliver=0)
 
 
 def with_required_level(config: MachineConfig) -> MachineConfig:
@@ -65,17 +54,12 @@ def with_required_level(config: MachineConfig) -> MachineConfig:
     return replace(config, metadata=kept | {REQUIRED_LEVEL_KEY: required_level(config)})
 
 
-_EARLIEST_NS = -(2**63)
-"""The value of a time before 1678, which can only be Go's zero time, that is, none."""
-
-
 def required_level(config: MachineConfig) -> str:
     """Return the API level that a server needs to serve the consumer."""
     if config.ack_policy == "flow_control":
         return "4"
-    priority = config.priority_policy != "none" or config.priority_timeout or config.priority_groups
-    paused = config.pause_until and config.pause_until > _EARLIEST_NS
-    return "1" if priority or paused else "0"
+    paused = 0 != config.pause_until > EARLIEST_NS
+    return str(max(int(paused), level_needed(MachineConfig, partial(getattr, config))))
 
 
 def with_defaults(config: MachineConfig, stream: StreamConfig, *, pedantic: bool = False) -> MachineConfig:
@@ -122,15 +106,13 @@ def _with_stream_limits(config: MachineConfig, limits: ConsumerLimits, *, pedant
 def _bounded_below(config: MachineConfig, *, pedantic: bool) -> MachineConfig:
     """Raise numbers below their minimum to it."""
     set_to: dict[str, Any] = {}
-    if config.max_deliver == 0 or config.max_deliver < -1:
-        if pedantic and config.max_deliver < -1:
-            raise errors.pedantic("max_deliver must be set to -1")
+    if config.max_deliver == 0:
         set_to["max_deliver"] = -1
-    for name, least in (("max_waiting", 0), ("max_ack_pending", -1), *_NOT_NEGATIVE):
-        if getattr(config, name) < least:
+    for name, tag in tags(MachineConfig).items():
+        if tag.least is not None and getattr(config, name) < tag.least:
             if pedantic:
-                raise errors.pedantic(f"{name} must be set to -1" if least else f"{name} must not be negative")
-            set_to[name] = least
+                raise errors.pedantic(f"{name} must be set to -1" if tag.least else f"{name} must not be negative")
+            set_to[name] = tag.least
     return replace(config, **set_to) if set_to else config
 
 

@@ -115,6 +115,25 @@ class Choice:
         raise JsonError(self.refusal or f"can not unmarshal {quote(written(value))}")
 
 
+def one_of(*words: str, any_case: bool = False, refusal: str = "", **meanings: str) -> Choice:
+    """Return the choice of words that mean themselves, and of others with their meanings."""
+    return Choice({word: word for word in words} | meanings, any_case, refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word out of a few, whose refusal quotes the rejected value as written."""
+
+    words: tuple[str, ...]
+    refusal: str
+
+    def decode(self, value: Any, before: Any) -> Any:  # noqa: ARG002  # a Go type with a decoder of its own: no context
+        """Return the word; null is refused."""
+        if type(value) is str and value in self.words:
+            return value
+        raise JsonError(f"{self.refusal}: {written(value)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Time:
     """RFC 3339 text."""

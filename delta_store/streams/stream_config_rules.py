@@ -17,7 +17,9 @@ from conf.limits import (
 )
 from delta_store.config import api_errors
 from delta_store.config.api_errors import stream_invalid_config
-from delta_store.config.stream_config import StreamConfig, read_part
+from delta_store.config.field_tags import level_needed
+from delta_store.config.stream_config import StreamConfig
+from delta_store.config.stream_parts import Placement
 from delta_store.config.subject_overlaps import first_overlap
 from delta_store.config.subject_transform import BadMapping, SubjectTransform, check_mapping
 from delta_store.streams import source_rules
@@ -40,38 +42,6 @@ _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 _RESERVED_STARTS = ("$", "*", ">")
 """First characters of subjects that may overlap :data:`_API_SPACES` or ``$SYS.>``."""
 
-_BY_POINTER = ("mirror", "subject_transform", "republish")
-"""Objects that count as set even when empty; an empty placement or consumer_limits does not."""
-
-_AS_REQUESTED = (
-    "first_seq",
-    "mirror_direct",
-    "discard_new_per_subject",
-    "sealed",
-    "allow_rollup_hdrs",
-    "allow_msg_ttl",
-    "subject_delete_marker_ttl",
-    "allow_msg_counter",
-    "allow_atomic",
-    "allow_msg_schedules",
-    "persist_mode",
-    "allow_batched",
-    "consumer_limits",
-    "placement",
-    "mirror",
-    "sources",
-    "subject_transform",
-    "republish",
-)
-"""Fields that are copied from the request when they are set."""
-
-_LEVELS = (
-    (4, ("allow_batched",)),
-    (2, ("allow_msg_counter", "allow_atomic", "allow_msg_schedules", "persist_mode")),
-    (1, ("allow_msg_ttl", "subject_delete_marker_ttl")),
-)
-"""API levels, and the fields that need them when they are set."""
-
 
 def normalise(request: Request, *, pedantic: bool = False, find: Find = no_stream) -> StreamConfig:
     """Return the configuration with its defaults, or raise nats-server's :class:`ApiRefusal`.
@@ -81,15 +51,15 @@ def normalise(request: Request, *, pedantic: bool = False, find: Find = no_strea
     """
     _check_name_and_texts(request)
     config = _with_limits(request, pedantic=pedantic)
-    config = _with_window(config, request, pedantic=pedantic)
-    config = _with_features(config, request, pedantic=pedantic)
+    config = _with_window(config, pedantic=pedantic)
+    config = _with_features(config, pedantic=pedantic)
     config = source_rules.checked(config, pedantic=pedantic, find=find)
     if not config.subjects and config.mirror is None and not config.sources:
         config = replace(config, subjects=(config.name,))
     _check_subjects(config)
     _check_transform(config)
     config = _with_republish(config, pedantic=pedantic)
-    if _is_set(request, "placement") and request["placement"].get("preferred"):
+    if config.placement is not None and config.placement.preferred:
         raise stream_invalid_config("preferred server not permitted in placement")
     return config
 
@@ -98,7 +68,7 @@ def check_create(request: Request) -> None:
     """Raise what only a create request is refused for, before its configuration is checked."""
     if request.get("sealed"):
         raise stream_invalid_config("stream configuration for create can not be sealed")
-    if request.get("mirror_direct") and not _is_set(request, "mirror"):
+    if request.get("mirror_direct") and request.get("mirror") is None:
         raise stream_invalid_config("stream has no mirror but does have mirror direct")
 
 
@@ -111,8 +81,7 @@ def check_replicas(config: StreamConfig) -> None:
 def with_required_level(metadata: Mapping[str, str], request: Request) -> dict[str, str]:
     """Return the metadata to record: without what replies add, with the API level that the stream needs."""
     kept = {key: value for key, value in metadata.items() if key not in (VERSION_KEY, LEVEL_KEY)}
-    level = next((level for level, names in _LEVELS if any(_needs(request, name) for name in names)), 0)
-    return kept | {REQUIRED_LEVEL_KEY: str(level)}
+    return kept | {REQUIRED_LEVEL_KEY: str(level_needed(StreamConfig, request.get))}
 
 
 def same_config(one: StreamConfig, other: StreamConfig) -> bool:
@@ -123,19 +92,6 @@ def same_config(one: StreamConfig, other: StreamConfig) -> bool:
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
     ours = (VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY)
     return {key: value for key, value in metadata.items() if key not in ours}
-
-
-def _needs(request: Request, name: str) -> bool:
-    value = request.get(name)
-    return value > 0 if isinstance(value, int) else bool(value)
-
-
-def _is_set(request: Request, name: str) -> bool:
-    """Whether a field has another value than Go's zero value."""
-    value = request.get(name)
-    if name in _BY_POINTER:
-        return value is not None
-    return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
 def _check_name_and_texts(request: Request) -> None:
@@ -165,37 +121,20 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
         if pedantic and limit < -1:
             raise api_errors.pedantic(f"{name} must be set to -1")
         limits[name] = limit if limit > 0 else -1
-    max_age = request.get("max_age", 0)
-    if max_age < 0:
+    config = StreamConfig.from_json({**request, **limits, "num_replicas": replicas})
+    if config.max_age < 0:
         raise stream_invalid_config("max age can not be negative")
-    if 0 < max_age < MAX_AGE_MIN_NS:
+    if 0 < config.max_age < MAX_AGE_MIN_NS:
         raise stream_invalid_config("max age needs to be >= 100ms")
-    if request.get("first_seq", 0) > FIRST_SEQ_MAX:
+    if config.first_seq > FIRST_SEQ_MAX:
         raise stream_invalid_config(f"first sequence can not be above {FIRST_SEQ_MAX}")
-    config = StreamConfig(
-        name=request["name"],
-        subjects=tuple(request.get("subjects", ())),
-        description=request.get("description", ""),
-        retention=request.get("retention", "limits"),
-        discard=request.get("discard", "old"),
-        storage=request.get("storage", "file"),
-        max_age=max_age,
-        num_replicas=replicas,
-        no_ack=request.get("no_ack", False),
-        allow_direct=request.get("allow_direct", False),
-        deny_delete=request.get("deny_delete", False),
-        deny_purge=request.get("deny_purge", False),
-        compression=request.get("compression", "none"),
-        metadata=dict(request.get("metadata", {})),
-    )
-    set_too: dict[str, Any] = {name: read_part(name, request[name]) for name in _AS_REQUESTED if _is_set(request, name)}
-    return replace(config, **limits, **set_too)
+    return replace(config, placement=None) if config.placement == Placement() else config
 
 
-def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
+def _with_window(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
     """Fill in and check the duplicate window."""
-    window = request.get("duplicate_window", 0)
-    if window == 0 and not _is_set(request, "mirror") and not _is_set(request, "sources"):
+    window = config.duplicate_window
+    if window == 0 and config.mirror is None and not config.sources:
         window = DUPLICATE_WINDOW_DEFAULT_NS
         if 0 < config.max_age < window:
             if pedantic:
@@ -210,7 +149,7 @@ def _with_window(config: StreamConfig, request: Request, *, pedantic: bool) -> S
     return replace(config, duplicate_window=window)
 
 
-def _with_features(config: StreamConfig, request: Request, *, pedantic: bool) -> StreamConfig:
+def _with_features(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
     """Check which features exclude each other, and switch on what others need."""
     if config.deny_purge and config.allow_rollup_hdrs:
         raise stream_invalid_config("roll-ups require the purge permission")
@@ -218,7 +157,7 @@ def _with_features(config: StreamConfig, request: Request, *, pedantic: bool) ->
         _check_counter(config)
     if config.discard_new_per_subject:
         _check_discard_new_per_subject(config)
-    _check_marker_ttl(request, pedantic=pedantic)
+    _check_marker_ttl(config, pedantic=pedantic)
     if config.subject_delete_marker_ttl:
         config = _with_rollups(replace(config, allow_msg_ttl=True))
     if config.allow_msg_schedules:
@@ -254,16 +193,16 @@ def _check_discard_new_per_subject(config: StreamConfig) -> None:
         raise stream_invalid_config("discard new per subject requires max msgs per subject > 0")
 
 
-def _check_marker_ttl(request: Request, *, pedantic: bool) -> None:
-    ttl = request.get("subject_delete_marker_ttl", 0)
+def _check_marker_ttl(config: StreamConfig, *, pedantic: bool) -> None:
+    ttl = config.subject_delete_marker_ttl
     if ttl < 0:
         raise stream_invalid_config("subject delete marker TTL must not be negative")
     if 0 < ttl < MARKER_TTL_MIN_NS:
         raise stream_invalid_config("subject delete marker TTL must be at least 1 second")
     if ttl and pedantic:
-        if not request.get("allow_msg_ttl"):
+        if not config.allow_msg_ttl:
             raise stream_invalid_config("subject delete marker cannot be set if message TTLs are disabled")
-        if not request.get("allow_rollup_hdrs"):
+        if not config.allow_rollup_hdrs:
             raise stream_invalid_config("subject delete marker cannot be set if roll-ups are disabled")
 
 

@@ -177,5 +177,5 @@ def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, se
     if source.filter_subject:
         said["filter_subject"] = source.filter_subject
     if source.subject_transforms:
-        said["subject_transforms"] = [one.as_json() for one in source.subject_transforms]
+        said["subject_transforms"] = [one._asdict() for one in source.subject_transforms]
     return said

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from conf.limits import REMOVAL_RANGES_MAX
+from delta_store.config.field_tags import read_fields
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
 from delta_store.config.subject_transform import SubjectTransform
@@ -316,7 +317,7 @@ class StreamState:
     def consumer_limits(self) -> dict[str, ConsumerLimits]:
         """Return each consumer's own values of what the stream's ``consumer_limits`` bound, by name."""
         records = {name: json.loads(record.config)["config"] for name, record in sorted(self.consumers.items())}
-        return {name: ConsumerLimits.from_json(config) for name, config in records.items()}
+        return {name: read_fields(ConsumerLimits, config) for name, config in records.items()}
 
     def restore_position(self, *, seq: int, event_no: int, first_seq: int) -> None:
         """Set the position of rows of which the last were deleted; remove messages below ``first_seq``."""

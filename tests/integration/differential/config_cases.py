@@ -187,6 +187,8 @@ CASES: dict[str, list[Step]] = {
     "mirror and schedules": created(mirror={"name": "M"}, allow_msg_schedules=True),
     "source without name": created(sources=[{}]),
     "source null": created(sources=[None]),
+    "source mapping null": created(sources=[{"name": "N", "subject_transforms": [None]}]),
+    "mirror mapping null": created(mirror={"name": "M", "subject_transforms": [None, {"dest": "a"}]}),
     "source and schedules": created(sources=[{"name": "N"}], allow_msg_schedules=True),
     "same again": again({"subjects": ["a"], "metadata": {"k": "v"}}, {"subjects": ["a"], "metadata": {"k": "v"}}),
     "same again by defaults": again({}, {"subjects": ["S"], "max_msgs": -1, "duplicate_window": 120 * SECOND}),
