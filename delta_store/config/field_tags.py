@@ -24,7 +24,7 @@ def _unchanged(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What is to know of a field besides its type and default."""
+    """What there is to know of a field besides its name, type and default."""
 
     shape: Shape
     """Its form in a request."""
@@ -37,7 +37,7 @@ class Tag:
     read: Callable[[Any], Any] = _unchanged
     """Returns its value from what was decoded or recorded."""
     show: Callable[[Any], Any] = _unchanged
-    """Returns its value (never None) as JSON."""
+    """Returns its value, which is not None, as JSON."""
 
 
 @cache
