@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delta_store.entries import checkpoint_file, journal_file
-from delta_store.entries.checkpoint_file import DamagedCheckpoint, checkpoint_version
+from delta_store.entries.checkpoint_table import DamagedCheckpoint, checkpoint_version
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import DamagedFile
 from delta_store.entries.journal_state import JournalState

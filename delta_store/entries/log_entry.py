@@ -10,8 +10,7 @@ Layout of the journal's ``_delta_log/<version>.json``, one action a line:
     add          the group's rows; tag ``silt``: {crc, rows, spans}
     remove       settled files (truncation), dataChange false
 
-``crc`` of commitInfo is the CRC-32 of the whole entry with that field's digits as zeros. Invariant: an entry that is
-empty, short, NUL-filled or altered in any byte is reported as damage, never read as a smaller commit.
+Every entry is sealed (:mod:`delta_store.entries.entry_seal`).
 """
 
 import json
@@ -19,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from isal.isal_zlib import crc32
-
+from delta_store.entries import entry_seal
+from delta_store.entries.entry_seal import ENGINE, NO_CRC, compact, seal
 from delta_store.entries.journal_file import STATISTICS, Span
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_COLUMNS, MIN_READER_VERSION, MIN_WRITER_VERSION, delta_schema_string
@@ -36,8 +35,6 @@ TABLE_CONFIGURATION: Final = {
 """Log cleanup is ours alone: another engine's would go by age and delete what the settle job still needs."""
 TOMBSTONES_KEPT_MS: Final = 3_600_000
 """``delta.deletedFileRetentionDuration``: how long checkpoints keep the ``remove`` actions of deleted files."""
-_CRC_KEY: Final = b'"crc":"'
-_CRC_ZEROS: Final = b"00000000"
 _TAG: Final = "silt"
 
 Marks = Mapping[str, Mapping[str, int]]
@@ -53,6 +50,11 @@ class Stamp(NamedTuple):
 
     epoch: int
     counter: int
+
+    @classmethod
+    def of(cls, txn_version: int) -> "Stamp":
+        """Return the stamp of a ``txn`` action's version."""
+        return cls(txn_version >> COUNTER_BITS, txn_version & ((1 << COUNTER_BITS) - 1))
 
     @property
     def txn_version(self) -> int:
@@ -106,6 +108,8 @@ class LogEntry(Generic[_File, _Note]):
     """The committer's own content of ``commitInfo``, under a checksum."""
     added: tuple[_File, ...] = ()
     removed: tuple[Removed, ...] = ()
+    base: int | None = None
+    """Of ``messages``, the newest checkpoint when it was committed, -1 for none; None where that is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ def add_action(file: JournalFile, *, data_change: bool) -> dict[str, Any]:
         "modificationTime": file.modified_ms,
         "dataChange": data_change,
         "stats": file.stats,
-        "tags": {_TAG: _compact(tag)},
+        "tags": {_TAG: compact(tag)},
     }
 
 
@@ -223,7 +227,7 @@ def encode(entry: JournalEntry, app_id: str) -> bytes:
     """Encode an entry as the bytes of its log file."""
     note = entry.note
     silt = {
-        "crc": _CRC_ZEROS.decode(),
+        "crc": NO_CRC,
         "epoch": note.stamp.epoch,
         "counter": note.stamp.counter,
         "writer": note.writer,
@@ -233,7 +237,7 @@ def encode(entry: JournalEntry, app_id: str) -> bytes:
         "operation": note.operation,
         "operationParameters": {},
         "isBlindAppend": not entry.removed,
-        "engineInfo": "silt",
+        "engineInfo": ENGINE,
         "silt": silt if note.marks is None else silt | {"watermarks": note.marks},
     }
     actions: list[dict[str, Any]] = [{"commitInfo": info}]
@@ -246,19 +250,14 @@ def encode(entry: JournalEntry, app_id: str) -> bytes:
         actions.append({"txn": relies_on_action(app_id, note.relies_on, entry.timestamp_ms)})
     actions += [{"add": add_action(file, data_change=True)} for file in entry.added]
     actions += [{"remove": remove_action(removed)} for removed in entry.removed]
-    raw = ("\n".join(map(_compact, actions)) + "\n").encode()
-    start = raw.index(_CRC_KEY) + len(_CRC_KEY)
-    return raw[:start] + b"%08x" % crc32(raw) + raw[start + 8 :]
+    return seal(actions)
 
 
 def decode(version: int, raw: bytes, app_id: str, *, file: str) -> JournalEntry:
     """Decode an entry; raise :class:`DamagedData` unless it is, to the byte, one that :func:`encode` made."""
-    verify(raw, file=file)
-    actions: dict[str, list[Any]] = {}
+    entry_seal.verify(raw, file=file)
     try:
-        for line in raw.splitlines():
-            [(name, body)] = json.loads(line).items()
-            actions.setdefault(name, []).append(body)
+        actions = entry_seal.actions_of(raw)
         info = actions["commitInfo"][0]
         silt, [metadata] = info["silt"], actions.get("metaData", [None])
         stamp = Stamp(silt["epoch"], silt["counter"])
@@ -279,19 +278,6 @@ def decode(version: int, raw: bytes, app_id: str, *, file: str) -> JournalEntry:
     return entry
 
 
-def verify(raw: bytes, *, file: str) -> None:
-    """Raise :class:`DamagedData` unless the checksum inside an entry matches its bytes."""
-    start = raw.find(_CRC_KEY) + len(_CRC_KEY)
-    if not raw:
-        raise DamagedData(file, "it is empty")
-    if not raw.strip(b"\0"):
-        raise DamagedData(file, "it is filled with NUL bytes")
-    if start < len(_CRC_KEY) or not raw.endswith(b"}\n"):
-        raise DamagedData(file, "it is cut short, or not written by Silt")
-    if raw[start : start + 8] != b"%08x" % crc32(raw[:start] + _CRC_ZEROS + raw[start + 8 :]):
-        raise DamagedData(file, "its content does not match its checksum")
-
-
 def file_of(add: Mapping[str, Any]) -> JournalFile:
     """Return the file of an ``add`` action; raise ``ValueError``, ``KeyError`` or ``TypeError`` if it is not ours."""
     version = file_version(add["path"])
@@ -307,6 +293,3 @@ def file_of(add: Mapping[str, Any]) -> JournalFile:
 def removed_of(remove: Mapping[str, Any]) -> Removed:
     """Return the file of a ``remove`` action."""
     return Removed(remove["path"], remove["size"], remove["deletionTimestamp"])
-
-
-_compact = json.JSONEncoder(separators=(",", ":")).encode

@@ -8,15 +8,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from delta_store.entries.checkpoint_file import DamagedCheckpoint
+from delta_store.entries import entry_seal
+from delta_store.entries.entry_seal import Actions
 from delta_store.entries.log_entry import LogEntry, Removed
 from delta_store.entries.settled_claims import AddedRows, fault_of_entry, fault_of_step
 from delta_store.values.read_errors import DamagedData
@@ -25,7 +24,6 @@ from delta_store.values.watermark import CommitNote, Watermarks
 
 Int64s = npt.NDArray[np.int64]
 _UNBOUNDED = (-(1 << 62), 1 << 62)
-_CHECKPOINTED: Final = [f"add.{name}" for name in ("path", "partitionValues", "size", "stats")]
 
 
 class DataFile(NamedTuple):
@@ -45,6 +43,7 @@ class DataFile(NamedTuple):
     """Lowest and highest subject; the highest may be truncated and rounded up."""
     streams: tuple[str, str] | None
     """Lowest and highest stream name of a journal file."""
+    stream_ids: tuple[int, int]
 
     def may_hold(self, stream: str) -> bool:
         """Whether rows of this stream can be in the file."""
@@ -169,40 +168,36 @@ def parse_entry(version: int, text: bytes, *, file: str) -> MessagesEntry:
 
     An empty entry is a torn write, not an empty commit: engines that skip it lose its rows silently.
     """
-    note: CommitNote | None = None
-    timestamp_ms = 0
-    added: list[DataFile] = []
-    removed: list[Removed] = []
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
-        raise DamagedData(file, "it is empty")
+    return read_entry(version, actions_in(text, file=file), file=file)
+
+
+def actions_in(text: bytes, *, file: str) -> Actions:
+    """Return the actions of an entry of any writer, a sealed one verified to the byte; raise :class:`DamagedData`."""
+    if entry_seal.is_sealed(text):
+        entry_seal.verify(text, file=file)
     try:
-        for line in lines:
-            action = json.loads(line)
-            if "add" in action:
-                added.append(file_added(action["add"]))
-            elif "remove" in action:
-                gone = action["remove"]
-                since_ms = gone.get("deletionTimestamp") or 0
-                removed.append(Removed(unquote(gone["path"]), gone.get("size") or 0, since_ms))
-            elif "commitInfo" in action:
-                note, timestamp_ms = read_note(action["commitInfo"]), action["commitInfo"].get("timestamp", 0)
-    except (ValueError, KeyError, TypeError) as error:
+        actions = entry_seal.actions_of(text)
+    except (ValueError, AttributeError) as error:
+        raise DamagedData(file, str(error)) from error
+    if not actions:
+        raise DamagedData(file, "it is empty")
+    return actions
+
+
+def read_entry(version: int, actions: Actions, *, file: str) -> MessagesEntry:
+    """Return the entry with these actions, its note checked against its files; raise :class:`DamagedData`."""
+    try:
+        added = tuple(map(file_added, actions.get("add", ())))
+        removed = tuple(map(_file_removed, actions.get("remove", ())))
+        infos: Sequence[dict[str, Any]] = actions.get("commitInfo", ({},))
+        [info] = infos
+        note = read_note(info)
+        entry = LogEntry(version, info.get("timestamp", 0), note, added, removed, info.get("silt", {}).get("base"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedData(file, str(error)) from error
     if note is not None and (fault := fault_of_entry(note, added_rows(added))):
         raise DamagedData(file, fault)
-    return LogEntry(version, timestamp_ms, note, tuple(added), tuple(removed))
-
-
-def read_checkpoint(version: int, body: bytes) -> Snapshot:
-    """Return a version's files by its checkpoint, which has no watermarks; raise :class:`DamagedCheckpoint`."""
-    try:
-        with pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as parquet:
-            adds = parquet.read(columns=_CHECKPOINTED)["add"].to_pylist()
-        files = [file_added(add | {"partitionValues": dict(add["partitionValues"])}) for add in adds if add]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedCheckpoint(f"not a checkpoint of this table: {error}") from error
-    return Snapshot(version, {file.path: file for file in files}, {})
+    return entry
 
 
 def added_rows(files: Iterable[DataFile]) -> dict[str, AddedRows]:
@@ -221,6 +216,11 @@ def read_note(info: Mapping[str, Any]) -> CommitNote | None:
     if not isinstance(text, str) or '"watermarks"' not in text:
         return None
     return CommitNote.from_json(text)
+
+
+def path_of(url: str) -> str:
+    """Return the path in an action, decoded."""
+    return unquote(url)
 
 
 def file_added(add: Mapping[str, Any]) -> DataFile:
@@ -258,5 +258,9 @@ def data_file(
             return None
         return low[name], high[name]
 
-    path, subjects, streams = unquote(path), texts("subject"), texts("stream")
-    return DataFile(path, size, rows, *partition, ints("seq"), ints("ts_ns"), subjects, streams)
+    path, subjects, streams = path_of(path), texts("subject"), texts("stream")
+    return DataFile(path, size, rows, *partition, ints("seq"), ints("ts_ns"), subjects, streams, ints("stream_id"))
+
+
+def _file_removed(remove: Mapping[str, Any]) -> Removed:
+    return Removed(path_of(remove["path"]), remove.get("size") or 0, remove.get("deletionTimestamp") or 0)

@@ -1,12 +1,7 @@
 """The journal's owner: one commit is one group of acknowledgements.
 
-Theory of operation. The log's next version is put if absent, so versions have one writer each. Every commit carries its
-owner's epoch; a claim is a commit with the next epoch, and an owner that then loses the race for a version to a newer
-epoch is fenced. An owner that slept while its versions were cleaned up could win a version that is long history: so
-after each put the entry before must still be there (cleanup deletes upwards, oldest first).
-
-Invariants: :meth:`Journal.commit` returns only when the rows are durable and ordered; after a failure that leaves the
-disk in doubt nothing is committed any more (a new process reads what is there); an outcome is read, never guessed.
+Invariant: :meth:`Journal.commit` returns only when the rows are durable and ordered. Claims, fencing and the outcome of
+a commit are those of every table (:mod:`delta_store.commits.log_owner`).
 """
 
 import os
@@ -19,15 +14,18 @@ from uuid import NAMESPACE_URL, uuid5
 
 from conf.clock import Clock
 from conf.limits import (
-    JOURNAL_CLAIM_TRIES,
     JOURNAL_LOG_KEEP_SECONDS,
     JOURNAL_REMOVE_GRACE_SECONDS,
     JOURNAL_REMOVES_PER_COMMIT_MAX,
 )
-from delta_store.entries import journal_file
+from delta_store.commits import commit_put
+from delta_store.commits.commit_put import LostRace, Put
+from delta_store.commits.log_owner import LogOwner, Prepared
+from delta_store.entries import journal_file, log_entry
 from delta_store.entries.journal_file import EncodedFile
 from delta_store.entries.journal_state import settled_files
 from delta_store.entries.log_entry import (
+    JournalEntry,
     JournalFile,
     JournalNote,
     LogEntry,
@@ -39,21 +37,11 @@ from delta_store.entries.log_entry import (
     new_metadata,
 )
 from delta_store.entries.settle_lag import Volume
-from delta_store.journal import journal_commit
-from delta_store.journal.journal_commit import LostRace
 from delta_store.journal.journal_upkeep import JournalUpkeep
 from delta_store.log import journal_log
 from delta_store.log.journal_log import LoadedLog
 from delta_store.log.journal_reader import JournalReader, app_id_of
 from delta_store.storage.storage import Blob, Storage
-from delta_store.values.journal_errors import (
-    Fenced,
-    JournalError,
-    JournalPoisoned,
-    NotOwner,
-    StorageError,
-)
-from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Position, RowColumns
 
 _CLAIM: Final = "CLAIM"
@@ -71,6 +59,24 @@ class _Content(NamedTuple):
     relies_on: int | None = None
 
 
+class _OwnedJournal:
+    """The journal's log, for its owner."""
+
+    def __init__(self, reader: JournalReader) -> None:
+        self.storage, self._reader = reader.storage, reader
+        self.refresh, self.take = reader.refresh, reader.take
+
+    def stamp(self) -> Stamp:
+        return self._reader.state.stamp
+
+    def stamp_of(self, version: int, raw: bytes) -> Stamp:
+        log = self._reader.log
+        return log_entry.decode(version, raw, self._reader.app_id, file=log.file_of(version)).note.stamp
+
+    def newest_stamp(self) -> Stamp:
+        return journal_log.load(self.storage, self._reader.app_id).state.stamp
+
+
 class Journal:
     """The journal as its owner sees it. ``commit`` is called by one thread, upkeep by another; both may wait for IO.
 
@@ -80,10 +86,7 @@ class Journal:
     def __init__(self, storage: Storage, app_id: str, loaded: LoadedLog, *, clock: Clock, writer: str) -> None:
         self.reader = JournalReader(storage, app_id, loaded)
         self._storage, self._clock, self._writer = storage, clock, writer
-        self._stamp: Stamp | None = None
-        """Stamp of the last attempt to commit; None before the claim."""
-        self._failure: JournalError | DamagedData | None = None
-        self._commit_lock = Lock()
+        self._owner: LogOwner[JournalEntry] = LogOwner(_OwnedJournal(self.reader))
         self.written = Volume()
         """Volume that this owner has committed."""
         self._upkeep = JournalUpkeep(storage, app_id, clock)
@@ -97,49 +100,36 @@ class Journal:
         """
         writer = writer or secrets.token_hex(8)
         storage.prepare(f"{os.getpid()}-{writer}")
+        storage.set_aside()
         app_id = app_id_of(shard)
         loaded = journal_log.load(storage, app_id)
         if loaded.state.version < 0:
             now_ms = clock.now_ns() // 1_000_000
             table_id = uuid5(NAMESPACE_URL, f"{storage.uri}#{shard}#{writer}#{now_ms}")
             note = JournalNote(Stamp(0, 0), writer, "CREATE", metadata=new_metadata(str(table_id), now_ms))
+            created = Put(0, log_entry.encode(LogEntry(0, now_ms, note), app_id))
             with suppress(LostRace):
-                journal_commit.put(storage, app_id, LogEntry(0, now_ms, note), None)
+                commit_put.put(storage, created, lambda *_: None)
             loaded = journal_log.load(storage, app_id)
         return cls(storage, app_id, loaded, clock=clock, writer=writer)
 
     @property
     def epoch(self) -> int:
         """The epoch under which this owner commits; raises :class:`NotOwner` before the claim."""
-        if self._stamp is None:
-            raise NotOwner
-        return self._stamp.epoch
+        return self._owner.epoch
 
     def claim(self) -> int:
         """Become the owner by a commit with the next epoch, which fences all older ones; return the epoch.
 
         Whatever is read from here on is durable: the claim's fsyncs cover the log up to it. Raises as :meth:`commit`.
         """
-        with self._upkeep_lock, self._commit_lock:
-            for _ in range(JOURNAL_CLAIM_TRIES):
-                self.reader.refresh()
-                self._stamp = Stamp(self.reader.state.stamp.epoch + 1, 0)
-                try:
-                    self._put(_Content(_CLAIM))
-                except LostRace:
-                    continue
-                except (JournalError, DamagedData) as error:
-                    self._stamp = None
-                    raise self._stop(error) from error
-                break
-            else:
-                self._stamp = None
-                raise Fenced(0, self.reader.state.stamp.epoch)
+        with self._upkeep_lock:
+            epoch = self._owner.claim(lambda stamp: self._prepare(stamp, _Content(_CLAIM)))
             reader = self.reader
             waiting = self._upkeep.start(reader.loaded, reader.state.live)
             reader.forget_removed(reader.state.removed.keys() - waiting)
             self._upkeep.repair(reader.snapshot(), reader.loaded.damaged)
-            return self._stamp.epoch
+            return epoch
 
     def commit(self, rows: RowColumns, watermarks: Marks | None = None) -> int:
         """Make a group durable and return its version; only then may it be acknowledged. ``rows`` is not empty.
@@ -147,7 +137,11 @@ class Journal:
         Raises :class:`Fenced`, :class:`CommitUnknown`, :class:`JournalPoisoned`, :class:`StorageFull` and
         :class:`StorageFailed`; if ``retryable``, nothing was written and the same rows can be committed again.
         """
-        return self._commit(_Content("WRITE", journal_file.encode(rows), marks=watermarks))
+        entry = self._commit(_Content("WRITE", journal_file.encode(rows), marks=watermarks))
+        [file] = entry.added
+        done = self.written
+        self.written = Volume(done.rows + file.rows, done.bytes + file.size, done.files + 1)
+        return entry.version
 
     def truncate(
         self, settled: Mapping[str, Position], *, gone: Collection[int] = (), relies_on: int | None = None
@@ -170,7 +164,7 @@ class Journal:
     @property
     def has_room(self) -> bool:
         """Whether new groups may be decided; False when commits take their space from the reserve of a full disk."""
-        with self._commit_lock:
+        with self._owner.lock:
             return self._storage.has_room
 
     @property
@@ -181,7 +175,7 @@ class Journal:
     def checkpoint(self) -> int:
         """Write a checkpoint of the newest version, without holding up commits; return its version."""
         with self._upkeep_lock:
-            self._check_owner()
+            self._owner.check()
             return self._upkeep.checkpoint(self.reader.snapshot())
 
     def cleanup(self, *, keep_from: int | None = None, min_age_seconds: float = JOURNAL_LOG_KEEP_SECONDS) -> int:
@@ -192,7 +186,7 @@ class Journal:
         up for the deleted entries.
         """
         with self._upkeep_lock:
-            self._check_owner()
+            self._owner.check()
             version, files = self.reader.files_at_end()
             oldest = files[0].version - 1 if files else version
             keep_from = oldest if keep_from is None else min(keep_from, oldest)
@@ -201,25 +195,16 @@ class Journal:
     def delete_removed(self, *, grace_seconds: float = JOURNAL_REMOVE_GRACE_SECONDS) -> int:
         """Delete files that left the table, or never got into it, that long ago; return their number."""
         with self._upkeep_lock:
-            self._check_owner()
+            self._owner.check()
             names = self._upkeep.delete_removed(grace_seconds)
             self.reader.forget_removed(names)
             return len(names)
 
-    def _commit(self, content: _Content) -> int:
-        with self._commit_lock:
-            self._check_owner()
-            try:
-                return self._put(content)
-            except LostRace as lost:
-                raise self._stop(self._overtaken(lost)) from None
-            except (JournalError, DamagedData) as error:
-                raise self._stop(error) from error
+    def _commit(self, content: _Content) -> JournalEntry:
+        return self._owner.commit(lambda stamp: self._prepare(stamp, content))
 
-    def _put(self, content: _Content) -> int:
-        """Try once to put the next version, under the next stamp. Commit lock held."""
-        assert self._stamp is not None
-        self._stamp = stamp = self._stamp.next()
+    def _prepare(self, stamp: Stamp, content: _Content) -> Prepared[JournalEntry]:
+        """Return the commit of this content under a stamp. Commit lock held."""
         state = self.reader.state
         version, now_ms = state.version + 1, max(self._clock.now_ns() // 1_000_000, state.timestamp_ms)
         added: tuple[JournalFile, ...] = ()
@@ -233,33 +218,4 @@ class Journal:
         metadata = current_metadata(state.metadata) if content.operation == _CLAIM else None
         note = JournalNote(stamp, self._writer, content.operation, content.marks, metadata, content.relies_on)
         entry = LogEntry(version, now_ms, note, added, gone)
-        journal_commit.put(self._storage, self.reader.app_id, entry, data)
-        self.reader.take(entry)
-        for file in added:
-            done = self.written
-            self.written = Volume(done.rows + file.rows, done.bytes + file.size, done.files + 1)
-        return version
-
-    def _check_owner(self) -> None:
-        if self._failure is not None:
-            raise JournalPoisoned(self._failure)
-        if self._stamp is None:
-            raise NotOwner
-
-    def _stop(self, error: JournalError | DamagedData) -> JournalError | DamagedData:
-        """Commit no more after ``error``, unless it left nothing behind; return it."""
-        if not error.retryable:
-            self._failure = error
-        return error
-
-    def _overtaken(self, lost: LostRace) -> JournalError | DamagedData:
-        """Return the error of an owner that lost a version: fenced, or damage."""
-        found = lost.winner.note.stamp.epoch if lost.winner is not None else self._newest_epoch()
-        if found <= self.epoch:
-            return DamagedData(self._storage.uri, f"two writers in epoch {found}")
-        return Fenced(self.epoch, found)
-
-    def _newest_epoch(self) -> int:
-        with suppress(DamagedData, StorageError):
-            return max(self.epoch + 1, journal_log.load(self._storage, self.reader.app_id).state.stamp.epoch)
-        return self.epoch + 1
+        return Prepared(Put(version, log_entry.encode(entry, self.reader.app_id), data), entry)

@@ -12,7 +12,8 @@ from typing import Final
 from conf.clock import Clock
 from conf.limits import JOURNAL_CHECKPOINT_COMMITS
 from delta_store.entries import checkpoint_file
-from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, JournalSnapshot, checkpoint_name
+from delta_store.entries.checkpoint_file import JournalSnapshot
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
 from delta_store.entries.log_entry import entry_name, file_version
 from delta_store.log.delta_log import path_of
 from delta_store.log.journal_log import LoadedLog

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from delta_store.entries import checkpoint_file, log_entry
-from delta_store.entries.checkpoint_file import DamagedCheckpoint, checkpoint_name, checkpoint_version
+from delta_store.entries import checkpoint_file, entry_seal, log_entry, messages_checkpoint
+from delta_store.entries.checkpoint_table import DamagedCheckpoint, checkpoint_name, checkpoint_version
 from delta_store.entries.journal_state import JournalState
 from delta_store.entries.log_entry import JournalEntry, entry_name, version_of
-from delta_store.entries.settled_log import MessagesEntry, Snapshot, parse_entry, read_checkpoint
+from delta_store.entries.settled_log import MessagesEntry, Snapshot, parse_entry
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken, StorageError
 from delta_store.values.read_errors import DamagedData
@@ -56,9 +56,8 @@ class MessagesFormat:
         return parse_entry(version, raw, file=file)
 
     def checkpoint(self, version: int, body: bytes, checksum: str | None) -> Snapshot:
-        """See :func:`read_checkpoint`; Spark's checkpoints have no checksum but those of Parquet's pages."""
-        del checksum
-        return read_checkpoint(version, body)
+        """See :func:`delta_store.entries.messages_checkpoint.read_files`; Spark's have no checksum but their pages'."""
+        return messages_checkpoint.read_files(version, body, checksum=checksum)
 
 
 class JournalFormat:
@@ -70,7 +69,7 @@ class JournalFormat:
     def verify(self, version: int, raw: bytes, *, file: str) -> None:
         """Verify the checksum alone."""
         del version
-        log_entry.verify(raw, file=file)
+        entry_seal.verify(raw, file=file)
 
     def entry(self, version: int, raw: bytes, *, file: str) -> JournalEntry:
         """See :func:`delta_store.entries.log_entry.decode`."""

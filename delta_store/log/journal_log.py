@@ -7,8 +7,8 @@ that is not as it was written is damage.
 from contextlib import suppress
 from typing import NamedTuple
 
-from delta_store.entries import checkpoint_file
-from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries import checkpoint_table
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
 from delta_store.entries.journal_state import JournalState
 from delta_store.entries.log_entry import JournalEntry, file_version
 from delta_store.log.delta_log import DeltaLog, JournalFormat, path_of
@@ -57,7 +57,7 @@ def check_follows(log: JournalLog, before: JournalState, now: JournalState) -> N
 def _load(log: JournalLog) -> LoadedLog:
     pointed = None
     with suppress(NotStored):
-        pointed = checkpoint_file.pointed(log.storage.read(path_of(LAST_CHECKPOINT)))
+        pointed = checkpoint_table.pointed(log.storage.read(path_of(LAST_CHECKPOINT)))
     early = log.storage.sizes("")
     listing = log.listed()
     found, damaged = log.newest_checkpoint(listing, pointed=pointed)

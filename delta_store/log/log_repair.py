@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_version
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_version
 from delta_store.entries.log_entry import entry_name
 from delta_store.log.settled_durability import make_durable
 from delta_store.log.torn_log import can_be_read, listed, relied_version, whole_up_to

@@ -1,4 +1,4 @@
-"""The journal on a local disk: every file and the folder that names it are fsynced before it counts.
+"""A table on a local disk: every file and the folder that names it are fsynced before it counts.
 
 A log entry is written to a file without a name (O_TMPFILE) and linked when it is whole and on the disk: no reader ever
 sees a part of one, and linking fails if the name is taken.
@@ -6,14 +6,14 @@ sees a part of one, and linking fails if the name is taken.
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
 from delta_store.storage.disk_reserve import NO_SPACE, DiskReserve
 from delta_store.storage.fsync import fsync_path
-from delta_store.storage.storage import Blob
+from delta_store.storage.storage import Blob, Stored
 from delta_store.values.journal_errors import EntryExists, NotStored, StorageFailed, StorageFull
 from delta_store.values.schemas import LOG_FOLDER
 
@@ -24,7 +24,7 @@ _NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LocalStorage:
-    """A folder on a local disk, whose subfolders stay open."""
+    """A folder on a local disk; it and its log stay open."""
 
     repeatable = False
 
@@ -33,12 +33,14 @@ class LocalStorage:
         self.uri = str(self.root)
         self.options: Mapping[str, str] = {}
         self._folders: dict[str, int] = {}
+        self._durable = {"", LOG_FOLDER}
+        """Folders whose names are on the disk."""
         self._reserve = DiskReserve(self.root)
         self.nameless = Path("/proc/self/fd").is_dir()
         """Whether this file system supports files without a name (O_TMPFILE)."""
 
     def prepare(self, probe_id: str) -> None:  # noqa: ARG002  # a local link is atomic: nothing to probe
-        """Make the folders, durably, and set space aside.
+        """Make the folders, durably.
 
         A folder that exists may not be on the disk yet: its maker may have been killed before the fsync, or have left
         it to others. So all folders above are fsynced each time, as far as they can be opened.
@@ -54,6 +56,9 @@ class LocalStorage:
                 except OSError:
                     if path in must:
                         raise
+
+    def set_aside(self) -> None:
+        """Fill the reserve."""
         self._reserve.fill()
 
     @property
@@ -88,8 +93,7 @@ class LocalStorage:
         """Write a temporary file and rename it."""
         folder, _, name = blob.name.rpartition("/")
         temporary = f".{name}.tmp"
-        with _translated(blob.name):
-            at = self.folder(folder)
+        with _translated(blob.name), self._open(folder) as at:
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644, dir_fd=at)
             try:
                 _write_all(fd, blob)
@@ -131,6 +135,21 @@ class LocalStorage:
             return found
         return {}
 
+    def walk(self) -> Iterator[Stored]:
+        """Scan one folder after the other; what is deleted meanwhile is passed over."""
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            with _translated(folder), suppress(FileNotFoundError), os.scandir(self.root / folder) as items:
+                for item in items:
+                    name = f"{folder}/{item.name}".lstrip("/")
+                    if item.is_dir(follow_symlinks=False):
+                        folders += [] if name == LOG_FOLDER else [name]
+                        continue
+                    with suppress(FileNotFoundError):
+                        found = item.stat()
+                        yield Stored(name, found.st_size, found.st_mtime_ns // 1_000_000)
+
     def delete(self, names: Iterable[str]) -> None:
         """Delete without fsync: a deletion that a power cut undoes is done again."""
         for name in names:
@@ -151,6 +170,29 @@ class LocalStorage:
             if fd != opened:  # another thread was faster
                 os.close(opened)
         return fd
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[int]:
+        """Provide the descriptor of a folder, which is made if missing; only those of commits stay open."""
+        if name in {"", LOG_FOLDER}:
+            yield self.folder(name)
+            return
+        self._make(name)
+        fd = os.open(self.root / name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _make(self, name: str) -> None:
+        """Make a folder inside the table, durably: one that exists may not be on the disk yet, see :meth:`prepare`."""
+        if name in self._durable:
+            return
+        above = name.rpartition("/")[0]
+        self._make(above)
+        (self.root / name).mkdir(exist_ok=True)
+        fsync_path(self.root / above)
+        self._durable.add(name)
 
 
 class _Publishing:

@@ -1,13 +1,14 @@
-"""The journal in an object store: durability is its promise, put-if-absent is probed before it is trusted."""
+"""A table in an object store: durability is its promise, put-if-absent is probed before it is trusted."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier
 from typing import TYPE_CHECKING, Final
 
-from delta_store.storage.storage import Blob
+from delta_store.storage.storage import Blob, Stored
 from delta_store.values.journal_errors import EntryExists, NotStored, StorageFailed, UnsafeStore
+from delta_store.values.schemas import LOG_FOLDER
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -23,7 +24,7 @@ class ObjectStorage:
     has_room = True
 
     def __init__(self, store: "ObjectStore", *, uri: str, options: Mapping[str, str]) -> None:
-        """``store`` is rooted at the journal's folder, which ``uri`` and ``options`` name for delta-rs."""
+        """``store`` is rooted at the table's folder, which ``uri`` and ``options`` name for delta-rs."""
         self._store = store
         self.uri, self.options = uri, options
 
@@ -37,6 +38,9 @@ class ObjectStorage:
             self.delete([blob.name])
             if sum(outcomes) != 1:
                 raise UnsafeStore(self.uri, f"{sum(outcomes)} of 3 conditional puts of one object won")
+
+    def set_aside(self) -> None:
+        """Do nothing: a store has no end."""
 
     def publish(self, entry: Blob, data: Blob | None = None) -> None:
         """Put the data under its unique name, then the entry conditionally."""
@@ -84,6 +88,19 @@ class ObjectStorage:
         except (BaseError, OSError) as error:
             raise StorageFailed(folder, _first_line(error)) from error
         return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"]}
+
+    def walk(self) -> Iterator[Stored]:
+        """List everything, page by page."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        try:
+            for page in obstore.list(self._store):
+                for item in page:
+                    if not item["path"].startswith(f"{LOG_FOLDER}/"):
+                        yield Stored(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
+        except (BaseError, OSError) as error:
+            raise StorageFailed("", _first_line(error)) from error
 
     def delete(self, names: Iterable[str]) -> None:
         """Send one request a file: a bulk request has no order."""

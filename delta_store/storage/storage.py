@@ -1,13 +1,13 @@
-"""The interface to the journal's files: a local folder, or an object store. Storage does IO and decides nothing.
+"""The interface to a table's files: a local folder, or an object store. Storage does IO and decides nothing.
 
 Invariant: when :meth:`Storage.publish` returns, file, log entry and the folders that name them are durable, and no one
 else has written or will write an entry of that name. When it raises, ``StorageError.published`` says whether the entry
 may be visible.
 
-Names are relative to the journal's folder; those of the log start with ``_delta_log/``.
+Names are relative to the table's folder; those of the log start with ``_delta_log/``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -32,8 +32,18 @@ class Blob(NamedTuple):
         return len(self.body) + sum(map(len, self.more))
 
 
+class Stored(NamedTuple):
+    """A file that is there."""
+
+    name: str
+    size: int
+    """Bytes."""
+    modified_ms: int
+    """When it was written, by the storage's clock."""
+
+
 class Storage(Protocol):
-    """A place for the journal's files."""
+    """A place for a table's files."""
 
     uri: str
     """The location as delta-rs and Spark take it."""
@@ -46,7 +56,10 @@ class Storage(Protocol):
     """
 
     def prepare(self, probe_id: str) -> None:
-        """Prepare for writing; raise :class:`UnsafeStore` for a store on which two writers could both win."""
+        """Prepare for commits; raise :class:`UnsafeStore` for a store on which two writers could both win."""
+
+    def set_aside(self) -> None:
+        """Set space aside, so that commits are possible for a while when the disk is full."""
 
     @property
     def has_room(self) -> bool:
@@ -59,7 +72,7 @@ class Storage(Protocol):
         """
 
     def write(self, blob: Blob) -> None:
-        """Create or replace a file as a whole, durably."""
+        """Create or replace a file as a whole, durably, with the folders that it is in."""
 
     def read(self, name: str) -> bytes:
         """Return a file's content; raise :class:`NotStored`, :class:`StorageFailed`."""
@@ -68,7 +81,11 @@ class Storage(Protocol):
         """Whether the file exists."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the bytes of the files right inside ``folder`` (``""``: the journal's own), by their name in it."""
+        """Return the bytes of the files right inside ``folder`` (``""``: the table's own), by their name in it."""
+
+    def walk(self) -> Iterator[Stored]:
+        """Iterate over all files of the table at any depth, except those of its log."""
+        ...
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files one after the other in this order; files that do not exist are skipped."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_store.entries.checkpoint_file import checkpoint_version
+from delta_store.entries.checkpoint_table import checkpoint_version
 from delta_store.entries.log_entry import version_of
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
 from delta_store.entries.tables_agree import fault_between, fault_of_lost_journal, held_by

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_store.entries import log_entry
-from delta_store.entries.checkpoint_file import checkpoint_name
+from delta_store.entries.checkpoint_table import checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.journal.journal import Journal
 from delta_store.reading.journal_tail import JournalTail

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from delta_store.entries.checkpoint_file import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
 from delta_store.entries.journal_file import DamagedFile
 from delta_store.entries.log_entry import entry_name
 from delta_store.reading.journal_scan import rows_above

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_store.entries import checkpoint_file, log_entry
-from delta_store.entries.checkpoint_file import DamagedCheckpoint
+from delta_store.entries import checkpoint_file, checkpoint_table, log_entry
+from delta_store.entries.checkpoint_table import DamagedCheckpoint
 from delta_store.entries.journal_file import Span
 from delta_store.entries.journal_state import JournalState, settled_files
 from delta_store.entries.log_entry import JournalEntry, JournalFile, JournalNote, LogEntry, Removed, Stamp, file_name
@@ -180,7 +180,7 @@ def test_no_altered_checkpoint_is_believed() -> None:
     state.apply(_entry(1, _span(10)), file="")
     snapshot = checkpoint_file.snapshot_of(state)
     body = checkpoint_file.encode(snapshot, APP)
-    pointed = checkpoint_file.pointed(checkpoint_file.pointer(snapshot, body))
+    pointed = checkpoint_table.pointed(checkpoint_file.pointer(snapshot, body))
     assert pointed is not None
     for at in range(0, len(body), 7):
         altered = bytearray(body)
