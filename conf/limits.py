@@ -140,6 +140,10 @@ SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes of one settle batch, which is held in memory while it is written."""
 SETTLE_ROWS_PER_TASK = 100_000
 """Rows that one Spark task sorts and writes; fewer rows make no use of a second core."""
+SETTLED_CHECKPOINT_COMMITS = 50
+"""Least number of commits between two checkpoints of ``messages``."""
+STAGED_KEPT_SECONDS = 3_600
+"""Least age of a data file that nobody has committed before it is deleted."""
 UPKEEP_REST_FACTOR = 3.0
 """Rest after maintenance, as a multiple of its duration: it takes at most a quarter of the settle job's time."""
 
@@ -166,6 +170,7 @@ JOURNAL_RESERVE_BYTES = 16 * MIB
 JOURNAL_RESERVE_SHARE = 16
 """On a small disk the reserve is one part in so many."""
 JOURNAL_CLAIM_TRIES = 8
+"""Claims of either table that may lose a race in a row."""
 JOURNAL_PUT_TRIES = 3
 """Attempts to learn the outcome of a conditional put that failed without an answer."""
 

@@ -4,7 +4,6 @@ It holds no watermarks: those are in the note of the newest commit, whose entry 
 table have a path and a time alone, as Delta allows: there may be many.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -118,7 +117,7 @@ def _fold(version: int, table: pa.Table) -> MessagesState:
         Removed(path_of(one["path"]), one.get("size") or 0, one["deletionTimestamp"] or 0)
         for one in _actions(table, "remove")
     ]
-    state.removed = OrderedDict((one.name, one) for one in sorted(gone, key=lambda one: one.at_ms))
+    state.removed = {one.name: one for one in gone}
     return state
 
 

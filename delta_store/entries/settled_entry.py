@@ -62,8 +62,9 @@ class Commit(NamedTuple):
     stamp: Stamp
     writer: str
     """Id of the process that wrote it: distinguishes two that claim the same epoch."""
-    note: CommitNote
     base: int
+    """The newest checkpoint; -1 without any."""
+    note: CommitNote
     operation: str = ""
     """Delta's name for it; by default that of the note's operation."""
     metadata: Mapping[str, Any] | None = None

@@ -1,7 +1,8 @@
 """A read-only follower of the log of ``messages``: opened once, then only new log entries are read.
 
-Older versions are replayed from the log on demand, and a few are cached. A checkpoint that a power cut tore is skipped:
-Spark fsyncs none, and log cleanup waits until one has been fsynced. Nothing here writes.
+Older versions are replayed from the log on demand, and a few are cached; how long the log is makes no difference. A
+checkpoint that a power cut tore is skipped: Spark fsyncs none, and log cleanup waits until one has been fsynced.
+Nothing here writes.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +11,12 @@ from dataclasses import replace
 from threading import Lock
 from typing import Final
 
+from delta_store.entries import checkpoint_table, messages_checkpoint
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, DamagedCheckpoint, checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot
-from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat, storage_as_os_error
+from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat, path_of, storage_as_os_error
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken
@@ -47,11 +50,12 @@ class LogFollower:
         """Whether the log ended in a torn version when it was last read."""
         options = dict(storage_options or {})
         self.filesystem, self.root = filesystem_of(location, options)
-        self._log = DeltaLog(open_storage(location, options), MessagesFormat())
+        self._storage = open_storage(location, options)
+        self._log = DeltaLog(self._storage, MessagesFormat())
         self._lock = Lock()
         self._snapshot = NO_TABLE
         self._entries: Lru[int, MessagesEntry] = Lru(_ENTRIES_KEPT)
-        self._past: Lru[int, Snapshot] = Lru(_SNAPSHOTS_KEPT)
+        self._snapshots: Lru[int, Snapshot] = Lru(_SNAPSHOTS_KEPT)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -95,16 +99,16 @@ class LogFollower:
         with self._lock:
             if version == self._snapshot.version:
                 return self._snapshot
-            kept = self._past.get(version)
+            kept = self._snapshots.get(version)
         if kept is not None:
             return kept
         with storage_as_os_error(self.location):
             try:
-                snapshot = self._replayed(self._log.listed(), version, [])
+                snapshot = self._past(version) or self._replayed(self._log.listed(), version, [])
             except NotStored as error:
                 raise FileGone(f"{self.location} version {version}") from error
         with self._lock:
-            self._past.put(version, snapshot)
+            self._snapshots.put(version, snapshot)
         return snapshot
 
     def oldest_entry(self) -> int:
@@ -134,9 +138,12 @@ class LogFollower:
         for version in listing.versions:
             if version <= end and not listing.sizes[entry_name(version)]:
                 raise DamagedData(self._log.file_of(version), "it is empty")
+        pointed = None
+        with suppress(NotStored):
+            pointed = checkpoint_table.pointed(self._storage.read(path_of(LAST_CHECKPOINT)))
         damaged: list[str] = []
         try:
-            return self._replayed(listing, end, damaged)
+            return self._replayed(listing, end, damaged, pointed)
         except NotStored as error:
             raise self._log.missing(error, damaged) from error
 
@@ -147,14 +154,30 @@ class LogFollower:
         self._torn = end < last
         return min(end, last)
 
-    def _replayed(self, listing: Listing, version: int, damaged: list[str]) -> Snapshot:
+    def _past(self, version: int) -> Snapshot | None:
+        """Return a version by the checkpoint that its entry names, without listing the log; None if that is gone."""
+        base = self._log.entry(version).base
+        if base is None or base < 0:
+            return None
+        with suppress(NotStored, DamagedCheckpoint):
+            body = self._storage.read(path_of(checkpoint_name(base)))
+            return self._continued(messages_checkpoint.read_files(base, body, checksum=None), version)
+        return None
+
+    def _replayed(
+        self, listing: Listing, version: int, damaged: list[str], pointed: tuple[int, str] | None = None
+    ) -> Snapshot:
         """Return a version by the checkpoint before it and the entries since; add damaged checkpoints to ``damaged``.
 
-        Raises :class:`NotStored` for a missing entry, :class:`DamagedData` when the newest note contradicts the files.
+        ``pointed`` are version and checksum of the newest checkpoint, if there is one of ours. Raises
+        :class:`NotStored` for a missing entry, :class:`DamagedData` when the newest note contradicts the files.
         """
-        base, passed = self._log.newest_checkpoint(listing, version)
+        base, passed = self._log.newest_checkpoint(listing, version, pointed)
         damaged += passed
-        start = base or NO_TABLE
+        return self._continued(base or NO_TABLE, version)
+
+    def _continued(self, start: Snapshot, version: int) -> Snapshot:
+        """Return a version by an earlier one and the entries since. Raises as :meth:`_replayed`."""
         entries = list(self._log.entries(range(start.version + 1, version + 1)))
         notes = [entry.note for entry in entries if entry.note is not None]
         note = notes[-1] if notes else self._newest_note(start.version)

@@ -43,7 +43,8 @@ class SettledTable:
         whole = None if "://" in location else _whole_end(Path(location), relied_on)
         self.log = LogFollower(location, storage_options=storage_options, whole_up_to=whole)
         self.files = MessageFiles(self.log.filesystem, cache_bytes=cache_bytes)
-        self._oldest = (-1, 0)
+        self._oldest: int | None = None
+        """Oldest log entry when the log was last listed; cleanup may have deleted more since."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -122,31 +123,23 @@ class SettledTable:
         The message must be settled in the newest snapshot. Raises ``PastHorizon`` when log cleanup has deleted that
         version's entry or the one before it, without which "first" is not known.
         """
-        oldest, high = self._oldest_entry(), self.version
-        low = oldest
+        oldest = self.log.oldest_entry() if self._oldest is None else self._oldest
+        low, high = oldest, self.version
         while low < high:
             middle = (low + high) // 2
             try:
                 reaches = self._reaches(middle, stream, (stream_id, seq))
-            except FileGone:  # cleanup has deleted more since the log was listed
-                oldest = low = middle + 1
+            except FileGone:
+                oldest = low = max(middle + 1, self.log.oldest_entry())
                 continue
             if reaches:
                 high = middle
             else:
                 low = middle + 1
+        self._oldest = oldest
         if low == oldest and oldest > 0:
             raise PastHorizon(stream, seq)
         return low
-
-    def _oldest_entry(self) -> int:
-        """Return the oldest entry, listed once a version: cleanup may have deleted more since."""
-        version, oldest = self._oldest
-        if version != self.version:
-            version = self.version
-            oldest = self.log.oldest_entry()
-            self._oldest = (version, oldest)
-        return oldest
 
     def _reaches(self, version: int, stream: str, point: tuple[int, int]) -> bool:
         mark = self.mark_at(version, stream)

@@ -1,7 +1,7 @@
-"""Errors of the journal, by what its owner has to do.
+"""Errors of a table's owner and of its storage, by what the owner has to do. The first table was the journal.
 
     JournalError
-    ├── Fenced              stop: another gateway owns the journal now; nothing was written
+    ├── Fenced              stop: another process owns the table now; nothing was written
     ├── CommitUnknown       stop: the commit may or may not be there; a new process reads which
     ├── JournalPoisoned     stop: an earlier failure left the disk's state in doubt
     ├── NotOwner            programmer error: commit without claim
@@ -43,12 +43,12 @@ class JournalError(Exception):
 
 
 class Fenced(JournalError):
-    """Another gateway has claimed the journal since; this one must stop acknowledging at once."""
+    """Another process has claimed the table since; this one must stop, a gateway its acknowledgements at once."""
 
     kind = JournalErrorKind.FENCED
 
     def __init__(self, own_epoch: int, found_epoch: int) -> None:
-        super().__init__(f"journal is owned by epoch {found_epoch}, this gateway has epoch {own_epoch}")
+        super().__init__(f"another process owns the table by epoch {found_epoch}, this one has epoch {own_epoch}")
         self.own_epoch, self.found_epoch = own_epoch, found_epoch
 
 
@@ -58,7 +58,7 @@ class CommitUnknown(JournalError):
     kind = JournalErrorKind.COMMIT_UNKNOWN
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"commit of journal version {version} has an unknown outcome")
+        super().__init__(f"commit of version {version} has an unknown outcome")
         self.version = version
 
 
@@ -68,17 +68,17 @@ class JournalPoisoned(JournalError):
     kind = JournalErrorKind.POISONED
 
     def __init__(self, cause: Exception) -> None:
-        super().__init__(f"journal stopped after: {cause}")
+        super().__init__(f"nothing is committed any more after: {cause}")
         self.cause = cause
 
 
 class NotOwner(JournalError):
-    """A write was tried before the journal was claimed."""
+    """A write was tried before the table was claimed."""
 
     kind = JournalErrorKind.NOT_OWNER
 
     def __init__(self) -> None:
-        super().__init__("journal has not been claimed")
+        super().__init__("the table has not been claimed")
 
 
 class ReadOvertaken(JournalError):
@@ -87,7 +87,7 @@ class ReadOvertaken(JournalError):
     kind = JournalErrorKind.READ_OVERTAKEN
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"journal version {version} has been cleaned up")
+        super().__init__(f"version {version} has been cleaned up")
         self.version = version
 
 
@@ -134,6 +134,6 @@ class NotStored(StorageError):
 
 
 class UnsafeStore(StorageError):
-    """Two racing conditional puts both won: two gateways could both acknowledge."""
+    """Two racing conditional puts both won: two owners could both commit."""
 
     kind = JournalErrorKind.UNSAFE_STORE

@@ -1,0 +1,149 @@
+"""Upkeep of the log and the folder of ``messages``: checkpoints, vacuum, log cleanup.
+
+No commit waits for it. Every version within the horizon stays readable: of a file that left the table only the time
+counts, of the log everything from the newest checkpoint on that is older than the horizon.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
+
+from conf.clock import Clock
+from conf.limits import SETTLED_CHECKPOINT_COMMITS, STAGED_KEPT_SECONDS
+from delta_store.entries import messages_checkpoint
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.log_entry import version_of
+from delta_store.entries.messages_checkpoint import MessagesSnapshot
+from delta_store.entries.settled_log import read_entry
+from delta_store.entries.staged_file import staged_epoch
+from delta_store.log import messages_log
+from delta_store.log.delta_log import path_of
+from delta_store.log.messages_log import LoadedMessages
+from delta_store.storage.storage import Blob, Storage, Stored
+from delta_store.values.schemas import LOG_FOLDER
+
+_DATA: Final = ".parquet"
+_TEMPORARY: Final = ".tmp"
+
+
+class Vacuumed(NamedTuple):
+    """The number of files that a vacuum deleted."""
+
+    files: int
+    entries: int
+    checkpoints: int
+
+
+class SettledUpkeep:
+    """The owner's background work. One thread at a time, beside the one that commits."""
+
+    def __init__(self, storage: Storage, log: LoadedMessages, clock: Clock, horizon_seconds: float) -> None:
+        self._storage, self._clock, self._horizon_ms = storage, clock, round(horizon_seconds * 1000)
+        self._log = messages_log.log_of(storage)
+        self._checkpoints = list(log.checkpoints)
+        self._checkpoint_bytes = log.checkpoint_bytes
+        """Bytes of the newest checkpoint."""
+        self._log_bytes = log.log_bytes
+        """Bytes of all entries that were counted."""
+        self._covered_bytes = 0
+        """Those of them that the newest checkpoint covers."""
+        self._times: dict[int, int] = {}
+        """When a checkpoint's version was committed (ms)."""
+
+    @property
+    def newest_checkpoint(self) -> int:
+        """The newest checkpoint; -1 without any."""
+        return self._checkpoints[-1] if self._checkpoints else -1
+
+    def start(self) -> None:
+        """Delete what older owners left of log entries."""
+        self._storage.delete(path_of(name) for name in self._storage.sizes(LOG_FOLDER) if name.endswith(_TEMPORARY))
+
+    def note_entry(self, size: int) -> None:
+        """Count an entry; called by the thread that commits."""
+        self._log_bytes += size
+
+    def is_due(self, version: int) -> bool:
+        """Whether a checkpoint is due: it would be no larger than the log that it replaces."""
+        behind = version - self.newest_checkpoint
+        return behind >= SETTLED_CHECKPOINT_COMMITS and self._log_bytes - self._covered_bytes >= self._checkpoint_bytes
+
+    def checkpoint(self, snapshot: MessagesSnapshot) -> int:
+        """Write a checkpoint of the snapshot, durably; return its version. A failure leaves the log as it was."""
+        covered, body = self._log_bytes, messages_checkpoint.encode(snapshot)
+        self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))
+        self._storage.write(Blob(path_of(LAST_CHECKPOINT), messages_checkpoint.pointer(snapshot, body)))
+        if snapshot.version > self.newest_checkpoint:
+            self._checkpoints.append(snapshot.version)
+        self._checkpoint_bytes, self._covered_bytes = len(body), covered
+        return snapshot.version
+
+    def repair(self, snapshot: MessagesSnapshot, damaged: tuple[str, ...]) -> None:
+        """Replace damaged checkpoints by a whole one."""
+        if damaged:
+            self.checkpoint(snapshot)
+            self._storage.delete(path_of(name) for name in damaged if name != checkpoint_name(snapshot.version))
+
+    def expired(self, removed: Mapping[str, int]) -> list[str]:
+        """Return those of the files, by when (ms) they left the table, that no version within the horizon has."""
+        limit = self._now_ms() - self._horizon_ms
+        return [path for path, at_ms in removed.items() if at_ms <= limit]
+
+    def delete(self, paths: list[str]) -> int:
+        """Delete data files; return their number."""
+        self._storage.delete(paths)
+        return len(paths)
+
+    def abandoned(self, known: AbstractSet[str], epoch: int) -> Iterator[str]:
+        """Iterate over data files that no version has, of those not in ``known``; ``epoch`` is the owner's."""
+        now_ms = self._now_ms()
+        kept_ms = now_ms - STAGED_KEPT_SECONDS * 1000
+        old_ms = min(kept_ms, now_ms - self._horizon_ms)
+        for file in self._storage.walk():
+            if file.name not in known and _is_abandoned(file, epoch, kept_ms=kept_ms, old_ms=old_ms):
+                yield file.name
+
+    def clean_log(self) -> tuple[int, int]:
+        """Delete log entries and checkpoints that no version within the horizon needs; return how many of each.
+
+        Kept is everything from the newest checkpoint on that is older than the horizon, and is not the last one: that
+        might be damaged.
+        """
+        limit = self._now_ms() - self._horizon_ms
+        usable = self._checkpoints[:-1]
+        base = bisect_right(usable, limit, key=self._time_of) - 1
+        if base < 0:
+            return 0, 0
+        names = [name for name in self._storage.sizes(LOG_FOLDER) if name[:20].isdecimal()]
+        gone = sorted(name for name in names if int(name[:20]) < usable[base])
+        self._storage.delete(map(path_of, gone))
+        self._checkpoints = self._checkpoints[base:]
+        entries = sum(version_of(name) is not None for name in gone)
+        return entries, base
+
+    def _time_of(self, version: int) -> int:
+        """Return when a checkpoint's version was committed (ms)."""
+        if version not in self._times:
+            entry = self._log.entry(version)
+            self._times[version] = read_entry(version, entry.actions, file=self._log.file_of(version)).timestamp_ms
+        return self._times[version]
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ns() // 1_000_000
+
+
+def _is_abandoned(file: Stored, epoch: int, *, kept_ms: float, old_ms: float) -> bool:
+    """Whether a file that the log does not name is one that no commit will ever name.
+
+    One of an older epoch is: its owner is fenced. One of this epoch may be staged, one of another program be in use.
+    """
+    name = file.name.rpartition("/")[2]
+    if name.startswith("."):
+        return name.endswith(_TEMPORARY) and file.modified_ms < kept_ms
+    if not name.endswith(_DATA):
+        return False
+    its = staged_epoch(name)
+    if its is None:
+        return file.modified_ms < old_ms
+    return its < epoch or (its == epoch and file.modified_ms < kept_ms)

@@ -1,0 +1,80 @@
+"""Rows of ``messages`` staged as an executor stages them, without Spark, for tests of the committer."""
+
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from conf.clock import Clock
+from delta_store.entries.staged_file import STATISTICS, StagedFile, Writing, staged_path
+from delta_store.settled.settled_owner import SettledOwner
+from delta_store.storage.storage import Blob, Storage
+from delta_store.values.records import Kind, Row, stored_size
+from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
+
+_DAY_SECONDS = 86_400.0
+_SIZE, _PARTITION = len(MESSAGES_SCHEMA) - 2, len(MESSAGES_SCHEMA) - 1
+
+
+def settled_values(row: Row) -> tuple[Any, ...]:
+    """Return a row's values in the columns of ``messages``."""
+    partition = row.subject if row.kind == Kind.MESSAGE else EVENTS_PARTITION
+    return (*row, stored_size(row.subject, row.headers, row.data), partition)
+
+
+def stage(storage: Storage, rows: Iterable[Row], writing: Writing) -> list[StagedFile]:
+    """Write rows durably, a file for each stream and subject."""
+    values = sorted(map(settled_values, rows), key=lambda one: (one[0], one[_PARTITION], one[2]))
+    grouped = groupby(values, key=lambda one: (str(one[0]), str(one[_PARTITION])))
+    return [_staged(storage, list(of_file), place, writing, at) for at, (place, of_file) in enumerate(grouped)]
+
+
+def _staged(
+    storage: Storage, values: list[tuple[Any, ...]], place: tuple[str, str], writing: Writing, number: int
+) -> StagedFile:
+    columns = [
+        pa.array(column, one.type) for column, one in zip(zip(*values, strict=True), MESSAGES_SCHEMA, strict=True)
+    ]
+    table = pa.table(columns, schema=MESSAGES_SCHEMA)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.drop_columns(list(MESSAGES_PARTITION_COLUMNS)), sink, write_page_checksum=True)
+    body = bytes(sink.getvalue())
+    path = staged_path(writing, *place, number=number, unique=secrets.token_hex(8))
+    storage.write(Blob(path, body))
+    return StagedFile(path, *place, len(body), len(values), crc32(body), stats_of(table))
+
+
+def stats_of(table: pa.Table) -> str:
+    """Return Delta's statistics of rows."""
+    columns = {name: [one for one in table[name].to_pylist() if one is not None] for name in STATISTICS}
+    low, high = ({name: choose(have) for name, have in columns.items() if have} for choose in (min, max))
+    nulls = {name: table.num_rows - len(have) for name, have in columns.items()}
+    return json.dumps({"numRecords": table.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+def open_owner(storage: Storage, clock: Clock, *, horizon_seconds: float = _DAY_SECONDS) -> SettledOwner:
+    """Open and claim the table in a storage."""
+    owner = SettledOwner.open(storage, clock=clock, horizon_seconds=horizon_seconds)
+    owner.claim()
+    return owner
+
+
+def append_note(owner: SettledOwner, rows: Sequence[Row]) -> CommitNote:
+    """Return the note of an append of these rows, of which each stream's are in order."""
+    marks, added = dict(owner.note.watermarks), dict[str, int]()
+    for row in rows:
+        marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)
+        added[row.stream] = added.get(row.stream, 0) + 1
+    return CommitNote(Op.APPEND, marks, owner.note.batch + 1, Claim(owner.snapshot.rows + len(rows), added))
+
+
+def settle(owner: SettledOwner, rows: Sequence[Row]) -> int:
+    """Stage and append rows; return the version."""
+    note = append_note(owner, rows)
+    return owner.append(stage(owner.storage, rows, Writing(owner.epoch, note.batch)), note)
