@@ -13,9 +13,7 @@ from delta_store.entries.checkpoint_table import checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.journal.journal import Journal
 from delta_store.reading.journal_tail import JournalTail
-from delta_store.storage.local_storage import LocalStorage
-from delta_store.storage.object_storage import race
-from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotOwner, NotStored, ReadOvertaken
+from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotStored, ReadOvertaken
 from delta_store.values.records import Row, RowColumns
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.stream_message import StreamMessage
@@ -93,96 +91,17 @@ def test_watermarks_travel_with_the_commit(tmp_path: Path) -> None:
     assert log_entry.decode(version, raw, f"silt/{SHARD}", file="").note.marks == marks
 
 
-def test_only_an_owner_writes(tmp_path: Path) -> None:
-    """Opening is not owning."""
-    journal = Journal.open(LocalStorage(tmp_path), shard=SHARD, clock=SteppedClock())
-    with pytest.raises(NotOwner):
-        journal.commit(group(1))
-    with pytest.raises(NotOwner):
-        journal.checkpoint()
-    with pytest.raises(NotOwner):
-        journal.cleanup()
-    with pytest.raises(NotOwner):
-        _ = journal.epoch
-
-
-def test_a_newer_owner_fences_the_older(tmp_path: Path) -> None:
-    """The old one's next commit and truncation fail, nothing of theirs is left, and it stays stopped."""
-    old = _filled(tmp_path)
-    new = open_journal(tmp_path)
-    assert (old.epoch, new.epoch) == (1, 2)
-    with pytest.raises(Fenced) as caught:
-        old.commit(group(21))
-    assert (caught.value.own_epoch, caught.value.found_epoch) == (1, 2)
-    with pytest.raises(JournalPoisoned):
-        old.commit(group(21))
-    with pytest.raises(JournalPoisoned):
-        old.truncate(settled_to(99))
-    with pytest.raises(JournalPoisoned):
-        old.checkpoint()
-    with pytest.raises(JournalPoisoned):
-        old.cleanup()
-    new.commit(group(21))
-    assert sequences(tail(reader(tmp_path), 0)) == list(range(1, 22))
-    assert len(list(tmp_path.glob("*.parquet"))) == 11
-
-
 def test_a_truncation_is_fenced_too(tmp_path: Path) -> None:
-    """An old owner can't take files out of the table."""
-    old = _filled(tmp_path)
+    """Old owners can't take files out of the table, nor put one into its folder."""
+    older = _filled(tmp_path)
+    old = open_journal(tmp_path)
     open_journal(tmp_path)
-    with pytest.raises(Fenced):
-        old.truncate(settled_to(99))
-    assert len(reader(tmp_path).live_files()) == 10
-
-
-def test_an_owner_that_slept_through_a_cleanup_is_fenced(tmp_path: Path) -> None:
-    """Its version is free again, as the entry was cleaned up; winning it must not count as a commit."""
-    clock = SteppedClock()
-    old = _filled(tmp_path, 3, clock)
-    new = open_journal(tmp_path, clock)
-    for seq in range(7, 40):
-        new.commit(group(seq))
-        if seq in {20, 30}:
-            new.checkpoint()
-        clock.seconds += 30
-    new.truncate(settled_to(35))
-    new.cleanup()
-    assert not (tmp_path / LOG_FOLDER / entry_name(old.reader.version + 1)).exists()
-    with pytest.raises(Fenced) as caught:
-        old.commit(group(7))
-    assert caught.value.found_epoch == new.epoch
-    assert not (tmp_path / LOG_FOLDER / entry_name(old.reader.version + 1)).exists()
-    new.commit(group(40))
-    assert sequences(live_rows(reader(tmp_path))) == list(range(36, 41))
-
-
-def test_claims_at_the_same_time_get_epochs_of_their_own(tmp_path: Path) -> None:
-    """However a race of claims ends, no two owners share an epoch, and the highest one can commit."""
-    Journal.open(LocalStorage(tmp_path), shard=SHARD, clock=SteppedClock())
-    for _ in range(10):
-        journals = [Journal.open(LocalStorage(tmp_path), shard=SHARD, clock=SteppedClock()) for _ in range(3)]
-        race([lambda journal=journal: bool(journal.claim()) for journal in journals])  # type: ignore[misc]
-        by_epoch = sorted(journals, key=lambda journal: journal.epoch)
-        assert len({journal.epoch for journal in journals}) == 3
-        by_epoch[-1].commit(group(1))
+    for owner, what in ((older, lambda: older.commit(group(21))), (old, lambda: old.truncate(settled_to(99)))):
         with pytest.raises(Fenced):
-            by_epoch[0].commit(group(1))
-
-
-def test_creations_at_the_same_time_make_one_table(tmp_path: Path) -> None:
-    """Two that find no journal agree on one version 0."""
-    for number in range(10):
-        folder = tmp_path / str(number)
-        opened: list[Journal] = []
-
-        def create(folder: Path = folder, opened: list[Journal] = opened) -> bool:
-            opened.append(Journal.open(LocalStorage(folder), shard=SHARD, clock=SteppedClock()))
-            return True
-
-        race([create, create])
-        assert [journal.reader.version for journal in opened] == [0, 0]
-        assert _log(folder) == [entry_name(0)]
+            what()
+        with pytest.raises(JournalPoisoned):
+            owner.truncate(settled_to(99))
+    assert len(reader(tmp_path).live_files()) == len(list(tmp_path.glob("*.parquet"))) == 10
 
 
 def test_truncation_takes_what_is_settled(tmp_path: Path) -> None:
@@ -418,20 +337,6 @@ def test_writes_that_end_early_are_gone_on_with(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "write", lambda fd, body: write(fd, memoryview(body)[:most]))
     journal.commit(rows)
     assert [data for _, group_ in tail(reader(tmp_path), 0) for data in group_.data] == rows.data
-
-
-def test_a_file_system_without_nameless_files_works_too(tmp_path: Path) -> None:
-    """Then the entry has a temporary name until it is whole; the put is as exclusive."""
-    storage = LocalStorage(tmp_path)
-    storage.nameless = False
-    journal = Journal.open(storage, shard=SHARD, clock=SteppedClock())
-    journal.claim()
-    journal.commit(group(1, 3))
-    open_journal(tmp_path)
-    with pytest.raises(Fenced):
-        journal.commit(group(4))
-    assert sequences(tail(reader(tmp_path), 0)) == [1, 2, 3]
-    assert _log(tmp_path) == [entry_name(version) for version in range(4)]
 
 
 def test_streams_of_one_id_are_settled_each_by_itself(tmp_path: Path) -> None:
