@@ -17,7 +17,7 @@ from delta_store.values.watermark import CommitNote, Op
 _NEVER_CHANGES: Final = ("id", "schemaString", "partitionColumns")
 
 
-class Step(NamedTuple):
+class NextVersion(NamedTuple):
     """A commit and what it makes of the state before it."""
 
     entry: MessagesEntry
@@ -50,7 +50,7 @@ class MessagesState:
         """The version; -1 without a table."""
         return self.snapshot.version
 
-    def step(self, version: int, actions: Actions, *, file: str) -> Step:
+    def step(self, version: int, actions: Actions, *, file: str) -> NextVersion:
         """Return what a commit makes of this state; raises :class:`DamagedData` when it does not follow from it."""
         entry = read_entry(version, actions, file=file)
         try:
@@ -60,10 +60,10 @@ class MessagesState:
         if fault := self._fault_of(entry, terms):
             raise DamagedData(file, fault)
         if self.version >= 0 and self.note is None:
-            return Step(entry, terms, self.snapshot.after(entry))
-        return Step(entry, terms, self.snapshot.confirmed_after(entry, file=file))
+            return NextVersion(entry, terms, self.snapshot.after(entry))
+        return NextVersion(entry, terms, self.snapshot.confirmed_after(entry, file=file))
 
-    def take(self, step: Step) -> None:
+    def take(self, step: NextVersion) -> None:
         """Advance by the next commit."""
         entry, terms = step.entry, step.terms
         for gone in entry.removed:

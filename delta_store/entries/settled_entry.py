@@ -54,7 +54,7 @@ class TableFile(NamedTuple):
     tags: Mapping[str, str] | None
 
 
-class Commit(NamedTuple):
+class SettledCommit(NamedTuple):
     """The content of an entry that is to be committed."""
 
     version: int
@@ -124,7 +124,7 @@ def no_rows(note: CommitNote) -> CommitNote:
     return CommitNote(Op.COMPACT, note.watermarks, note.batch, claim)
 
 
-def encode(commit: Commit) -> bytes:
+def encode(commit: SettledCommit) -> bytes:
     """Encode a commit as the bytes of its log entry."""
     stamp = commit.stamp
     info = {

@@ -23,8 +23,15 @@ from delta_store.entries import settled_entry
 from delta_store.entries.entry_seal import actions_of
 from delta_store.entries.log_entry import Stamp
 from delta_store.entries.messages_checkpoint import snapshot_of
-from delta_store.entries.messages_state import MessagesState, Step
-from delta_store.entries.settled_entry import Commit, TableFile, changed_metadata, new_metadata, no_rows, terms_of
+from delta_store.entries.messages_state import MessagesState, NextVersion
+from delta_store.entries.settled_entry import (
+    SettledCommit,
+    TableFile,
+    changed_metadata,
+    new_metadata,
+    no_rows,
+    terms_of,
+)
 from delta_store.entries.settled_log import Snapshot, actions_in
 from delta_store.entries.staged_file import StagedFile
 from delta_store.log import messages_log
@@ -66,7 +73,7 @@ class _OwnedMessages:
         except ReadOvertaken:
             self.state = messages_log.load(self.storage).state
 
-    def take(self, step: Step) -> None:
+    def take(self, step: NextVersion) -> None:
         self.state.take(step)
 
     def stamp_of(self, version: int, raw: bytes) -> Stamp | None:
@@ -88,7 +95,7 @@ class SettledOwner:
     ) -> None:
         self.storage = storage
         self._table = _OwnedMessages(storage, loaded)
-        self._owner: LogOwner[Step] = LogOwner(self._table)
+        self._owner: LogOwner[NextVersion] = LogOwner(self._table)
         self._clock, self._horizon_seconds, self._writer = clock, horizon_seconds, writer
         self._upkeep = SettledUpkeep(storage, loaded, clock, horizon_seconds)
         self._upkeep_lock = Lock()
@@ -109,7 +116,7 @@ class SettledOwner:
             table_id = uuid5(NAMESPACE_URL, f"{storage.uri}#{writer}#{now_ms}")
             metadata = new_metadata(str(table_id), now_ms, settled_entry.configuration(horizon_seconds))
             note = CommitNote(Op.COMPACT, {}, claim=Claim(0, {}))
-            first = Commit(0, now_ms, Stamp(0, 0), writer, -1, note, settled_entry.CREATE, metadata)
+            first = SettledCommit(0, now_ms, Stamp(0, 0), writer, -1, note, settled_entry.CREATE, metadata)
             with suppress(LostRace):
                 commit_put.put(storage, Put(0, settled_entry.encode(first)), lambda *_: None)
             loaded = messages_log.load(storage)
@@ -148,7 +155,7 @@ class SettledOwner:
             return epoch
 
     def append(self, files: Sequence[StagedFile], note: CommitNote) -> int:
-        """Commit the files of a batch, which are durable; return the version.
+        """SettledCommit the files of a batch, which are durable; return the version.
 
         ``note`` is that of the batch after the last one: each is appended once. Raises ``ValueError`` for a note that
         contradicts the table or the files, :class:`Fenced`, :class:`CommitUnknown`, :class:`JournalPoisoned`,
@@ -211,11 +218,13 @@ class SettledOwner:
     def _commit(self, plan: _Plan) -> int:
         return self._owner.commit(partial(self._prepared, plan)).entry.version
 
-    def _prepared(self, plan: _Plan, stamp: Stamp) -> Prepared[Step]:
-        """Return the next commit, checked as its readers will check it. Commit lock held."""
+    def _prepared(self, plan: _Plan, stamp: Stamp) -> Prepared[NextVersion]:
+        """Return the next commit, checked as its readers will check it. SettledCommit lock held."""
         state = self._table.state
         now_ms = max(self._clock.now_ns() // 1_000_000, state.timestamp_ms)
-        commit = Commit(state.version + 1, now_ms, stamp, self._writer, self._upkeep.newest_checkpoint, *plan(state))
+        commit = SettledCommit(
+            state.version + 1, now_ms, stamp, self._writer, self._upkeep.newest_checkpoint, *plan(state)
+        )
         raw = settled_entry.encode(commit)
         self._upkeep.note_entry(len(raw))
         try:
