@@ -154,7 +154,20 @@ SETTLE_START_NICE = 4
 SETTLE_HEARTBEAT_SECONDS = 5.0
 """How often the settle job reports that it is alive."""
 
+# --- leases in an object store: ours ---
+LEASE_BEAT_SECONDS = 1.0
+"""How often the owner of a store renews its lease."""
+LEASE_POLL_SECONDS = 0.5
+"""How often one that stands by looks at it."""
+LEASE_REQUEST_SECONDS = 1.0
+"""Longest time of one request for a lease; after one that failed the next follows at once."""
+LEASE_RETRY_SECONDS = 0.1
+LEASE_QUIET_SECONDS = 3.0
+"""A lease that has not changed for so long is taken over: its owner is dead, stopped or cut off."""
+
 # --- journal: ours ---
+REMOTE_COMMIT_INTERVAL_MS = 100.0
+"""Default of ``journal.commit_interval_ms`` on an object store, where a commit costs two writes and a look."""
 JOURNAL_CHECKPOINT_COMMITS = 256
 """Commits between two checkpoints: a reader that opens the journal reads at most about that many log entries."""
 JOURNAL_LOG_KEEP_SECONDS = 20.0

@@ -8,9 +8,17 @@ import os
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 _PREFIX = "SILT_"
 CONFIG_VARIABLE = "SILT_CONFIG"
@@ -84,11 +92,45 @@ class HubSettings(_Section):
     """Ask clients for a user and password; leaf nodes are always asked."""
 
 
+class StorageSettings(_Section):
+    """The object store that ``--data`` names by a URL; a folder ignores these.
+
+    Without keys the cloud's own credential chain is used: environment, web identity, container, instance.
+    """
+
+    endpoint: str | None = None
+    """URL of a store that is not the cloud's own."""
+    region: str | None = None
+    access_key_id: SecretStr | None = None
+    """For Azure: the storage account."""
+    secret_access_key: SecretStr | None = None
+    """For Azure: the account's key."""
+    session_token: SecretStr | None = None
+    addressing_style: Literal["auto", "path", "virtual"] = "auto"
+    """Whether the bucket stands in the path or in the host; auto: in the path where there is an endpoint."""
+    allow_http: bool = False
+    connect_timeout_seconds: float = Field(default=5.0, gt=0)
+    timeout_seconds: float = Field(default=20.0, gt=0)
+    """Of one request, from its start to the end of its answer."""
+    local_folder: Path | None = None
+    """Below it each URL has a folder for logs, credentials and Spark's checkpoint; unset: the user's state folder."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            raise ValueError("access_key_id and secret_access_key go together")
+        if self.endpoint is not None and "@" in self.endpoint:
+            raise ValueError("endpoint has a login: set access_key_id and secret_access_key")
+        if self.endpoint is not None and self.endpoint.startswith("http://") and not self.allow_http:
+            raise ValueError("endpoint is not encrypted: set allow_http, or give an https:// URL")
+        return self
+
+
 class JournalSettings(_Section):
     """The append-only table whose commits are acknowledgements."""
 
-    commit_interval_ms: float = Field(default=0.0, ge=0)
-    """Least time between two commits: 0 on local disk, about 100 on an object store."""
+    commit_interval_ms: float | None = Field(default=None, ge=0)
+    """Least time between two commits; unset: 0 on a local disk, 100 on an object store, except for a lone publisher."""
     commit_rows: int = Field(default=2_000, gt=0)
     commit_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
     """A group of so many rows, or bytes, is committed although more keeps coming and the interval is not over."""
@@ -155,6 +197,7 @@ class Settings(_Section):
 
     nats: NatsSettings = NatsSettings()
     hub: HubSettings = HubSettings()
+    storage: StorageSettings = StorageSettings()
     journal: JournalSettings = JournalSettings()
     settle: SettleSettings = SettleSettings()
     reads: ReadsSettings = ReadsSettings()

@@ -11,7 +11,7 @@ import boto3
 from moto.server import ThreadedMotoServer
 
 BUCKET = "silt"
-ACCESS_KEY, SECRET_KEY = "test", "test"
+ACCESS_KEY, SECRET_KEY = "silt-tests", "not-to-be-shown"
 REGION = "us-east-1"
 
 
@@ -62,6 +62,18 @@ def storage_options(url: str) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_ALLOW_HTTP": "true",
     }
+
+
+def store_variables(url: str) -> dict[str, str]:
+    """Return the settings of Silt's processes for the bucket at ``url``, as their environment has them."""
+    chosen = {
+        "endpoint": url,
+        "region": REGION,
+        "access_key_id": ACCESS_KEY,
+        "secret_access_key": SECRET_KEY,
+        "allow_http": "true",
+    }
+    return {f"SILT_STORAGE__{name.upper()}": value for name, value in chosen.items()}
 
 
 def _one_at_a_time(app: Any) -> Any:

@@ -178,7 +178,7 @@ class Gateway:
     """A gateway process on a hub; may be killed and started again on the same folder."""
 
     hub: NatsServer
-    data: Path
+    data: Path | str
     child: Child
 
     def start(self) -> None:
@@ -192,7 +192,7 @@ class Gateway:
         return answers_api(self.hub.url)
 
 
-def gateway_command(hub: NatsServer, data: Path, *, api_over: str = "leaf") -> list[str]:
+def gateway_command(hub: NatsServer, data: Path | str, *, api_over: str = "leaf") -> list[str]:
     """Return the command line of a gateway on ``hub``."""
     assert hub.leaf_url is not None
     options = ["--nats", hub.url, "--leaf", hub.leaf_url, "--data", str(data), "--api-over", api_over]

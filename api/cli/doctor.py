@@ -1,21 +1,26 @@
 """``silt doctor``: checks of everything that Silt needs."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from api.cli.options import folder_option
+from api.cli.options import location_option
 from api.cli.output import Format, Output, OutputOption
+from conf.data_location import DataLocation, data_location
 from conf.exit_codes import Exit
 
 
 def doctor(
     *,
     data: Annotated[
-        Path,
-        typer.Option(envvar="SILT_DATA", parser=folder_option, metavar="DIR", help="Folder to check the storage of."),
-    ] = Path("silt-data"),
+        DataLocation,
+        typer.Option(
+            envvar="SILT_DATA",
+            parser=location_option,
+            metavar="LOCATION",
+            help="Folder or URL to check the storage of.",
+        ),
+    ] = data_location("silt-data"),  # noqa: B008  # an immutable value
     nats: Annotated[str | None, typer.Option(envvar="NATS_URL", help="NATS server to look for.")] = None,
     leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
     fetch_jars: Annotated[
@@ -39,8 +44,9 @@ def doctor(
         found.append(checks.check_jars())
         found.append(checks.check_nats(nats or settings.nats.url))
         found.append(checks.check_leaf(leaf or settings.nats.leaf_url))
-        found.append(checks.check_storage(data.resolve()))
-        found.append(checks.check_settling(data.resolve(), settings.journal))
+        location = data.with_settings(settings.storage)
+        found.append(checks.check_storage(location))
+        found.append(checks.check_settling(location, settings.journal))
     rows = [
         (check.name, "ok" if check.ok else "FAILED", check.found, "" if check.ok else check.advice) for check in found
     ]

@@ -6,6 +6,18 @@ from typing import Annotated
 import typer
 
 from conf.data_folder import data_folder
+from conf.data_location import DataLocation, data_location
+
+
+def location_option(text: str | DataLocation) -> DataLocation:
+    """Parse a data location; what is none, or a file, ends the process with status 2."""
+    try:
+        location = data_location(str(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if location.is_local and location.folder.is_file():
+        raise typer.BadParameter(f"{location} is a file, not a folder")
+    return location
 
 
 def folder_option(text: str | Path) -> Path:
@@ -19,14 +31,20 @@ def folder_option(text: str | Path) -> Path:
     return folder
 
 
-DataOption = Annotated[
+FolderOption = Annotated[
     Path,
+    typer.Option(
+        "--data", envvar="SILT_DATA", parser=folder_option, metavar="DIR", help="Folder that holds the tables and logs."
+    ),
+]
+DataOption = Annotated[
+    DataLocation,
     typer.Option(
         "--data",
         envvar="SILT_DATA",
-        parser=folder_option,
-        metavar="DIR",
-        help="Folder that holds the tables and logs.",
+        parser=location_option,
+        metavar="LOCATION",
+        help="Folder, or URL of an object store (s3://, gs://, az://), that holds the tables.",
     ),
 ]
 ServerOption = Annotated[str | None, typer.Option("--server", "-s", envvar="NATS_URL", help="URL of the NATS server.")]

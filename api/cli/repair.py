@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import DataOption
+from api.cli.options import FolderOption
 from api.cli.output import Format, Output
 from api.cli.verify import COLUMNS, look, tell
 from conf.clock import SystemClock
@@ -18,7 +18,7 @@ from delta_store.values.read_errors import ReadError
 
 
 def repair(
-    data: DataOption,
+    data: FolderOption,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     accept_lost_journal: Annotated[

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import DataOption
+from api.cli.options import FolderOption
 
 
 def settle(
-    data: DataOption,
+    data: FolderOption,
     *,
     once: Annotated[bool, typer.Option("--once", help="Settle what is there, then end.")] = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import DataOption
+from api.cli.options import FolderOption
 from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
 from conf.exit_codes import Exit
@@ -15,7 +15,7 @@ from conf.exit_codes import Exit
 
 def sql(
     query: Annotated[str, typer.Argument(help='The statement, for example: SELECT count(*) FROM "ORDERS"')],
-    data: DataOption,
+    data: FolderOption,
     *,
     output: OutputOption = Format.TEXT,
 ) -> None:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import DataOption
+from api.cli.options import FolderOption
 from conf.exit_codes import Exit
 
 
 def up(
-    data: DataOption,
+    data: FolderOption,
     *,
     port: Annotated[
         int | None,

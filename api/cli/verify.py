@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from api.cli.options import DataOption
+from api.cli.options import FolderOption
 from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
 from conf.exit_codes import Exit
@@ -19,7 +19,7 @@ from delta_store.values.read_errors import ReadError
 COLUMNS = ("severity", "table", "file", "found", "what to do")
 
 
-def verify(data: DataOption, *, output: OutputOption = Format.TEXT) -> None:
+def verify(data: FolderOption, *, output: OutputOption = Format.TEXT) -> None:
     """Read both tables whole: log entries, checksums, row counts, sequence chains, watermarks, missing files.
 
     Writes nothing and takes no lock, so it may run beside all else. Exit codes: 0 nothing is damaged; 1 something is,

@@ -16,7 +16,8 @@ from api.gateway.gateway_stores import Stores
 from api.gateway.gateway_upkeep import GatewayUpkeep
 from api.responder.direct_responder import Sink
 from conf.clock import Clock
-from conf.settings import Settings
+from conf.limits import REMOTE_COMMIT_INTERVAL_MS
+from conf.settings import JournalSettings, Settings
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.store_reader import StoreReader
 from ingest.flow.group_commit import Pace
@@ -72,7 +73,7 @@ def assemble(
     reader = StoreReader(stores, ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds))
     reads = GatewayReads(reader, leaf, concurrency=chosen.concurrency_max, drain_seconds=chosen.timeout_seconds)
     upkeep = GatewayUpkeep(
-        stores.journal, stores.settled, table=stores.table, executor=threads, report=report, chosen=settings.journal
+        stores.journal, stores.settled, data=stores.data, executor=threads, report=report, chosen=settings.journal
     )
     core = GatewayCore(
         stores.catalog,
@@ -91,12 +92,18 @@ def assemble(
         clock,
         brake_seconds=lambda: upkeep.brake_seconds,
         warn=partial(report, "copy waits"),
-        executor=threads if stores.table is None else None,
-        pace=_pace(settings),
+        executor=None if stores.data.is_local else threads,
+        pace=_pace(settings.journal, is_local=stores.data.is_local),
     )
     return Assembled(Gateway(core, around), reads, upkeep)
 
 
-def _pace(settings: Settings) -> Pace:
-    journal = settings.journal
-    return Pace(journal.commit_interval_ms / 1000, journal.commit_rows, journal.commit_bytes)
+def _pace(chosen: JournalSettings, *, is_local: bool) -> Pace:
+    default_ms = 0.0 if is_local else REMOTE_COMMIT_INTERVAL_MS
+    interval_ms = default_ms if chosen.commit_interval_ms is None else chosen.commit_interval_ms
+    return Pace(
+        interval_ms / 1000,
+        lone_waits=chosen.commit_interval_ms is not None,
+        rows=chosen.commit_rows,
+        bytes=chosen.commit_bytes,
+    )

@@ -16,7 +16,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from api.gateway.gateway_assembly import assemble
@@ -25,6 +24,7 @@ from api.gateway.gateway_log import report
 from api.gateway.gateway_opening import GatewayOpening, say
 from api.gateway.gateway_options import GatewayOptions, parse
 from api.gateway.gateway_stores import Stores, claim_stores
+from api.gateway.store_ownership import StoreOwnership
 from api.process.error_leaves import leaves
 from conf.clock import SteadyClock, SystemClock
 from conf.error_text import error_text
@@ -33,7 +33,8 @@ from conf.limits import GATEWAY_DRAIN_SECONDS
 from conf.log import configure_log
 from conf.settings import Settings
 from delta_store.reading.arrow_start import without_pandas
-from delta_store.storage.store_lock import StoreLocked, store_lock
+from delta_store.storage.lease import LeaseLost
+from delta_store.storage.store_lock import StoreLocked
 from delta_store.values.journal_errors import Fenced, JournalError, JournalPoisoned
 from delta_store.values.read_errors import DamagedData, ReadError
 from ingest.protocol.link import LinkStatus
@@ -54,19 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, settings = parse(arguments)
     configure_log("gateway")
     without_pandas()
-    lock = store_lock(Path(options.data))
     try:
-        lock.acquire()
         _run(_serve(options, settings))
     except (StoreLocked, *REFUSED) as error:
         return _ended_by(error)
     except ExceptionGroup as group:
-        known = group.subgroup((JournalError, ReadError, TimeoutError))
+        known = group.subgroup((JournalError, ReadError, LeaseLost, TimeoutError))
         if known is None:
             raise
         return _ended_by(next(leaves(known)))
-    finally:
-        lock.release()
     return 0
 
 
@@ -74,7 +71,7 @@ def _ended_by(error: Exception) -> int:
     """Print the error that ends the process; return its exit status."""
     hint = "; run: silt verify" if isinstance(error, DamagedData) else ""
     sys.stderr.write(f"silt gateway: {error_text(error)}{hint}\n")
-    taken = isinstance(error, StoreLocked | Fenced) or (
+    taken = isinstance(error, StoreLocked | LeaseLost | Fenced) or (
         isinstance(error, JournalPoisoned) and isinstance(error.cause, Fenced)
     )
     return Exit.IN_USE if taken else Exit.FAILED
@@ -96,12 +93,22 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     sys.setswitchinterval(GIL_SWITCH_SECONDS)
+    ownership = StoreOwnership(options.data)
+    try:
+        if await ownership.take(stop):
+            await _own(options, settings, ownership, stop)
+    finally:
+        ownership.give_up()
+
+
+async def _own(options: GatewayOptions, settings: Settings, ownership: StoreOwnership, stop: asyncio.Event) -> None:
+    """Serve as the store's owner until ``stop`` is set."""
     links = GatewayLinks(options, settings)
     opening = GatewayOpening(links, domain=options.domain, clock=SystemClock())
     failure: Exception | None = None
     with ThreadPoolExecutor(max_workers=settings.reads.concurrency_max + 2, thread_name_prefix="store") as threads:
         async with asyncio.TaskGroup() as tasks:
-            attached = tasks.create_task(links.run())
+            others = tasks.create_task(links.run()), tasks.create_task(ownership.watch())
             try:
                 stores = await opening.run(partial(claim_stores, options, settings), threads, stop)
             except REFUSED as error:
@@ -112,7 +119,8 @@ async def _serve(options: GatewayOptions, settings: Settings) -> None:
                 gc.set_threshold(GC_YOUNG_OBJECTS, 50, 100)
                 took = {"rows": opening.progress.rows_total, "seconds": opening.seconds}
                 await _Process(settings, stores, links, threads).run(stop, took)
-            attached.cancel()
+            for task in others:
+                task.cancel()
     if failure is not None:
         raise failure
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.process.process_arguments import add_data_argument, add_nats_arguments, settings_under
+from conf.data_location import DataLocation
 from conf.settings import Settings
 
 
@@ -14,7 +15,7 @@ class GatewayOptions:
 
     nats: str
     leaf: str
-    data: str
+    data: DataLocation
     domain: str
     api_over_leaf: bool
 
@@ -27,6 +28,5 @@ def parse(arguments: Sequence[str] | None) -> tuple[GatewayOptions, Settings]:
     given = parser.parse_args(arguments)
     settings = settings_under(parser, given)
     nats = settings.nats
-    return GatewayOptions(
-        nats.url, nats.leaf_url, str(given.data), nats.domain or "", nats.api_over == "leaf"
-    ), settings
+    data = given.data.with_settings(settings.storage)
+    return GatewayOptions(nats.url, nats.leaf_url, data, nats.domain or "", nats.api_over == "leaf"), settings

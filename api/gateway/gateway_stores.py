@@ -1,10 +1,10 @@
 """The gateway's stores: the claimed journal, both tables, the state rebuilt from them."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from api.gateway.gateway_options import GatewayOptions
 from conf.clock import Clock, SystemClock
+from conf.data_location import DataLocation
 from conf.limits import JOURNAL_FETCH_CACHE_BYTES
 from conf.settings import Settings
 from delta_store.journal.journal import Journal
@@ -17,6 +17,7 @@ from delta_store.storage.open_storage import open_storage
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import open_stores, refuse_apart, refuse_lost_journal
 from delta_store.streams.catalog import Catalog
+from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,7 @@ class Stores:
     payloads: Payloads
     past: PointInTime
     catalog: Catalog
-    table: Path | None
-    """Folder of ``messages`` on a local disk; None for an object store."""
+    data: DataLocation
 
 
 def claim_stores(
@@ -43,10 +43,15 @@ def claim_stores(
 
     Raises ``JournalError``, ``ReadError``, ``OSError`` and ``OpeningAbandoned``.
     """
-    root = options.data.rstrip("/")
-    tail = JournalTail(f"{root}/journal", cache_bytes=JOURNAL_FETCH_CACHE_BYTES)
-    settled = SettledTable(f"{root}/messages", cache_bytes=settings.reads.cache_bytes_max, relied_on=tail.relies_on)
-    storage = open_storage(f"{root}/journal")
+    data, place = options.data, options.data.table(JOURNAL_FOLDER)
+    tail = JournalTail(place, storage_options=data.options, cache_bytes=JOURNAL_FETCH_CACHE_BYTES)
+    settled = SettledTable(
+        data.table(MESSAGES_FOLDER),
+        storage_options=data.options,
+        cache_bytes=settings.reads.cache_bytes_max,
+        relied_on=tail.relies_on,
+    )
+    storage = open_storage(place, data.options)
     refuse_lost_journal(storage, settled)
     journal = Journal.open(storage, shard=SHARD, clock=clock or SystemClock())
     journal.claim()
@@ -54,11 +59,4 @@ def claim_stores(
     payloads = Payloads(settled, tail, tail_bytes=settings.reads.cache_bytes_max)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)
-    return Stores(
-        journal,
-        settled,
-        payloads,
-        PointInTime(settled, tail),
-        opened.catalog,
-        None if "://" in root else Path(root, "messages"),
-    )
+    return Stores(journal, settled, payloads, PointInTime(settled, tail), opened.catalog, data)

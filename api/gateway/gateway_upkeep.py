@@ -7,18 +7,19 @@ to it and read it back, and only then truncate the journal up to that watermark.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Any
 
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from conf.limits import SETTLE_LAG_TOLD_SECONDS, SETTLED_POLL_SECONDS
 from conf.settings import JournalSettings
 from delta_store.entries.settle_lag import Lag, Pressure, Volume, brake_seconds, fill, lag_of, pressure_of
 from delta_store.journal.journal import Journal
 from delta_store.log.settled_durability import NotDurable, make_durable
-from delta_store.reading.settle_state import settle_news
+from delta_store.reading.settle_state import StateListener
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_confirm import confirm_settled
+from delta_store.values.schemas import MESSAGES_FOLDER
 
 Report = Callable[[str, str], None]
 
@@ -31,18 +32,15 @@ class GatewayUpkeep:
         journal: Journal,
         settled: SettledTable,
         *,
-        table: Path | None,
+        data: DataLocation,
         executor: Executor,
         report: Report,
         chosen: JournalSettings,
     ) -> None:
-        """``table`` is the folder of ``messages`` on a local disk, None for an object store.
-
-        ``chosen`` has the limits of unsettled rows, bytes and files.
-        """
+        """``chosen`` has the limits of unsettled rows, bytes and files."""
         self._journal = journal
         self._settled = settled
-        self._table = table
+        self._data = data
         self._executor = executor
         self._report = report
         relied = journal.reader.relies_on
@@ -55,6 +53,7 @@ class GatewayUpkeep:
         """The lag and the state of the settle job, for the API."""
         self._pressure = Pressure.NONE
         self._clock = SystemClock()
+        self._settle_job = StateListener(data.uri, self._clock, storage_options=data.options)
         self._reported_at = 0.0
 
     @property
@@ -114,10 +113,8 @@ class GatewayUpkeep:
         told: dict[str, Any] = {"rows": lag.rows, "bytes": lag.bytes, "files": lag.files}
         told["seconds"] = round(lag.seconds(now_ns), 1)
         told["used"] = round(fill(lag, self._bounds), 4)
-        if self._table is not None:
-            news = settle_news(self._table.parent, now_ns)
-            told |= {"state": news.state.value, "why": news.error}
-        return told
+        news = self._settle_job.news()
+        return told | {"state": news.state.value, "why": news.error}
 
     def _truncate(self) -> None:
         snapshot = self._settled.refresh()
@@ -125,8 +122,8 @@ class GatewayUpkeep:
             return
         try:
             confirm_settled(self._settled, snapshot, self._journal.reader.live_files())
-            if self._table is not None:
-                make_durable(self._table, self._durable_version, snapshot.version)
+            if self._data.is_local:
+                make_durable(self._data.folder / MESSAGES_FOLDER, self._durable_version, snapshot.version)
         except NotDurable as error:
             self._report("journal kept", f"{error}; run: silt verify")
             return

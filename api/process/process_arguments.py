@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from conf.data_folder import folder_argument
+from conf.data_location import location_argument
 from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
 
 
@@ -19,11 +19,11 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
     found = os.environ.get(DATA_VARIABLE)
     parser.add_argument(
         "--data",
-        metavar="DIR",
-        type=folder_argument,
+        metavar="LOCATION",
+        type=location_argument,
         default=found,
         required=not found,
-        help=f"folder of the tables; default from {DATA_VARIABLE}",
+        help=f"folder or object store's URL of the tables; default from {DATA_VARIABLE}",
     )
 
 

@@ -28,7 +28,7 @@ from delta_store.reading.read_plan import PagePlan, PastPlan, ReadPlan
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.copies_here import direct_server
-from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError, TooMany
+from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError, StoreAway, TooMany
 from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize
 
@@ -201,10 +201,10 @@ class DirectResponder:
                 self._sink.send_runs(status_frame(TOO_MANY_RESULTS, read.reply))
             except NoSuchStream:
                 self._sink.send_runs(no_responders_frame(b"", read.reply))
+            except (StoreAway, ReadsBusy, TimeoutError):
+                self._sink.send_runs(status_frame(BUSY, read.reply))
             except ReadError as error:
                 self._sink.send_runs(status_frame(status_block(f"500 {error.kind.value}"), read.reply))
-            except (ReadsBusy, TimeoutError):
-                self._sink.send_runs(status_frame(BUSY, read.reply))
             except _SinkClosed:
                 continue
 

@@ -15,7 +15,15 @@ from starlette.exceptions import HTTPException
 
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.stores.opening_progress import OpeningProgress
-from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, ReadError, TooMany
+from delta_store.values.read_errors import (
+    DamagedData,
+    FileGone,
+    NoSuchStream,
+    PastHorizon,
+    ReadError,
+    StoreAway,
+    TooMany,
+)
 
 MEDIA_TYPE = "application/problem+json"
 BAD_REQUEST = 10003
@@ -94,6 +102,7 @@ _MEANINGS: dict[type[Exception], tuple[int, int]] = {
     ReadsBusy: (503, BUSY),
     TimeoutError: (503, BUSY),
     FileGone: (503, BUSY),
+    StoreAway: (503, BUSY),
 }
 
 

@@ -26,6 +26,7 @@ from api.rest.app import create_app
 from api.rest.keys import open_keyring
 from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from conf.error_text import error_text
 from conf.limits import OPENING_TOLD_SECONDS
 from conf.log import configure_log, log
@@ -48,7 +49,7 @@ CLOSE_SECONDS = 5
 class ServeOptions:
     """The arguments of the command line."""
 
-    data: str
+    data: DataLocation
     http_port: int
     responder: "ResponderOptions | None"
 
@@ -108,7 +109,7 @@ def parse(arguments: Sequence[str] | None) -> tuple[ServeOptions, Settings]:
         open_keyring(settings.http)
     except SettingsError as error:
         parser.error(str(error))
-    data = str(given.data)
+    data = given.data.with_settings(settings.storage)
     chosen = settings.nats.model_fields_set & {"url", "leaf_url"}
     responder = None
     if chosen and not given.http_only:
@@ -128,7 +129,13 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     reads = settings.reads
     threads = ReadThreads(reads.concurrency_max, timeout_seconds=reads.timeout_seconds)
-    replica = Replica(options.data, threads, clock=SystemClock(), cache_bytes=reads.cache_bytes_max)
+    replica = Replica(
+        options.data.uri,
+        threads,
+        clock=SystemClock(),
+        storage_options=options.data.options,
+        cache_bytes=reads.cache_bytes_max,
+    )
     listener = _listen(settings.http.host, options.http_port)
     try:
         server = HttpServer(

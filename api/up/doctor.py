@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from api.hub.hub_config import HubBinaryMissing, find_nats_server
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from conf.error_text import error_text
 from conf.settings import JournalSettings
 from delta_store.entries.settle_lag import Pressure, Volume, fill, pressure_of
@@ -126,8 +127,29 @@ def check_leaf(url: str) -> Check:
     return _server_info("leaf listener", url, 7422, advice)
 
 
-def check_storage(folder: Path) -> Check:
-    """Check that the folder is writable, fsync works on it, and there is room."""
+def check_storage(location: DataLocation) -> Check:
+    """Check a folder (writable, fsync works, there is room) or an object store (it honours conditional puts)."""
+    return _check_folder(location.folder) if location.is_local else _check_object_store(location)
+
+
+def _check_object_store(location: DataLocation) -> Check:
+    from delta_store.storage.open_storage import open_storage
+    from delta_store.values.journal_errors import StorageError
+
+    clock = SystemClock()
+    storage = open_storage(location.uri, location.options)
+    try:
+        storage.prepare(f"doctor-{os.getpid()}")
+        began = clock.monotonic()
+        storage.exists("none")
+    except StorageError as error:
+        advice = "see [storage] in the README: endpoint, region, keys; the store must honour conditional puts"
+        return Check("storage", ok=False, found=error_text(error), advice=advice)
+    milliseconds = (clock.monotonic() - began) * 1000
+    return Check("storage", ok=True, found=f"{location}: conditional puts hold, a request takes {milliseconds:.0f} ms")
+
+
+def _check_folder(folder: Path) -> Check:
     probe = folder / ".silt-doctor"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -150,16 +172,18 @@ def check_storage(folder: Path) -> Check:
     return Check("storage", free >= FREE_BYTES_MIN, found, "make room: less than 1 GiB is free")
 
 
-def check_settling(folder: Path, chosen: JournalSettings) -> Check:
+def check_settling(location: DataLocation, chosen: JournalSettings) -> Check:
     """Check how far settling is behind, relative to its limits; reads the tables without a lock."""
     from delta_store.reading.settled import SettledTable
     from delta_store.values.read_errors import ReadError
 
     try:
-        watermarks = SettledTable(f"{folder}/{MESSAGES_FOLDER}").refresh().watermarks
-    except ReadError as error:
+        table = SettledTable(location.table(MESSAGES_FOLDER), storage_options=location.options)
+        watermarks = table.refresh().watermarks
+    except (ReadError, OSError) as error:
         return Check("settling", ok=False, found=error_text(error), advice="run: silt verify")
-    news, lag, seconds = SettleWatch(str(folder), SystemClock()).look(watermarks)
+    watch = SettleWatch(location.uri, SystemClock(), storage_options=location.options)
+    news, lag, seconds = watch.look(watermarks)
     state = news.state.value + (f" ({news.error})" if news.error else "")
     if lag is None:
         return Check("settling", ok=True, found=f"{state}; there is no journal")

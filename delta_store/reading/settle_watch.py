@@ -3,15 +3,15 @@
 The journal's log is followed by a reader of its own, opened at the first call.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
 from conf.clock import Clock
 from delta_store.entries.settle_lag import Lag, lag_of
 from delta_store.log.journal_reader import JournalReader
-from delta_store.reading.settle_state import SettleNews, SettleState, settle_news
+from delta_store.reading.settle_state import SettleNews, SettleState, StateListener
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import JournalError, ReadOvertaken
 from delta_store.values.read_errors import DamagedData
@@ -38,8 +38,9 @@ NO_REPORT = SettleReport(SettleNews(SettleState.SILENT), None, 0.0)
 class SettleWatch:
     """A watch on a data folder (or URL). Thread-safe; an answer may be a second old."""
 
-    def __init__(self, location: str, clock: Clock) -> None:
-        self._location, self._clock = location, clock
+    def __init__(self, location: str, clock: Clock, *, storage_options: Mapping[str, str] | None = None) -> None:
+        self._location, self._options, self._clock = location, dict(storage_options or {}), clock
+        self._listener = StateListener(location, clock, storage_options=storage_options)
         self._reader: JournalReader | None = None
         self._lock = Lock()
         self._last: tuple[float, SettleReport] = (-_KEPT_SECONDS, NO_REPORT)
@@ -51,8 +52,7 @@ class SettleWatch:
             if now - self._last[0] < _KEPT_SECONDS:
                 return self._last[1]
             now_ns = self._clock.now_ns()
-            local = "://" not in self._location
-            news = settle_news(Path(self._location), now_ns) if local else NO_REPORT.news
+            news = self._listener.news()
             report = SettleReport(news, None, 0.0)
             with suppress(JournalError, DamagedData):
                 lag = lag_of(self._followed().live_files(), {name: mark.position for name, mark in watermarks.items()})
@@ -71,5 +71,6 @@ class SettleWatch:
                 self._reader = None
                 raise
             return self._reader
-        self._reader = JournalReader.read_only(open_storage(f"{self._location}/{JOURNAL_FOLDER}"), shard=_SHARD)
+        storage = open_storage(f"{self._location}/{JOURNAL_FOLDER}", self._options)
+        self._reader = JournalReader.read_only(storage, shard=_SHARD)
         return self._reader

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
-from pyarrow import fs as pa_fs
 
 from delta_store.entries.settled_log import Int64s
+from delta_store.storage.arrow_filesystem import FileOpener
 from delta_store.values.lru import Lru
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind
@@ -79,7 +79,7 @@ class _Footer(NamedTuple):
 class MessageFiles:
     """Row groups of Parquet files, cached within ``cache_bytes``, least recently used first out. Thread-safe."""
 
-    def __init__(self, filesystem: pa_fs.FileSystem, *, cache_bytes: int) -> None:
+    def __init__(self, filesystem: FileOpener, *, cache_bytes: int) -> None:
         self._filesystem = filesystem
         self._lock = Lock()
         self._footers: Lru[str, _Footer] = Lru(_FILES_KEPT)

@@ -25,7 +25,7 @@ from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import Opened, open_stores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay
-from delta_store.values.read_errors import FileGone
+from delta_store.values.read_errors import FileGone, StoreAway
 from delta_store.values.records import RowColumns
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.values.watermark import Watermarks
@@ -81,7 +81,7 @@ class Replica:
         self.opening = OpeningProgress()
         """Progress until :attr:`opened`."""
         self._opened = False
-        self._watch = SettleWatch(location, clock)
+        self._watch = SettleWatch(location, clock, storage_options=storage_options)
 
     @property
     def opened(self) -> bool:
@@ -131,7 +131,7 @@ class Replica:
     async def run(self, interval_seconds: float) -> None:
         """Refresh again and again until cancelled; damage ends it, slowness only makes :attr:`age_seconds` grow."""
         while True:
-            with suppress(TimeoutError, ReadsBusy, FileGone):
+            with suppress(TimeoutError, ReadsBusy, FileGone, StoreAway):
                 await self._catch_up()
             await asyncio.sleep(interval_seconds)
 

@@ -6,6 +6,7 @@
     ├── DamagedData   a file does not hold what was written: never served, an operator must look
     ├── PastHorizon   the past asked for is no longer kept: ask for a later point
     ├── FileGone      a file was truncated or vacuumed under the reader: refresh the view and try again
+    ├── StoreAway     the object store did not answer: try again later
     ├── TooMany       more subjects match than one answer may have: ask for fewer
     └── NoSuchStream  there is no such stream, or no longer
 """
@@ -21,6 +22,7 @@ class ReadErrorKind(StrEnum):
     FILE_GONE = "file_gone"
     TOO_MANY = "too_many"
     NO_SUCH_STREAM = "no_such_stream"
+    STORE_AWAY = "store_away"
 
 
 class ReadError(Exception):
@@ -60,6 +62,17 @@ class FileGone(ReadError):
     def __init__(self, file: str) -> None:
         super().__init__(f"{file} is gone")
         self.file = file
+
+
+class StoreAway(ReadError):
+    """The object store did not answer, or refused to; ``file`` names what was read."""
+
+    kind = ReadErrorKind.STORE_AWAY
+    retryable = True
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file} can't be read now: {reason}")
+        self.file, self.reason = file, reason
 
 
 class TooMany(ReadError):

@@ -34,6 +34,8 @@ class Pace:
 
     interval_seconds: float = 0.0
     """Least seconds between the starts of two commits; 0 commits as soon as no more messages are there."""
+    lone_waits: bool = True
+    """Whether a row waits so long that comes alone, after another that did: a lone publisher gains nothing by it."""
     rows: int = 2_000
     bytes: int = 8 * 1024 * 1024
 
@@ -99,6 +101,8 @@ class GroupCommitter:
         self._pace = pace
         self._work = asyncio.Event()
         self._enough = asyncio.Event()
+        self._last_rows = 1
+        """Rows of the last group."""
 
     def changed(self) -> None:
         """Handle new rows, replies or reads in the gathering group."""
@@ -131,6 +135,7 @@ class GroupCommitter:
                     self._decider.seal(gathering.group)
                 group = gathering.in_flight = gathering.take()
                 if len(group.rows):
+                    self._last_rows = len(group.rows)
                     await self._make_durable(group, loop)
                     if held := self._decider.brake_seconds():
                         await asyncio.sleep(held)
@@ -140,7 +145,8 @@ class GroupCommitter:
 
     async def _gather(self, not_before: float) -> None:
         """Let the group grow while messages arrive: a commit costs the same for one row as for hundreds."""
-        if self._pace.interval_seconds:
+        lone = max(self._last_rows, len(self._gathering.group.rows)) == 1 and not self._pace.lone_waits
+        if self._pace.interval_seconds and not lone:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(not_before):
                     await self._enough.wait()

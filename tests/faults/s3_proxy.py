@@ -64,6 +64,8 @@ class S3Proxy:
         self.choose: Chooser = lambda _head: Fate.WORKS
         self.done: Counter[Fate] = Counter()
         """How often each fate befell a request."""
+        self.ignores_conditions = False
+        """Whether conditions of puts are dropped, as by a store that does not know them."""
         self.url = ""
         self.stop: Callable[[], object]
         self._server = host, port
@@ -112,7 +114,8 @@ class S3Proxy:
 
     async def _forward(self, head: bytes, body: bytes) -> bytes:
         """What the server answers, to the end of the connection."""
-        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+        dropped = (b"connection:", *((b"if-none-match:", b"if-match:") if self.ignores_conditions else ()))
+        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(dropped)]
         head = b"\r\n".join([lines[0], b"Connection: close", *lines[1:]])
         async with self._one_at_a_time, asyncio.timeout(_WAIT):
             reader, writer = await asyncio.open_connection(*self._server)

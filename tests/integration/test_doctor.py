@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.up import doctor
+from conf.data_location import DataLocation
 from tests.servers import nats_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +72,8 @@ def test_a_server_that_does_not_run_is_a_failure() -> None:
 def test_a_folder_that_takes_no_files_is_a_failure(tmp_path: Path) -> None:
     """A file is where the folder should be."""
     (tmp_path / "file").write_text("")
-    assert not doctor.check_storage(tmp_path / "file").ok
-    good = doctor.check_storage(tmp_path / "new")
+    assert not doctor.check_storage(DataLocation(str(tmp_path / "file"))).ok
+    good = doctor.check_storage(DataLocation(str(tmp_path / "new")))
     assert "fsync works" in good.found
     assert list((tmp_path / "new").iterdir()) == []
 

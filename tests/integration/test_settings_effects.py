@@ -22,6 +22,7 @@ import nats
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from obstore.store import S3Store
 from pydantic import BaseModel
 
 from api.cli import up as up_command
@@ -38,6 +39,7 @@ from api.up.supervisor import Supervisor
 from conf.limits import SETTLE_START_NICE
 from conf.settings import Settings, load_settings
 from delta_store.settling import settle_main
+from delta_store.storage.object_store import open_object_store
 from ingest.protocol.credentials import CredentialSource
 from ingest.protocol.link import Failure
 from tests.hubs import AnyHub, Heard, client, keys_and_certificates, leaf, running, until
@@ -227,6 +229,30 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")
     monkeypatch.setenv("SILT_NATS__LEAF_CREDENTIALS_FILE", str(tmp_path / "leaf.creds"))
     assert nats_access.leaf_credentials(load_settings().nats).credentials_file == tmp_path / "leaf.creds"
+
+
+@shows("storage.endpoint", "storage.region", "storage.access_key_id", "storage.secret_access_key")
+@shows("storage.session_token", "storage.addressing_style", "storage.allow_http", "storage.local_folder")
+@shows("storage.connect_timeout_seconds", "storage.timeout_seconds")
+def test_an_object_store_is_opened_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each setting reaches the store that the gateway opens; what it does with them is its own affair."""
+    set_all(monkeypatch, storage__endpoint="http://127.0.0.1:1", storage__allow_http="true", storage__region="here")
+    set_all(monkeypatch, storage__access_key_id="k", storage__secret_access_key="s", storage__session_token="t")
+    set_all(monkeypatch, storage__addressing_style="virtual", storage__local_folder=tmp_path)
+    set_all(monkeypatch, storage__connect_timeout_seconds=1.5, storage__timeout_seconds=2.5, data="s3://bucket/silt")
+    options, settings = parse([])
+    store = cast(S3Store, open_object_store(options.data.uri, options.data.options))
+    assert store.config == {
+        "endpoint": "http://127.0.0.1:1",
+        "region": "here",
+        "bucket": "bucket",
+        "access_key_id": "k",
+        "secret_access_key": "s",
+        "session_token": "t",
+        "virtual_hosted_style_request": "true",
+    }
+    assert store.client_options == {"allow_http": True, "timeout": "2.5s", "connect_timeout": "1.5s"}
+    assert options.data.local_folder(settings.storage).parent == tmp_path
 
 
 @shows("http.host", "http.port", "http.rows_max", "reads.refresh_interval_ms")

@@ -27,6 +27,7 @@ from api.gateway.gateway import Gateway
 from api.gateway.gateway_assembly import assemble
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_stores import Stores, claim_stores
+from conf.data_location import DataLocation
 from conf.settings import ReadsSettings, Settings
 from delta_store.values.journal_errors import JournalError
 from tests.sim.sim_book import Book, Broken
@@ -78,7 +79,7 @@ class Simulation:
         self._dice = random.Random(seed)
         self._plant = plant
         self._root = root
-        self._options = GatewayOptions("", "", str(root), "", api_over_leaf=True)
+        self._options = GatewayOptions("", "", DataLocation(str(root)), "", api_over_leaf=True)
         self._loop = VirtualLoop(self._dice)
         self.clock = VirtualClock(self._loop)
         self.disk = SimDisk(root, self._dice)

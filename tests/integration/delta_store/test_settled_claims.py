@@ -9,6 +9,7 @@ import pytest
 
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_stores import claim_stores
+from conf.data_location import DataLocation
 from conf.settings import load_settings
 from delta_store.log.settled_durability import NotDurable
 from delta_store.reading.journal_tail import JournalTail
@@ -63,7 +64,7 @@ def test_a_watermark_ahead_of_its_rows_is_refused(tmp_path: Path, *, claims: boo
     edit_note(here.entry(), ahead, reseal=True)
     with pytest.raises((DamagedData, NotDurable), match="is 900, the rows that it adds end at 700"):
         here.confirm()
-    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    options = GatewayOptions("", "", DataLocation(str(tmp_path)), "", api_over_leaf=False)
     if claims:  # known to be wrong by itself, and the journal still has its rows: passed over, to be settled again
         assert claim_stores(options, load_settings()).catalog.streams["S"].index.msgs == 800
     else:
@@ -117,7 +118,7 @@ def test_a_lost_journal_is_not_begun_anew(tmp_path: Path) -> None:
     """Neither gateway nor reader takes settled rows without a journal for a new store."""
     here = Both(tmp_path)
     (tmp_path / "journal").rename(tmp_path / "elsewhere")
-    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    options = GatewayOptions("", "", DataLocation(str(tmp_path)), "", api_over_leaf=False)
     for opening in (
         lambda: claim_stores(options, load_settings()),
         lambda: open_stores(here.settled, JournalTail(str(tmp_path / "journal"))),
@@ -130,7 +131,7 @@ def test_a_lost_journal_is_not_begun_anew(tmp_path: Path) -> None:
 def test_tables_of_different_days_are_refused(tmp_path: Path) -> None:
     """The journal must go on where ``messages`` ends: no hole between them, and no watermark behind its end."""
     here = Both(tmp_path)
-    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    options = GatewayOptions("", "", DataLocation(str(tmp_path)), "", api_over_leaf=False)
     assert claim_stores(options, load_settings()).catalog.streams["S"].index.last_seq == 800
     here.journal = open_journal(tmp_path / "journal")
     here.journal.truncate({"S": here.tables.marks["S"].position})
@@ -143,7 +144,7 @@ def test_tables_of_different_days_are_refused(tmp_path: Path) -> None:
 
 def test_the_journal_of_an_empty_store_may_be_new(tmp_path: Path) -> None:
     """A folder where nothing was ever settled opens as it always did."""
-    options = GatewayOptions("", "", str(tmp_path), "", api_over_leaf=False)
+    options = GatewayOptions("", "", DataLocation(str(tmp_path)), "", api_over_leaf=False)
     assert claim_stores(options, load_settings()).journal.reader.version == 1
     assert LocalStorage(tmp_path / "journal").sizes("_delta_log").keys() >= {f"{0:020d}.json"}
     assert Watermark(1, 2, 3, 4).position == (1, 2, 3)

@@ -11,6 +11,7 @@ from api.cli.app import app
 from api.gateway.gateway_main import main as gateway_main
 from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_stores import claim_stores
+from conf.data_location import DataLocation
 from conf.settings import load_settings
 from delta_store.checking.verify_store import verify_store
 from delta_store.entries.findings import Severity
@@ -132,7 +133,7 @@ def test_the_command_names_files_and_ends_with_a_status(tmp_path: Path) -> None:
 
 def last_seq(data: Path) -> int:
     """What a gateway that opens the store begins behind."""
-    options = GatewayOptions("", "", str(data), "", api_over_leaf=False)
+    options = GatewayOptions("", "", DataLocation(str(data)), "", api_over_leaf=False)
     return claim_stores(options, load_settings()).catalog.streams["S"].index.last_seq
 
 

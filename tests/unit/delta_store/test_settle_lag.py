@@ -15,7 +15,7 @@ from delta_store.entries.settle_lag import (
     lag_of,
     pressure_of,
 )
-from delta_store.reading.settle_state import SettleState, StateTeller, settle_news
+from delta_store.reading.settle_state import SettleState, StateListener, StateTeller
 from delta_store.reading.settle_watch import SettleWatch
 from delta_store.values.watermark import Watermark
 from tests.groups import STREAM_ID, SteppedClock, group, open_journal, settled_to
@@ -59,7 +59,7 @@ def test_a_reader_sees_how_settling_is(tmp_path: Path) -> None:
     clock.seconds += 2
     with StateTeller(tmp_path, clock) as teller:
         teller.tell(SettleState.FAILING, "no Java")
-        assert settle_news(tmp_path, clock.now_ns()) == (SettleState.FAILING, "no Java")
+        assert StateListener(str(tmp_path), clock).news() == (SettleState.FAILING, "no Java")
         news, lag, _ = watch.look({})
         assert news.state is SettleState.FAILING
         assert lag is not None

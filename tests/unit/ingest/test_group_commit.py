@@ -292,3 +292,29 @@ def test_enough_bytes_end_the_interval() -> None:
 
     asyncio.run(main())
     assert [seqs for what, seqs in disk.log if what == "commit"] == [[1], [2]]
+
+
+def test_a_lone_publisher_does_not_wait_where_nothing_is_gained() -> None:
+    """One row after another is committed at once; two together wait for the interval, and so does what follows them."""
+    disk = Disk()
+
+    async def main() -> None:
+        committer = committer_of(disk, pace=Pace(interval_seconds=3600, lone_waits=False, rows=2))
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(committer.run())
+            await asyncio.sleep(0)
+            for seq in (1, 2, 3):
+                decide(committer, seq, b"ack")
+                await committer.drain(5)
+            decide(committer, 4, b"ack")
+            decide(committer, 5, b"ack")
+            await committer.drain(5)
+            decide(committer, 6, b"ack")
+            await asyncio.sleep(0.02)
+            assert committer.gathering.pending_rows == 1
+            decide(committer, 7, b"ack")
+            await committer.drain(5)
+            task.cancel()
+
+    asyncio.run(main())
+    assert [seqs for what, seqs in disk.log if what == "commit"] == [[1], [2], [3], [4, 5], [6, 7]]
