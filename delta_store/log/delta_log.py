@@ -17,7 +17,7 @@ from delta_store.entries.log_entry import JournalEntry, entry_name, version_of
 from delta_store.entries.settled_log import MessagesEntry, Snapshot, parse_entry
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken, StorageError
-from delta_store.values.read_errors import DamagedData
+from delta_store.values.read_errors import DamagedData, StoreAway
 from delta_store.values.schemas import LOG_FOLDER
 
 _TRIES: Final = 4
@@ -219,8 +219,10 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
 
 @contextmanager
 def storage_as_os_error(location: str) -> Iterator[None]:
-    """Raise a storage's errors as ``OSError``, as for any other file of a table."""
+    """Raise a storage's errors as for any other file of a table: ``OSError``, or ``StoreAway`` for an object store."""
     try:
         yield
     except StorageError as error:
+        if "://" in location:
+            raise StoreAway(f"{location}/{error.name}", error.reason) from error
         raise OSError(f"{location}/{error}") from error

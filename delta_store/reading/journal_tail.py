@@ -25,7 +25,7 @@ from delta_store.reading.settled_files import MessageFiles
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import ReadOvertaken
-from delta_store.values.read_errors import DamagedData, FileGone
+from delta_store.values.read_errors import DamagedData, FileGone, StoreAway
 from delta_store.values.records import Position
 from delta_store.values.stream_message import StreamMessage
 
@@ -91,7 +91,7 @@ class JournalTail:
 
         Reads only the new entries, so it may be called before every reading of ``messages``.
         """
-        with self._lock, suppress(DamagedData, OSError):
+        with self._lock, suppress(DamagedData, StoreAway, OSError):
             reader = self._newest()
             return reader.relies_on if reader.version >= 0 else None
         return None

@@ -6,6 +6,7 @@ from functools import partial
 from threading import Barrier
 from typing import TYPE_CHECKING, Final
 
+from delta_store.storage.object_store import first_line
 from delta_store.storage.storage import Blob, Stored
 from delta_store.values.journal_errors import EntryExists, NotStored, StorageFailed, UnsafeStore
 from delta_store.values.schemas import LOG_FOLDER
@@ -37,7 +38,8 @@ class ObjectStorage:
             outcomes.append(create())
             self.delete([blob.name])
             if sum(outcomes) != 1:
-                raise UnsafeStore(self.uri, f"{sum(outcomes)} of 3 conditional puts of one object won")
+                won = f"{sum(outcomes)} of 3 conditional puts of one object won"
+                raise UnsafeStore(self.uri, f"{won}: the store does not honour conditions, and two could both commit")
 
     def set_aside(self) -> None:
         """Do nothing: a store has no end."""
@@ -63,7 +65,7 @@ class ObjectStorage:
         except (NotFoundError, FileNotFoundError) as error:
             raise NotStored(name, "not found") from error
         except (BaseError, OSError) as error:
-            raise StorageFailed(name, _first_line(error)) from error
+            raise StorageFailed(name, first_line(error)) from error
 
     def exists(self, name: str) -> bool:
         """Send a HEAD request."""
@@ -75,7 +77,7 @@ class ObjectStorage:
         except (NotFoundError, FileNotFoundError):
             return False
         except (BaseError, OSError) as error:
-            raise StorageFailed(name, _first_line(error)) from error
+            raise StorageFailed(name, first_line(error)) from error
         return True
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -86,7 +88,7 @@ class ObjectStorage:
         try:
             listed = obstore.list_with_delimiter(self._store, folder or None)
         except (BaseError, OSError) as error:
-            raise StorageFailed(folder, _first_line(error)) from error
+            raise StorageFailed(folder, first_line(error)) from error
         return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"]}
 
     def walk(self) -> Iterator[Stored]:
@@ -100,7 +102,7 @@ class ObjectStorage:
                     if not item["path"].startswith(f"{LOG_FOLDER}/"):
                         yield Stored(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
         except (BaseError, OSError) as error:
-            raise StorageFailed("", _first_line(error)) from error
+            raise StorageFailed("", first_line(error)) from error
 
     def delete(self, names: Iterable[str]) -> None:
         """Send one request a file: a bulk request has no order."""
@@ -113,7 +115,7 @@ class ObjectStorage:
             except (NotFoundError, FileNotFoundError):
                 continue
             except (BaseError, OSError) as error:
-                raise StorageFailed(name, _first_line(error)) from error
+                raise StorageFailed(name, first_line(error)) from error
 
     def _put(self, blob: Blob, *, published: bool | None) -> None:
         import obstore
@@ -122,7 +124,7 @@ class ObjectStorage:
         try:
             obstore.put(self._store, blob.name, memoryview(blob.whole).cast("B"))
         except (BaseError, OSError) as error:
-            raise StorageFailed(blob.name, _first_line(error), published=published, retryable=True) from error
+            raise StorageFailed(blob.name, first_line(error), published=published, retryable=True) from error
 
     def _create(self, blob: Blob) -> bool:
         import obstore
@@ -133,7 +135,7 @@ class ObjectStorage:
         except (AlreadyExistsError, FileExistsError, PreconditionError):
             return False
         except (BaseError, OSError) as error:
-            raise StorageFailed(blob.name, _first_line(error), published=None) from error
+            raise StorageFailed(blob.name, first_line(error), published=None) from error
         return True
 
 
@@ -147,8 +149,3 @@ def race(attempts: Sequence[Callable[[], bool]]) -> list[bool]:
 
     with ThreadPoolExecutor(len(attempts)) as threads:
         return list(threads.map(run, attempts))
-
-
-def _first_line(error: BaseException) -> str:
-    """Return an error's first line, at most 200 characters: stores answer with whole documents, which may name keys."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

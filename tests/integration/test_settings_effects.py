@@ -251,7 +251,7 @@ def test_an_object_store_is_opened_as_told(tmp_path: Path, monkeypatch: pytest.M
         "session_token": "t",
         "virtual_hosted_style_request": "true",
     }
-    assert store.client_options == {"allow_http": True, "timeout": "2.5s", "connect_timeout": "1.5s"}
+    assert store.client_options == {"allow_http": "true", "timeout": "2.5s", "connect_timeout": "1.5s"}
     assert options.data.local_folder(settings.storage).parent == tmp_path
 
 
