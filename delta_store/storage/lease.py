@@ -42,7 +42,7 @@ class LeaseLost(Exception):
     """Another process has the lease: this one was taken for dead."""
 
 
-class _Held(NamedTuple):
+class LeaseRead(NamedTuple):
     """A lease as it was read or written."""
 
     said: Mapping[str, Any]
@@ -57,7 +57,7 @@ class LeaseObject:
         self._name = f"{name}.json"
         self.place = f"{url}/{FOLDER}/{self._name}"
 
-    def read(self) -> _Held | None:
+    def read(self) -> LeaseRead | None:
         """Return the lease; None when there is none."""
         import obstore
         from obstore.exceptions import BaseError, NotFoundError
@@ -73,9 +73,9 @@ class LeaseObject:
             said = json.loads(body)
         except ValueError:
             said = None
-        return _Held(said if isinstance(said, dict) else {}, version)
+        return LeaseRead(said if isinstance(said, dict) else {}, version)
 
-    def put(self, said: Mapping[str, Any], before: _Held | None) -> _Held | None:
+    def put(self, said: Mapping[str, Any], before: LeaseRead | None) -> LeaseRead | None:
         """Write the lease if it is still as it was ``before``; None when it is not."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
@@ -89,7 +89,7 @@ class LeaseObject:
             if before is not None and isinstance(error, NotFoundError | FileNotFoundError):
                 return None
             raise StorageFailed(self.place, first_line(error)) from error
-        return _Held(said, _version(done))
+        return LeaseRead(said, _version(done))
 
 
 class Lease:
@@ -100,7 +100,7 @@ class Lease:
         self._place, self._clock = place, clock
         self._who = {"owner": owner, "host": socket.gethostname(), **_process(os.getpid())}
         self._beat = 0
-        self._held: _Held | None = None
+        self._held: LeaseRead | None = None
         self._seen: Mapping[str, Any] = {}
         self._seen_at = 0.0
         self._ended = Event()

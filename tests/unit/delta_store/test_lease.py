@@ -8,7 +8,7 @@ import pytest
 
 from conf.limits import LEASE_POLL_SECONDS, LEASE_QUIET_SECONDS
 from delta_store.storage import lease as lease_module
-from delta_store.storage.lease import Lease, LeaseObject, _Held
+from delta_store.storage.lease import Lease, LeaseObject, LeaseRead
 from delta_store.values.journal_errors import StorageFailed
 from tests.groups import SteppedClock
 
@@ -17,21 +17,21 @@ class Place:
     """An object in memory; ``fates`` of its next puts: request or reply lost."""
 
     def __init__(self) -> None:
-        self.held: _Held | None = None
+        self.held: LeaseRead | None = None
         self.fates: list[str] = []
         self._version = 0
 
-    def read(self) -> _Held | None:
+    def read(self) -> LeaseRead | None:
         """Return the object."""
         return self.held
 
-    def put(self, said: Mapping[str, Any], before: _Held | None) -> _Held | None:
+    def put(self, said: Mapping[str, Any], before: LeaseRead | None) -> LeaseRead | None:
         """Replace the object if it is as before."""
         fate = self.fates.pop(0) if self.fates else "works"
         won = (self.held and self.held.version) == (before and before.version)
         if won and fate != "request lost":
             self._version += 1
-            self.held = _Held(dict(said), {"e_tag": str(self._version), "version": None})
+            self.held = LeaseRead(dict(said), {"e_tag": str(self._version), "version": None})
         if fate != "works":
             raise StorageFailed("lease", fate)
         return self.held if won else None
