@@ -155,7 +155,7 @@ class SettledOwner:
             return epoch
 
     def append(self, files: Sequence[StagedFile], note: CommitNote) -> int:
-        """SettledCommit the files of a batch, which are durable; return the version.
+        """Commit the files of a batch, which are durable; return the version.
 
         ``note`` is that of the batch after the last one: each is appended once. Raises ``ValueError`` for a note that
         contradicts the table or the files, :class:`Fenced`, :class:`CommitUnknown`, :class:`JournalPoisoned`,
@@ -219,7 +219,7 @@ class SettledOwner:
         return self._owner.commit(partial(self._prepared, plan)).entry.version
 
     def _prepared(self, plan: _Plan, stamp: Stamp) -> Prepared[NextVersion]:
-        """Return the next commit, checked as its readers will check it. SettledCommit lock held."""
+        """Return the next commit, checked as its readers will check it. Commit lock held."""
         state = self._table.state
         now_ms = max(self._clock.now_ns() // 1_000_000, state.timestamp_ms)
         commit = SettledCommit(
