@@ -1,20 +1,25 @@
-"""The journal in an object store (moto's S3): the same promises, by conditional puts that are probed and read back."""
+"""Both tables in an object store (moto's S3): the same promises, by conditional puts that are probed and read back."""
 
 from collections.abc import Iterator
 from threading import Lock
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conf.clock import SystemClock
 from delta_store.entries.log_entry import entry_name
+from delta_store.entries.staged_file import Writing, staged_path
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import JournalReader
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.settled import SettledTable
 from delta_store.storage.object_storage import ObjectStorage
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob
@@ -29,8 +34,11 @@ from delta_store.values.journal_errors import (
 )
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
-from tests.groups import SHARD, SteppedClock, group, live_rows, sequences, settled_to
+from delta_store.values.watermark import Op
+from tests.groups import SHARD, STREAM_ID, SteppedClock, group, live_rows, message, sequences, settled_to
+from tests.owned_tables import TABLES, OwnedTable
 from tests.s3 import BUCKET, s3_server, storage_options
+from tests.staged import open_owner, settle, stage
 
 _folder_numbers = iter(range(1 << 30))
 
@@ -75,6 +83,46 @@ def test_files_are_put_read_listed_and_deleted(storage: ObjectStorage) -> None:
         storage.read("a.parquet")
 
 
+def test_files_in_folders_keep_their_names(storage: ObjectStorage) -> None:
+    """Escaped ones, too: what is written is found by the walk, read and deleted by the same name; the log is apart."""
+    path = staged_path(Writing(1, 1), "größe", "$events", number=0, unique="ab")
+    assert "%" in path
+    storage.write(Blob(path, b"data"))
+    storage.write(Blob(f"{LOG_FOLDER}/a.json", b"{}"))
+    [found] = storage.walk()
+    assert found[:2] == (path, 4)
+    assert abs(found.modified_ms - SystemClock().now_ns() // 1_000_000) < 60_000
+    assert storage.read(path) == b"data"
+    storage.delete([found.name])
+    assert list(storage.walk()) == []
+
+
+def test_messages_live_in_an_object_store(storage: ObjectStorage) -> None:
+    """Append, rewrite, checkpoint, fence, vacuum; delta-rs and our readers read it after each."""
+    clock = SteppedClock()
+    owner = open_owner(storage, clock, horizon_seconds=100)
+    for seq in range(1, 13):
+        settle(owner, [message(seq, stream="größe")])
+    small = set(owner.snapshot.files)
+    rows = [message(seq, stream="größe") for seq in range(1, 13)]
+    owner.rewrite(Op.COMPACT, small, stage(storage, rows, Writing(owner.epoch, owner.note.batch)))
+    with mock.patch("delta_store.settled.settled_upkeep.SETTLED_CHECKPOINT_COMMITS", 5):
+        assert owner.upkeep() == 14
+    new = open_owner(storage, clock, horizon_seconds=100)
+    with pytest.raises(Fenced):
+        settle(owner, [message(13, stream="größe")])
+    settle(new, [message(13, stream="größe")])
+    clock.seconds += 200
+    assert new.vacuum().files == 12 + 1
+    assert len(list(storage.walk())) == len(new.snapshot.files) == 8
+    table = DeltaTable(storage.uri, storage_options=dict(storage.options))
+    assert table.version() == new.snapshot.version
+    assert sorted(pa.table(table.to_pyarrow_table(columns=["seq"]))["seq"].to_pylist()) == list(range(1, 14))
+    settled = SettledTable(storage.uri, storage_options=storage.options)
+    assert settled.refresh().files == new.snapshot.files
+    assert settled.fetch("größe", STREAM_ID, [7]).keys() == {7}
+
+
 def test_the_journal_lives_in_an_object_store(storage: ObjectStorage) -> None:
     """Commit, fence, truncate, checkpoint, clean up and delete; delta-rs reads it after each."""
     clock = SteppedClock()
@@ -117,8 +165,9 @@ class _LastWriterWins(ObjectStorage):
 def test_the_probe_refuses_a_store_that_ignores_conditions(storage: ObjectStorage) -> None:
     """Two gateways could both acknowledge there."""
     unsafe = _LastWriterWins(storage._store, uri=storage.uri, options=storage.options)
-    with pytest.raises(UnsafeStore, match="3 of 3"):
-        Journal.open(unsafe, shard=SHARD, clock=SteppedClock())
+    for table in TABLES:
+        with pytest.raises(UnsafeStore, match="3 of 3"):
+            table.open(unsafe, SteppedClock())
 
 
 class _Flaky(ObjectStorage):
@@ -143,40 +192,42 @@ class _Flaky(ObjectStorage):
         return won
 
 
+TABLE = st.sampled_from(TABLES)
 FATES = st.sampled_from(["works", "request lost", "reply lost", "sent twice"])
 
 
-@settings(max_examples=20, deadline=None)
-@given(plan=st.lists(FATES, min_size=1, max_size=12))
-def test_a_lost_reply_is_read_back(endpoint: str, plan: list[str]) -> None:
-    """Whatever is lost: a commit that returns is there once, one that is unknown stops the journal, none is doubled."""
-    plain = open_storage(f"s3://{BUCKET}/journal-{next(_folder_numbers)}", storage_options(endpoint))
+@settings(max_examples=30, deadline=None)
+@given(table=TABLE, plan=st.lists(FATES, min_size=1, max_size=12))
+def test_a_lost_reply_is_read_back(endpoint: str, table: OwnedTable, plan: list[str]) -> None:
+    """Whatever is lost: a commit that returns is there once, one that is unknown stops the owner, none is doubled."""
+    plain = open_storage(f"s3://{BUCKET}/table-{next(_folder_numbers)}", storage_options(endpoint))
     assert isinstance(plain, ObjectStorage)
-    _journal(plain)
+    table.claimed(plain, SteppedClock())
     flaky = _Flaky(plain, [])
-    journal = _journal(flaky)
+    owner = table.claimed(flaky, SteppedClock())
     flaky._plan = list(plan)
     acked = 0
     try:
         for seq in range(1, 6):
-            journal.commit(group(seq))
+            table.commit(owner, seq)
             acked = seq
     except CommitUnknown:
         with pytest.raises(JournalPoisoned):
-            journal.commit(group(acked + 1))
+            table.commit(owner, acked + 1)
     else:
         assert acked == 5
-    found = _read(plain)
+    found = table.read(plain)
     assert found == list(range(1, len(found) + 1))
     assert acked <= len(found) <= acked + 1
     assert acked == 5 or len(plan) >= 4
 
 
-def test_a_store_that_is_away_before_the_entry_leaves_the_journal_usable(
-    storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_a_store_that_is_away_before_the_entry_leaves_the_table_usable(
+    storage: ObjectStorage, table: OwnedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The put of the file failed: no entry can name it, so the same rows may be committed again."""
-    journal = _journal(storage)
+    owner = table.claimed(storage, SteppedClock())
 
     def refuse(blob: Blob, *, published: bool | None) -> None:
         raise StorageFailed(blob.name, "connection refused", published=published, retryable=True)
@@ -184,10 +235,10 @@ def test_a_store_that_is_away_before_the_entry_leaves_the_journal_usable(
     with monkeypatch.context() as away:
         away.setattr(storage, "_put", refuse)
         with pytest.raises(StorageFailed) as caught:
-            journal.commit(group(1))
+            table.commit(owner, 1)
     assert caught.value.retryable
-    journal.commit(group(1))
-    assert _read(storage) == [1]
+    table.commit(owner, 1)
+    assert table.read(storage) == [1]
 
 
 def test_a_real_error_does_not_show_credentials(endpoint: str) -> None:
