@@ -1,24 +1,28 @@
 """``silt repair``: repairs that lose nothing, announced first."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
 
-from api.cli.options import FolderOption
+from api.cli.options import DataOption
 from api.cli.output import Format, Output
 from api.cli.verify import COLUMNS, look, tell
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from conf.error_text import error_text
 from conf.exit_codes import Exit
-from delta_store.checking.repair_store import plan_repair
+from conf.settings import load_settings
+from delta_store.checking.repair_store import Planner
+from delta_store.storage.lease import GATEWAY_LEASE, SETTLE_LEASE, LeaseTaken, exclusive
 from delta_store.storage.store_lock import AlreadySettling, StoreLocked, settle_lock, store_lock
 from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import ReadError
 
 
 def repair(
-    data: FolderOption,
+    data: DataOption,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     accept_lost_journal: Annotated[
@@ -34,18 +38,15 @@ def repair(
     Says what it will do and asks, then looks through the store. Takes the locks of gateway and settle job: stop them
     first. Exit codes: 0 nothing is damaged now; 1 something is, or the answer was no; 3 the folder is in use.
     """
-    if not data.is_dir():
+    settings = load_settings()
+    data = data.with_settings(settings.storage)
+    if data.is_local and not data.folder.is_dir():
         typer.echo(f"silt repair: there is no folder {data}", err=True)
         raise typer.Exit(Exit.FAILED)
-    with ExitStack() as locks:
+    with _alone(data):
         try:
-            locks.enter_context(store_lock(data))
-            locks.enter_context(settle_lock(data))
-        except (StoreLocked, AlreadySettling) as error:
-            typer.echo(f"silt repair: {error}", err=True)
-            raise typer.Exit(Exit.IN_USE) from None
-        try:
-            steps = plan_repair(data, SystemClock(), accept_lost_journal=accept_lost_journal)
+            planner = Planner(data, SystemClock(), settings.history.horizon_seconds)
+            steps = planner.plan(accept_lost_journal=accept_lost_journal)
         except (JournalError, ReadError, OSError) as error:
             typer.echo(f"silt repair: {error_text(error)}; run: silt verify", err=True)
             raise typer.Exit(Exit.FAILED) from None
@@ -65,3 +66,23 @@ def repair(
     tell(report)
     if not report.is_whole:
         raise typer.Exit(Exit.FAILED)
+
+
+@contextmanager
+def _alone(data: DataLocation) -> Iterator[None]:
+    """Hold the rights of gateway and settle job; ends the process with status 3 where another has one."""
+    with ExitStack() as rights:
+        try:
+            if data.is_local:
+                rights.enter_context(store_lock(data.folder))
+                rights.enter_context(settle_lock(data.folder))
+            else:
+                for name in (GATEWAY_LEASE, SETTLE_LEASE):
+                    rights.enter_context(exclusive(data, name, SystemClock()))
+        except (StoreLocked, AlreadySettling, LeaseTaken) as error:
+            typer.echo(f"silt repair: {error}", err=True)
+            raise typer.Exit(Exit.IN_USE) from None
+        except JournalError as error:
+            typer.echo(f"silt repair: {error_text(error)}", err=True)
+            raise typer.Exit(Exit.FAILED) from None
+        yield

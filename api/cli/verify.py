@@ -3,14 +3,15 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import typer
 
-from api.cli.options import FolderOption
+from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
+from conf.data_location import DataLocation
 from conf.error_text import error_text
 from conf.exit_codes import Exit
+from conf.settings import load_settings
 from delta_store.checking.verify_store import Told, verify_store
 from delta_store.entries.findings import Report
 from delta_store.values.journal_errors import JournalError
@@ -19,13 +20,13 @@ from delta_store.values.read_errors import ReadError
 COLUMNS = ("severity", "table", "file", "found", "what to do")
 
 
-def verify(data: FolderOption, *, output: OutputOption = Format.TEXT) -> None:
+def verify(data: DataOption, *, output: OutputOption = Format.TEXT) -> None:
     """Read both tables whole: log entries, checksums, row counts, sequence chains, watermarks, missing files.
 
     Writes nothing and takes no lock, so it may run beside all else. Exit codes: 0 nothing is damaged; 1 something is,
     or there are no tables.
     """
-    report = look(data, "verify")
+    report = look(data.with_settings(load_settings().storage), "verify")
     Output(output).table(COLUMNS, [tuple(map(str, one)) for one in report.findings])
     if output is Format.TEXT:
         tell(report)
@@ -33,7 +34,7 @@ def verify(data: FolderOption, *, output: OutputOption = Format.TEXT) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def look(data: Path, verb: str) -> Report:
+def look(data: DataLocation, verb: str) -> Report:
     """Verify with a progress bar; ends the process if there are no tables."""
     try:
         with _progress() as told:
@@ -42,7 +43,7 @@ def look(data: Path, verb: str) -> Report:
         typer.echo(f"silt {verb}: {data}: {error_text(error)}", err=True)
         raise typer.Exit(Exit.FAILED) from None
     if all(one.version < 0 for one in report.seen) and not report.findings:
-        typer.echo(f"silt {verb}: {data} holds no tables: give the folder of a store with --data", err=True)
+        typer.echo(f"silt {verb}: {data} holds no tables: give the place of a store with --data", err=True)
         raise typer.Exit(Exit.FAILED)
     return report
 

@@ -1,22 +1,26 @@
-"""Repairs of a data folder that lose nothing; the caller holds both locks.
+"""Repairs of a store that lose nothing; the caller holds the rights of gateway and settle job.
 
-A damaged checkpoint is made anew from the log, and a torn end of ``messages`` that the journal does not rely on is set
-aside, because the journal still has every row of it. Whatever is taken out of a table is kept beside it. A lost journal
-is begun anew only on request: what it held beyond ``messages`` is lost.
+A damaged checkpoint is made anew from the log, and, in a folder, a torn end of ``messages`` that the journal does not
+rely on is set aside, because the journal still has every row of it. Whatever is taken out of a table is kept beside it.
+A lost journal is begun anew only on request: what it held beyond ``messages`` is lost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from conf.clock import Clock
+from conf.data_location import DataLocation
 from delta_store.journal.journal import Journal
-from delta_store.log import journal_log
+from delta_store.log import journal_log, messages_log
 from delta_store.log.journal_reader import app_id_of
 from delta_store.log.log_repair import ASIDE, repair_messages, torn_of_log
-from delta_store.log.torn_log import SHARD, can_be_read, listed, relied_version, whole_up_to
+from delta_store.log.torn_log import SHARD, can_be_read, relied_version, whole_up_to
 from delta_store.reading.settled import SettledTable
-from delta_store.storage.local_storage import LocalStorage
+from delta_store.settled.settled_owner import SettledOwner
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Storage
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
@@ -30,46 +34,76 @@ class Step(NamedTuple):
     do: Callable[[], object]
 
 
-def plan_repair(data: Path, clock: Clock, *, accept_lost_journal: bool) -> list[Step]:
-    """Return the possible repairs, in their order, and do none. Damage that stays is not included."""
-    return [*_for_journal(data, clock, accept_lost=accept_lost_journal), *_for_messages(data, clock)]
+class Planner(NamedTuple):
+    """What repairs need to know."""
+
+    data: DataLocation
+    clock: Clock
+    horizon_seconds: float
+
+    def plan(self, *, accept_lost_journal: bool) -> list[Step]:
+        """Return the possible repairs, in their order, and do none. Damage that stays is not included."""
+        of_messages = self._in_folder if self.data.is_local else self._in_store
+        return [*self._for_journal(accept_lost=accept_lost_journal), *of_messages()]
+
+    def _storage(self, table: str) -> Storage:
+        return open_storage(self.data.table(table), self.data.options)
+
+    def _for_journal(self, *, accept_lost: bool) -> Iterator[Step]:
+        storage = self._storage(JOURNAL_FOLDER)
+        claim = partial(_claim_journal, storage, self.clock)
+        try:
+            log = journal_log.load(storage, app_id_of(SHARD))
+        except DamagedData:
+            return
+        if log.state.version < 0:
+            messages = SettledTable(self.data.table(MESSAGES_FOLDER), storage_options=self.data.options)
+            if accept_lost and messages.refresh().version >= 0:
+                why = "the journal is gone: what was acknowledged and not settled is lost, its sequences are given anew"
+                yield Step(JOURNAL_FOLDER, "begin a new journal", why, claim)
+        elif log.damaged:
+            yield Step(JOURNAL_FOLDER, "write a new checkpoint", _made_up_for(log.damaged), claim)
+
+    def _in_folder(self) -> Iterator[Step]:
+        table = self.data.folder / MESSAGES_FOLDER
+        if not table.is_dir():
+            return
+        relied = relied_version(self.data.folder)
+        try:
+            end = whole_up_to(table, relied, can_be_read)
+        except DamagedData:
+            return
+        if end < 0 and relied is None:
+            return
+        torn = [table] if end < 0 else torn_of_log(table, end)
+        if torn:
+            why = f"whole up to version {end}; the journal has every row behind it, which is settled again"
+            names = ", ".join(path.name for path in reversed(torn))
+            set_aside = partial(_set_aside, self.data.folder, self.clock)
+            yield Step(MESSAGES_FOLDER, f"set aside {names} in {ASIDE}", why, set_aside)
+
+    def _in_store(self) -> Iterator[Step]:
+        storage = self._storage(MESSAGES_FOLDER)
+        try:
+            log = messages_log.load(storage)
+        except DamagedData:
+            return
+        if log.damaged:
+            claim = partial(_claim_messages, storage, self.clock, self.horizon_seconds)
+            yield Step(MESSAGES_FOLDER, "write a new checkpoint", _made_up_for(log.damaged), claim)
 
 
-def _for_journal(data: Path, clock: Clock, *, accept_lost: bool) -> list[Step]:
-    storage = LocalStorage(data / JOURNAL_FOLDER)
-
-    def claim() -> None:
-        Journal.open(storage, shard=SHARD, clock=clock).claim()
-
-    try:
-        log = journal_log.load(storage, app_id_of(SHARD))
-    except DamagedData:
-        return []
-    if log.state.version < 0:
-        lost = accept_lost and listed(data / MESSAGES_FOLDER) and SettledTable(str(data / MESSAGES_FOLDER)).refresh()
-        why = "the journal is gone: what was acknowledged and not settled is lost, and its sequences are given anew"
-        return [Step(JOURNAL_FOLDER, "begin a new journal", why, claim)] if lost else []
-    if log.damaged:
-        why = f"damaged: {', '.join(log.damaged)}; the log's entries make up for it"
-        return [Step(JOURNAL_FOLDER, "write a new checkpoint", why, claim)]
-    return []
+def _made_up_for(damaged: tuple[str, ...]) -> str:
+    return f"damaged: {', '.join(damaged)}; the log's entries make up for it"
 
 
-def _for_messages(data: Path, clock: Clock) -> list[Step]:
-    table = data / MESSAGES_FOLDER
-    if not table.is_dir():
-        return []
-    relied = relied_version(data)
-    try:
-        end = whole_up_to(table, relied, can_be_read)
-    except DamagedData:
-        return []
-    if end < 0 and relied is None:
-        return []
-    torn = [table] if end < 0 else torn_of_log(table, end)
-    if not torn:
-        return []
-    why = f"whole up to version {end}; the journal has every row behind it, which is settled again"
-    names = ", ".join(path.name for path in reversed(torn))
-    what = f"set aside {names} in {ASIDE}"
-    return [Step(MESSAGES_FOLDER, what, why, lambda: repair_messages(data, now_ns=clock.now_ns()))]
+def _claim_journal(storage: Storage, clock: Clock) -> None:
+    Journal.open(storage, shard=SHARD, clock=clock).claim()
+
+
+def _claim_messages(storage: Storage, clock: Clock, horizon_seconds: float) -> None:
+    SettledOwner.open(storage, clock=clock, horizon_seconds=horizon_seconds).claim()
+
+
+def _set_aside(folder: Path, clock: Clock) -> None:
+    repair_messages(folder, now_ns=clock.now_ns())

@@ -4,7 +4,6 @@ Reads only, and may run beside a gateway: files that its cleanup deletes meanwhi
 """
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from delta_store.entries import checkpoint_file, journal_file
@@ -17,7 +16,6 @@ from delta_store.log import journal_log
 from delta_store.log.delta_log import path_of
 from delta_store.log.journal_log import JournalLog
 from delta_store.log.journal_reader import app_id_of
-from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Storage
 from delta_store.streams.event_rows import read_stream
 from delta_store.values.journal_errors import NotStored, StorageError
@@ -38,9 +36,9 @@ class JournalLook(NamedTuple):
     entries: int
 
 
-def look_at_log(data: Path) -> JournalLook:
+def look_at_log(storage: Storage) -> JournalLook:
     """Verify every entry and checkpoint of the log; return the state at its end."""
-    storage, app_id = LocalStorage(data / JOURNAL_FOLDER), app_id_of(SHARD)
+    app_id = app_id_of(SHARD)
     entries = journal_log.log_of(storage, app_id)
     names, versions, _ = entries.listed()
     found: dict[str, Finding] = {}
@@ -70,12 +68,11 @@ def files_to_look_at(look: JournalLook) -> list[JournalFile]:
     return [] if look.state is None else list(look.state.live.values())
 
 
-def look_at_file(data: Path, file: JournalFile, mirrors: set[str]) -> Finding | None:
+def look_at_file(storage: Storage, file: JournalFile, mirrors: set[str]) -> Finding | None:
     """Verify one file, to the byte and to the row; a file that was truncated away meanwhile is no finding.
 
     Adds the names of mirrors in its STREAM rows to ``mirrors``.
     """
-    storage = LocalStorage(data / JOURNAL_FOLDER)
     try:
         rows = journal_file.decode(storage.read(file.name), size=file.size, checksum=file.checksum)
     except NotStored:
@@ -90,13 +87,13 @@ def look_at_file(data: Path, file: JournalFile, mirrors: set[str]) -> Finding | 
     return finding(Severity.DAMAGE, _TABLE, file.name, what) if _is_live(storage, file) else None
 
 
-def left_over(data: Path, look: JournalLook, names: set[str]) -> Iterator[Finding]:
-    """Find files in the folder, among ``names`` from before the log was read, that no version needs."""
+def left_over(storage: Storage, look: JournalLook, names: set[str]) -> Iterator[Finding]:
+    """Find files of the table, among ``names`` from before the log was read, that no version needs."""
     if look.state is None:
         return
     for name in sorted(names - look.state.live.keys() - look.state.removed.keys()):
         version = file_version(name)
-        if version is not None and (data / JOURNAL_FOLDER / name).exists():
+        if version is not None and storage.exists(name):
             yield finding(Severity.LEFT_OVER, _TABLE, name, "no entry of the log names it")
 
 
@@ -123,7 +120,7 @@ def _entry(log: JournalLog, version: int) -> Finding | None:
     return None
 
 
-def _checkpoints(storage: LocalStorage, app_id: str, names: Iterable[str], *, sound: bool) -> Iterator[Finding]:
+def _checkpoints(storage: Storage, app_id: str, names: Iterable[str], *, sound: bool) -> Iterator[Finding]:
     severity = Severity.REPAIRABLE if sound else Severity.DAMAGE
     for name in sorted(names):
         version = checkpoint_version(name)
@@ -137,7 +134,7 @@ def _checkpoints(storage: LocalStorage, app_id: str, names: Iterable[str], *, so
             continue
 
 
-def _is_live(storage: LocalStorage, file: JournalFile) -> bool:
+def _is_live(storage: Storage, file: JournalFile) -> bool:
     try:
         return file.name in journal_log.load(storage, app_id_of(SHARD)).state.live
     except (DamagedData, StorageError):

@@ -5,28 +5,52 @@ Reads only, and may run beside a settle job: files that it compacts away and vac
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from conf.data_location import DataLocation
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import checksums
 from delta_store.entries.log_entry import entry_name, version_of
 from delta_store.entries.settled_claims import fault_of_append
 from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot, added_rows, parse_entry
+from delta_store.log.delta_log import NO_END, path_of
 from delta_store.log.torn_log import can_be_read, relied_version, whole_up_to
 from delta_store.reading.settled import SettledTable
+from delta_store.storage.arrow_filesystem import FileOpener, filesystem_of
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Storage
 from delta_store.streams.event_rows import read_stream
+from delta_store.values.journal_errors import NotStored, StorageError
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind, RowColumns
 from delta_store.values.schemas import LOG_FOLDER, MESSAGES_FOLDER
 from delta_store.values.watermark import Op
 
 _TABLE = MESSAGES_FOLDER
-_NO_END = 1 << 62
 _CHECKED = ("seq", "subject", "headers", "data", "crc")
+
+
+class MessagesPlace(NamedTuple):
+    """The table, by what is verified of it."""
+
+    data: DataLocation
+    storage: Storage
+    files: FileOpener
+    root: str
+    """The table's root for ``files``."""
+
+    @classmethod
+    def of(cls, data: DataLocation) -> Self:
+        """Return the table in a data location."""
+        place = data.table(MESSAGES_FOLDER)
+        return cls(data, open_storage(place, data.options), *filesystem_of(place, data.options))
+
+    def read_only(self) -> SettledTable:
+        """Return the table as readers see it."""
+        return SettledTable(self.data.table(MESSAGES_FOLDER), storage_options=self.data.options)
 
 
 class MessagesLook(NamedTuple):
@@ -44,37 +68,37 @@ class MessagesLook(NamedTuple):
     """The files that versions behind ``end`` added."""
 
 
-def look_at_log(data: Path) -> MessagesLook:
+def look_at_log(place: MessagesPlace) -> MessagesLook:
     """Verify every entry and checkpoint of the log, and the newest version as readers see it."""
-    settled = SettledTable(str(data / MESSAGES_FOLDER))
+    settled = place.read_only()
     entries: dict[int, MessagesEntry] = {}
-    found = list(_entries(data, entries))
-    replayed = _steps(data, settled, entries, found)
-    torn = list(_checkpoints(data / MESSAGES_FOLDER / LOG_FOLDER, sound=not found and replayed is not None))
+    found = list(_entries(place, entries))
+    replayed = _steps(place, settled, entries, found)
+    torn = list(_checkpoints(place.storage, sound=not found and replayed is not None))
     try:
         snapshot: Snapshot | None = settled.refresh()
     except DamagedData as error:
         snapshot = replayed if torn and not found else None
         if snapshot is None:
-            found.append(_damage(data, error))
+            found.append(_damage(place, error))
     named = frozenset(file.path for entry in entries.values() for file in entry.added)
     named |= {gone.name for entry in entries.values() for gone in entry.removed}
-    end = _whole_end(data)
+    end = _whole_end(place.data)
     once = {one.file: _mended(one, end) for one in [*found, *torn][::-1]}
     behind = frozenset(file.path for version, entry in entries.items() if version > end for file in entry.added)
     return MessagesLook(snapshot, list(once.values())[::-1], len(entries), named, end, behind)
 
 
-def look_at_file(data: Path, file: DataFile, look: MessagesLook, mirrors: set[str]) -> Finding | None:
+def look_at_file(place: MessagesPlace, file: DataFile, look: MessagesLook, mirrors: set[str]) -> Finding | None:
     """Verify one file: count its rows, verify its pages and every row's checksum.
 
     Adds the names of mirrors in its STREAM rows to ``mirrors``.
     """
-    path = data / MESSAGES_FOLDER / file.path
     what = None
     rows = 0
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+        source = place.files.open_input_file(f"{place.root}/{file.path}")
+        with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for batch in parquet.iter_batches():
                 rows += len(batch)
                 what = what or _wrong_row(batch)
@@ -87,19 +111,17 @@ def look_at_file(data: Path, file: DataFile, look: MessagesLook, mirrors: set[st
     else:
         if what is None and rows != file.rows:
             what = f"it has {rows} rows, its log entry says {file.rows}"
-    if what is None or not _is_live(data, file):
+    if what is None or not _is_live(place, file):
         return None
     return finding(Severity.REPAIRABLE if file.path in look.torn else Severity.DAMAGE, _TABLE, file.path, what)
 
 
-def left_over(data: Path, look: MessagesLook) -> Iterator[Finding]:
+def left_over(place: MessagesPlace, look: MessagesLook) -> Iterator[Finding]:
     """Find data files that neither the newest version nor an entry of the log names."""
-    table = data / MESSAGES_FOLDER
     if look.snapshot is None:
         return
-    for path in sorted(table.rglob("*.parquet")):
-        name = str(path.relative_to(table))
-        if not name.startswith(LOG_FOLDER) and name not in look.named and name not in look.snapshot.files:
+    for name in sorted(stored.name for stored in place.storage.walk() if stored.name.endswith(".parquet")):
+        if name not in look.named and name not in look.snapshot.files:
             yield finding(Severity.LEFT_OVER, _TABLE, name, "no entry of the log names it")
 
 
@@ -109,34 +131,36 @@ def seen(look: MessagesLook) -> Seen:
     return Seen(_TABLE, snapshot.version, look.entries, len(snapshot.files), snapshot.rows)
 
 
-def _entries(data: Path, entries: dict[int, MessagesEntry]) -> Iterator[Finding]:
+def _entries(place: MessagesPlace, entries: dict[int, MessagesEntry]) -> Iterator[Finding]:
     """Read every entry into ``entries``; find those that can't be read, or are missing between others."""
-    log = data / MESSAGES_FOLDER / LOG_FOLDER
-    versions = sorted(version for path in log.glob("*.json") if (version := version_of(path.name)) is not None)
+    listed = place.storage.sizes(LOG_FOLDER)
+    versions = sorted(version for name in listed if (version := version_of(name)) is not None)
     for version in versions:
-        path = log / entry_name(version)
+        name = path_of(entry_name(version))
         try:
-            entries[version] = parse_entry(version, path.read_bytes(), file=str(path))
-            _check_append(entries[version], str(path))
-        except FileNotFoundError:  # cleaned up meanwhile
+            entries[version] = parse_entry(version, place.storage.read(name), file=name)
+            _check_append(entries[version], name)
+        except NotStored:  # cleaned up meanwhile
             continue
-        except (DamagedData, OSError) as error:
-            yield _damage(data, error if isinstance(error, DamagedData) else DamagedData(str(path), str(error)))
+        except DamagedData as error:
+            yield _damage(place, error)
+        except StorageError as error:
+            yield finding(Severity.DAMAGE, _TABLE, name, error.reason)
     for earlier, later in pairwise(versions):
         for version in range(earlier + 1, later):
             name = f"{LOG_FOLDER}/{entry_name(version)}"
             yield finding(Severity.DAMAGE, _TABLE, name, "missing, and a later one is there")
 
 
-def _checkpoints(log: Path, *, sound: bool) -> Iterator[Finding]:
+def _checkpoints(storage: Storage, *, sound: bool) -> Iterator[Finding]:
     severity = Severity.REPAIRABLE if sound else Severity.DAMAGE
-    for path in sorted(log.glob("*.checkpoint*.parquet")):
-        if what := _unreadable(path):
-            yield finding(severity, _TABLE, f"{LOG_FOLDER}/{path.name}", what)
+    for name in sorted(storage.sizes(LOG_FOLDER)):
+        if ".checkpoint" in name and name.endswith(".parquet") and (what := _unreadable(storage, path_of(name))):
+            yield finding(severity, _TABLE, path_of(name), what)
 
 
 def _steps(
-    data: Path, settled: SettledTable, entries: dict[int, MessagesEntry], found: list[Finding]
+    place: MessagesPlace, settled: SettledTable, entries: dict[int, MessagesEntry], found: list[Finding]
 ) -> Snapshot | None:
     """Check each entry against the version before it, as far as they are consecutive; return the last version."""
     snapshot: Snapshot | None = NO_TABLE
@@ -144,11 +168,11 @@ def _steps(
         if snapshot is None or snapshot.version + 1 != version:
             snapshot = _at(settled, version)
             continue
-        entry, file = entries[version], str(data / MESSAGES_FOLDER / LOG_FOLDER / entry_name(version))
+        entry = entries[version]
         try:
-            snapshot = snapshot.confirmed_after(entry, file=file)
+            snapshot = snapshot.confirmed_after(entry, file=path_of(entry_name(version)))
         except DamagedData as error:
-            found.append(_damage(data, error))
+            found.append(_damage(place, error))
             snapshot = snapshot.after(entry)
     return snapshot
 
@@ -160,13 +184,16 @@ def _at(settled: SettledTable, version: int) -> Snapshot | None:
         return None
 
 
-def _whole_end(data: Path) -> int:
-    """Return the version up to which the table is whole, if the journal makes up for what is behind it."""
-    relied = relied_version(data)
+def _whole_end(data: DataLocation) -> int:
+    """Return the version up to which the table is whole, if the journal makes up for what is behind it.
+
+    In an object store nothing is torn: what it has taken it keeps.
+    """
+    relied = relied_version(data.folder) if data.is_local else None
     try:
-        return _NO_END if relied is None else whole_up_to(data / MESSAGES_FOLDER, relied, can_be_read)
+        return NO_END if relied is None else whole_up_to(data.folder / MESSAGES_FOLDER, relied, can_be_read)
     except DamagedData:
-        return _NO_END
+        return NO_END
 
 
 def _mended(one: Finding, end: int) -> Finding:
@@ -184,18 +211,18 @@ def _check_append(entry: MessagesEntry, file: str) -> None:
             raise DamagedData(file, fault)
 
 
-def _damage(data: Path, error: DamagedData) -> Finding:
-    return finding(Severity.DAMAGE, _TABLE, error.file.removeprefix(f"{data}/"), error.reason)
+def _damage(place: MessagesPlace, error: DamagedData) -> Finding:
+    return finding(Severity.DAMAGE, _TABLE, error.file.removeprefix(f"{place.data}/"), error.reason)
 
 
-def _unreadable(path: Path) -> str | None:
+def _unreadable(storage: Storage, name: str) -> str | None:
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(pa.BufferReader(storage.read(name)), page_checksum_verification=True) as file:
             for _ in file.iter_batches():
                 pass
-    except FileNotFoundError:
+    except NotStored:
         return None
-    except (OSError, pa.ArrowException) as error:
+    except (StorageError, OSError, pa.ArrowException) as error:
         return f"not a readable Parquet file: {error}"
     return None
 
@@ -221,9 +248,9 @@ def _plain(batch: pa.RecordBatch, name: str) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _is_live(data: Path, file: DataFile) -> bool:
+def _is_live(place: MessagesPlace, file: DataFile) -> bool:
     """Whether the newest version still has the file: a settle job may have merged it away."""
     try:
-        return file.path in SettledTable(str(data / MESSAGES_FOLDER)).refresh().files
+        return file.path in place.read_only().refresh().files
     except DamagedData:
         return True

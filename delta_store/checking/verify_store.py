@@ -1,16 +1,17 @@
-"""Verification of a whole data folder on a local disk; writes nothing and takes no lock.
+"""Verification of a whole store, in a folder or an object store; writes nothing and takes no lock.
 
 Both tables are pinned as readers pin them, the journal first, so it may run beside a gateway and a settle job.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+from conf.data_location import DataLocation
 from delta_store.checking import verify_journal, verify_messages
 from delta_store.checking.verify_journal import JournalLook
-from delta_store.checking.verify_messages import MessagesLook
+from delta_store.checking.verify_messages import MessagesLook, MessagesPlace
 from delta_store.entries.findings import Finding, Report, Severity, finding
 from delta_store.entries.tables_agree import fault_between, fault_of_chain, fault_of_lost_journal, held_by
+from delta_store.storage.open_storage import open_storage
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 Told = Callable[[str, int, int], None]
@@ -18,26 +19,26 @@ Told = Callable[[str, int, int], None]
 _LOST = "bring it back from a backup, or go on without it: silt repair --accept-lost-journal"
 
 
-def verify_store(data: Path, told: Told = lambda *_: None) -> Report:
-    """Verify both tables of a data folder. Raises ``OSError`` where it can't be read at all."""
+def verify_store(data: DataLocation, told: Told = lambda *_: None) -> Report:
+    """Verify both tables. Raises ``OSError``, ``StorageError`` or ``StoreAway`` where they can't be read at all."""
     told("log of the journal", 0, 1)
-    folder = data / JOURNAL_FOLDER
-    names = {path.name for path in folder.glob("*.parquet")}
-    journal = verify_journal.look_at_log(data)
+    storage, place = open_storage(data.table(JOURNAL_FOLDER), data.options), MessagesPlace.of(data)
+    names = {name for name in storage.sizes("") if name.endswith(".parquet")}
+    journal = verify_journal.look_at_log(storage)
     told("log of messages", 0, 1)
-    messages = verify_messages.look_at_log(data)
+    messages = verify_messages.look_at_log(place)
     found, mirrors = [*journal.findings, *messages.findings], set[str]()
     files = verify_journal.files_to_look_at(journal)
     for number, file in enumerate(files):
         told("journal", number, len(files))
-        found += _some(verify_journal.look_at_file(data, file, mirrors))
+        found += _some(verify_journal.look_at_file(storage, file, mirrors))
     settled = [] if messages.snapshot is None else list(messages.snapshot.files.values())
     for number, one in enumerate(settled):
         told("messages", number, len(settled))
-        found += _some(verify_messages.look_at_file(data, one, messages, mirrors))
+        found += _some(verify_messages.look_at_file(place, one, messages, mirrors))
     found += _between(journal, messages, mirrors)
-    found += verify_journal.left_over(data, journal, names)
-    found += verify_messages.left_over(data, messages)
+    found += verify_journal.left_over(storage, journal, names)
+    found += verify_messages.left_over(place, messages)
     return Report((verify_journal.seen(journal), verify_messages.seen(messages)), tuple(found))
 
 

@@ -7,15 +7,17 @@ compared. A lease fences nothing: a holder that slept may still try to commit, a
 
 import json
 import os
+import secrets
 import socket
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from conf.clock import Clock
+from conf.data_location import DataLocation
 from conf.limits import (
     LEASE_BEAT_SECONDS,
     LEASE_POLL_SECONDS,
@@ -192,6 +194,26 @@ class Lease:
         if said != self._seen:
             self._seen, self._seen_at = said, now
         return bool(said.get("released")) or _is_dead(said) or now - self._seen_at >= LEASE_QUIET_SECONDS
+
+
+class LeaseTaken(Exception):
+    """Another process has the lease, and renews it."""
+
+
+@contextmanager
+def exclusive(data: DataLocation, name: str, clock: Clock) -> Iterator[None]:
+    """Hold a lease while the block runs; a holder that is quiet is waited for. Who takes it meanwhile fences the block.
+
+    Raises :class:`LeaseTaken` and :class:`StorageFailed`.
+    """
+    given_up = clock.monotonic() + LEASE_QUIET_SECONDS + 2 * LEASE_BEAT_SECONDS
+    with open_lease(data.uri, data.options, name, owner=secrets.token_hex(8), clock=clock) as lease:
+        while not lease.attempt():
+            if clock.monotonic() > given_up:
+                raise LeaseTaken(f"{data} is in use by {lease.holder}: stop it first")
+            Event().wait(LEASE_POLL_SECONDS)
+        lease.keep(lambda: None)
+        yield
 
 
 def open_lease(url: str, options: Mapping[str, str], name: str, *, owner: str, clock: Clock) -> Lease:

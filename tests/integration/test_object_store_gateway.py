@@ -18,8 +18,20 @@ from deltalake import DeltaTable
 from nats.aio.client import Client
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
+from typer.testing import CliRunner
 
+from api.cli.app import app
+from conf.clock import SystemClock
+from conf.data_location import data_location
+from conf.settings import load_settings
+from delta_store.journal.journal import Journal
+from delta_store.settled.settled_owner import SettledOwner
+from delta_store.storage.lease import GATEWAY_LEASE, exclusive
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Blob
+from delta_store.values.schemas import LOG_FOLDER
 from tests.faults.s3_proxy import S3Proxy, s3_proxy
+from tests.groups import SHARD, SteppedClock, group
 from tests.s3 import BUCKET, SECRET_KEY, S3Server, s3_server, storage_options, store_variables
 from tests.servers import Child, Gateway, NatsServer, gateway_command, nats_server, wait_until
 
@@ -194,6 +206,41 @@ def test_a_store_that_ignores_conditions_is_refused(world: World, url: str) -> N
         gateway.child.stop()
     [line] = [line for line in gateway.child.log.read_text().splitlines() if line.startswith("silt gateway:")]
     assert "conditional puts" in line
+
+
+def test_a_bucket_is_verified_and_repaired(world: World, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each damage by its file, a checkpoint made anew from the log; not while a gateway has the store."""
+    for name, value in store_variables(world.server.url).items():
+        monkeypatch.setenv(name, value)
+    data = data_location(url).with_settings(load_settings().storage)
+    storage = open_storage(data.table("journal"), data.options)
+    journal = Journal.open(storage, shard=SHARD, clock=SteppedClock())
+    journal.claim()
+    for seq in range(1, 6):
+        journal.commit(group(seq))
+    journal.checkpoint()
+    messages = open_storage(data.table("messages"), data.options)
+    SettledOwner.open(messages, clock=SteppedClock(), horizon_seconds=60).claim()
+
+    def silt(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*arguments, "--data", url], env={"COLUMNS": "300"})
+        return done.exit_code, done.output
+
+    status, said = silt("verify")
+    assert (status, "nothing is damaged" in said) == (0, True), said
+    [checkpoint] = [name for name in storage.sizes(LOG_FOLDER) if name.endswith(".parquet")]
+    whole = storage.read(f"{LOG_FOLDER}/{checkpoint}")
+    storage.write(Blob(f"{LOG_FOLDER}/{checkpoint}", whole[:-9]))
+    assert f"journal/{LOG_FOLDER}/{checkpoint}" in silt("verify")[1]
+    with exclusive(data, GATEWAY_LEASE, SystemClock()):
+        status, said = silt("repair", "--yes")
+        assert (status, "in use by process" in said) == (3, True), said
+    assert silt("repair", "--yes")[0] == 0
+    harmed = journal.reader.live_files()[2].name
+    storage.write(Blob(harmed, storage.read(harmed)[:-9]))
+    status, said = silt("verify")
+    assert (status, f"journal/{harmed}" in said) == (1, True), said
+    assert "conditional puts hold" in silt("doctor")[1]
 
 
 @pytest.mark.parametrize("place", ["s3://no-such-bucket/silt", "s3://silt/x"])

@@ -13,10 +13,15 @@ from api.gateway.gateway_options import GatewayOptions
 from api.gateway.gateway_stores import claim_stores
 from conf.data_location import DataLocation
 from conf.settings import load_settings
-from delta_store.checking.verify_store import verify_store
-from delta_store.entries.findings import Severity
+from delta_store.checking import verify_store as whole_store
+from delta_store.entries.findings import Report, Severity
 from delta_store.storage.store_lock import settle_lock, store_lock
 from tests.stores import ALL, Both, Harm, empty, flip_payload, halve, lose_adds, missing, nul
+
+
+def verify_store(data: Path) -> Report:
+    """Verify the tables in a folder."""
+    return whole_store.verify_store(DataLocation(str(data)))
 
 
 def found(data: Path) -> list[tuple[str, str]]:
