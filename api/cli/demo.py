@@ -1,12 +1,13 @@
 """``silt demo``: a year of flights, and three ways to read the past."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from api.cli.options import folder_option
+from api.cli.options import location_option
+from conf.data_location import DataLocation
 from conf.exit_codes import Exit
+from conf.settings import load_settings
 
 
 def demo(
@@ -15,11 +16,13 @@ def demo(
         int | None, typer.Option(min=1000, help="Publish only the first so many flights (default: all 336,776).")
     ] = None,
     keep: Annotated[
-        Path | None,
+        DataLocation | None,
         typer.Option(
-            parser=folder_option,
-            metavar="DIR",
-            help="Keep the tables in this new folder (default: a temporary one).",
+            "--data",
+            "--keep",
+            parser=location_option,
+            metavar="LOCATION",
+            help="Keep the tables in this new folder, or at this URL (default: a temporary folder).",
         ),
     ] = None,
 ) -> None:
@@ -31,7 +34,7 @@ def demo(
     from api.demo.play import DemoFailed, play
 
     try:
-        play(rows=rows, keep=keep)
+        play(rows=rows, keep=keep and keep.with_settings(load_settings().storage))
     except DemoFailed as error:
         typer.echo(f"silt demo: {error}", err=True)
         raise typer.Exit(Exit.FAILED) from None

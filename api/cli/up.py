@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import FolderOption
+from api.cli.options import DataOption
 from conf.exit_codes import Exit
 
 
 def up(
-    data: FolderOption,
+    data: DataOption,
     *,
     port: Annotated[
         int | None,
@@ -39,8 +39,9 @@ def up(
     settings = load_settings(hub={"port": port}, http={"port": http_port})
     refuse_foreign_server(settings)
     share_config()
-    make_private_folder(data)
-    options = UpOptions(data, settings.hub.port, settings.http.port)
+    folder = data.local_folder(settings.storage)
+    make_private_folder(folder)
+    options = UpOptions(data, folder, settings.hub.port, settings.http.port)
     try:
         asyncio.run(Supervisor(options, settings, clock=SystemClock()).run())
     except FolderInUse as error:

@@ -4,12 +4,13 @@ import asyncio
 import base64
 import json
 import sys
+import tempfile
 import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from api.demo.flights import Answer
+from conf.data_location import DataLocation
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -55,12 +56,12 @@ def by_rest(base_url: str, stream: str, subjects: str, as_of: int) -> dict[str, 
     return {message["subject"]: Answer(message["seq"], base64.b64decode(message["data"])) for message in messages}
 
 
-async def by_sql(data: Path, stream: str, subjects: str, as_of: int) -> dict[str, Answer]:
+async def by_sql(data: DataLocation, stream: str, subjects: str, as_of: int) -> dict[str, Answer]:
     """Read by ``silt sql`` with the table function ``multi_last``."""
     statement = f"SELECT subject, seq, text FROM multi_last('{stream}', '{subjects}', {as_of})"  # noqa: S608
     command = [sys.executable, "-P", "-m", "api.cli.main", "sql", statement, "--data", str(data), "--output", "json"]
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=data
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=tempfile.gettempdir()
     )
     try:
         async with asyncio.timeout(SQL_SECONDS):

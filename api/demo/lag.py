@@ -1,11 +1,12 @@
 """The settle lag seen from outside: the time from a message's acknowledgement to its being in the settled table."""
 
 import asyncio
-from pathlib import Path
 from typing import NamedTuple
 
 from conf.clock import Clock
+from conf.data_location import DataLocation
 from delta_store.log.log_follower import LogFollower
+from delta_store.values.schemas import MESSAGES_FOLDER
 
 LOOK_SECONDS = 0.2
 
@@ -20,8 +21,8 @@ class MeasuredLag(NamedTuple):
 class LagMeter:
     """A comparison of the acknowledged sequences with the watermark of ``messages``."""
 
-    def __init__(self, data: Path, stream: str, *, clock: Clock) -> None:
-        self._messages = LogFollower(str(data / "messages"))
+    def __init__(self, data: DataLocation, stream: str, *, clock: Clock) -> None:
+        self._messages = LogFollower(data.table(MESSAGES_FOLDER), storage_options=data.options)
         self._stream = stream
         self._clock = clock
         self._acked: list[tuple[float, int]] = []

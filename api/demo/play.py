@@ -20,9 +20,13 @@ from api.demo.load import IN_FLIGHT, Published, publish
 from api.demo.progress import progress
 from api.demo.silt_process import Addresses, SiltNotUp, silt_up
 from conf.clock import Clock, SystemClock
+from conf.data_location import DataLocation
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.settled import SettledTable
-from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Storage
+from delta_store.values.journal_errors import StorageError
+from delta_store.values.schemas import JOURNAL_FOLDER, LOG_FOLDER, MESSAGES_FOLDER
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -41,34 +45,41 @@ class DemoFailed(RuntimeError):
     """A step of the demonstration failed, or the answers differ."""
 
 
-def play(*, rows: int | None = None, keep: Path | None = None) -> None:
-    """Run the demonstration; raises :class:`DemoFailed`. Leaves nothing behind unless ``keep`` names a folder."""
+def play(*, rows: int | None = None, keep: DataLocation | None = None) -> None:
+    """Run the demonstration; raises :class:`DemoFailed`. Leaves nothing behind unless ``keep`` names a new place."""
     console = Console(width=None if os.environ.get("COLUMNS") or Console().is_terminal else 120)
     try:
-        with _folder(keep) as data:
+        with _place(keep) as data:
             uvloop.run(_play(console, data, rows, SystemClock()))
     except ImportError as error:
         raise DemoFailed(
             f"{error}: the demonstration needs the extras: pip install 'silt[demo,server,spark]'"
         ) from None
-    except (SiltNotUp, NotAnswered, TimeoutError) as error:
+    except (SiltNotUp, NotAnswered, StorageError, TimeoutError) as error:
         raise DemoFailed(str(error) or "it took too long") from None
 
 
 @contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=False)
-        yield keep.resolve()
-        return
-    data = Path(tempfile.mkdtemp(prefix="silt-demo-"))
-    try:
-        yield data
-    finally:
-        shutil.rmtree(data, ignore_errors=True)
+def _place(keep: DataLocation | None) -> Iterator[DataLocation]:
+    if keep is None:
+        data = Path(tempfile.mkdtemp(prefix="silt-demo-"))
+        try:
+            yield DataLocation(str(data))
+        finally:
+            shutil.rmtree(data, ignore_errors=True)
+    elif keep.is_local:
+        keep.folder.mkdir(parents=True, exist_ok=False)
+        yield keep
+    else:
+        _expect(not _storage(keep, JOURNAL_FOLDER).sizes(LOG_FOLDER), f"{keep} holds a store already")
+        yield keep
 
 
-async def _play(console: Console, data: Path, rows: int | None, clock: Clock) -> None:
+def _storage(data: DataLocation, table: str) -> Storage:
+    return open_storage(data.table(table), data.options)
+
+
+async def _play(console: Console, data: DataLocation, rows: int | None, clock: Clock) -> None:
     import nats
 
     console.print("Loading the flights and starting silt up ...")
@@ -85,7 +96,7 @@ async def _play(console: Console, data: Path, rows: int | None, clock: Clock) ->
 
 
 async def _acts(
-    console: Console, data: Path, flights: Flights, client: "Client", addresses: Addresses, clock: Clock
+    console: Console, data: DataLocation, flights: Flights, client: "Client", addresses: Addresses, clock: Clock
 ) -> None:
     jetstream = client.jetstream(publish_async_max_pending=IN_FLIGHT + 1)
     await jetstream.add_stream(
@@ -141,7 +152,7 @@ async def _publish_again(console: Console, flights: Flights, jetstream: "JetStre
 
 
 async def _compare(
-    console: Console, data: Path, flights: Flights, client: "Client", addresses: Addresses, as_of: int
+    console: Console, data: DataLocation, flights: Flights, client: "Client", addresses: Addresses, as_of: int
 ) -> None:
     """Read the last flight of each route as of a sequence, in three ways, and compare with pandas."""
     subjects = f"flights.{ORIGIN}.>"
@@ -171,15 +182,13 @@ def _difference(answer: dict[str, Answer], expected: dict[str, Answer]) -> str:
     return f"{subject}: {answer.get(subject)} instead of {expected.get(subject)}"
 
 
-def _show_files(console: Console, data: Path) -> None:
-    for name in (JOURNAL_FOLDER, MESSAGES_FOLDER):
-        table = data / name
-        follower = SettledTable(str(table)) if name == MESSAGES_FOLDER else JournalTail(str(table))
-        snapshot = follower.refresh()
-        on_disk = [path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts]
-        size = sum(path.stat().st_size for path in on_disk)
+def _show_files(console: Console, data: DataLocation) -> None:
+    for name, reader in ((JOURNAL_FOLDER, JournalTail), (MESSAGES_FOLDER, SettledTable)):
+        snapshot = reader(data.table(name), storage_options=data.options).refresh()
+        stored = [one for one in _storage(data, name).walk() if one.name.endswith(".parquet")]
+        size = sum(one.size for one in stored)
         console.print(
-            f"{name}: version {snapshot.version:,}, {len(snapshot.files):,} live files, {len(on_disk):,} on disk, "
+            f"{name}: version {snapshot.version:,}, {len(snapshot.files):,} live files, {len(stored):,} stored, "
             f"{size / 1024**2:.1f} MiB",
             highlight=False,
         )

@@ -5,8 +5,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple
+
+from conf.data_location import DataLocation
 
 START_SECONDS = 240.0
 STOP_SECONDS = 120.0
@@ -24,7 +25,7 @@ class Addresses(NamedTuple):
 
 
 @asynccontextmanager
-async def silt_up(data: Path) -> AsyncIterator[Addresses]:
+async def silt_up(data: DataLocation) -> AsyncIterator[Addresses]:
     """Run ``silt up`` on ``data`` and free ports while the block runs."""
     options = ["--data", str(data), "--port", "0", "--http-port", "0"]
     process = await asyncio.create_subprocess_exec(

@@ -7,9 +7,10 @@ from typing import Any
 
 from api.hub.hub_config import Login
 from api.process.child_process import ChildPlan
+from conf.data_location import DataLocation
 
 
-def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
+def gateway_plan(data: DataLocation, hub: Mapping[str, Any]) -> ChildPlan:
     """Return the plan of the gateway, linked to ``hub``. Its login is in the environment: arguments are public."""
     login: Login = hub["leaf_login"]
     env = {
@@ -22,14 +23,14 @@ def gateway_plan(data: Path, hub: Mapping[str, Any]) -> ChildPlan:
     return ChildPlan("gateway", lambda _: _module("api.gateway.gateway_main", "--data", str(data)), env=env)
 
 
-def settle_plan(data: Path) -> ChildPlan:
+def settle_plan(data: DataLocation, local: Path) -> ChildPlan:
     """Return the plan of the settle job, with a working folder of its own, because Spark leaves files there."""
-    folder = data / "spark"
+    folder = local / "spark"
     folder.mkdir(parents=True, exist_ok=True)
     return ChildPlan("settle", lambda _: _module("delta_store.settling.settle_main", "--data", str(data)), cwd=folder)
 
 
-def serve_plan(data: Path, http_port: int) -> ChildPlan:
+def serve_plan(data: DataLocation, http_port: int) -> ChildPlan:
     """Return the plan of the HTTP server; a restart keeps its port.
 
     It answers no Direct Get: the gateway does, so that a client reads over NATS what it has just published.

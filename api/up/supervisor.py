@@ -23,6 +23,7 @@ from api.process.error_leaves import leaves
 from api.process.process_log import ProcessLog
 from api.up.child_plans import gateway_plan, serve_plan, settle_plan
 from conf.clock import Clock
+from conf.data_location import DataLocation
 from conf.limits import CHILD_START_SECONDS, CHILD_STOP_SECONDS, REBUILD_SECONDS_MAX, SETTLE_START_SECONDS
 from conf.log import new_log
 from conf.settings import Settings
@@ -45,7 +46,9 @@ STEADY_SECONDS = 60.0
 class UpOptions:
     """The arguments of ``silt up``; port 0 means any free one."""
 
-    data: Path
+    data: DataLocation
+    folder: Path
+    """Folder on a local disk for logs, credentials and Spark; the data folder, if that is one."""
     port: int
     http_port: int
 
@@ -77,7 +80,7 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._children: dict[str, Child] = {}
-        self._file = ProcessLog(options.data / "logs" / "silt.log")
+        self._file = ProcessLog(options.folder / "logs" / "silt.log")
         self._log = new_log("up", lambda line: self._file.write(line.encode()), clock)
 
     async def run(self) -> None:
@@ -85,7 +88,7 @@ class Supervisor:
 
         Raises :class:`FolderInUse` or, when a child can't be started, :class:`ChildFailed`.
         """
-        with up_lock(self._options.data):
+        with up_lock(self._options.folder):
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._ask_to_stop)
@@ -104,7 +107,7 @@ class Supervisor:
             try:
                 gateway = await self._start_front(tasks)
                 if gateway is not None and await self._store_open(gateway):
-                    tasks.create_task(self._keep(settle_plan(self._options.data), None))
+                    tasks.create_task(self._keep(settle_plan(self._options.data, self._options.folder), None))
                     await self._stop.wait()
             finally:
                 self._stop.set()
@@ -113,7 +116,7 @@ class Supervisor:
     async def _start_front(self, tasks: asyncio.TaskGroup) -> _Start | None:
         """Start all but the settle job and print the ready line; return the gateway, None when asked to stop."""
         data = self._options.data
-        hub = self._begin(tasks, HubPlan(data / "nats", self._options.port, self._settings))
+        hub = self._begin(tasks, HubPlan(self._options.folder / "nats", self._options.port, self._settings))
         serve = self._begin(tasks, serve_plan(data, self._options.http_port))
         if not await self._ready(hub.answers, serve.answers, all_of=(hub.answers,)):
             return None
@@ -168,7 +171,7 @@ class Supervisor:
         said: Said = {}
         waits = BACKOFF_SECONDS if start is not None else SETTLE_BACKOFF_SECONDS
         ends = 0
-        with closing(ProcessLog(self._options.data / "logs" / f"{plan.name}.log")) as log:
+        with closing(ProcessLog(self._options.folder / "logs" / f"{plan.name}.log")) as log:
             while not self._stop.is_set():
                 began = self._clock.monotonic()
                 try:

@@ -36,6 +36,7 @@ from api.hub.hub_process import HubAddress
 from api.responder import nats_access
 from api.rest.keys import hash_of, new_key
 from api.up.supervisor import Supervisor
+from conf.data_location import data_location
 from conf.limits import SETTLE_START_NICE
 from conf.settings import Settings, load_settings
 from delta_store.settling import settle_main
@@ -415,8 +416,9 @@ def test_up_takes_arguments_before_settings(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "silt.toml").write_text("[hub]\nport = 4333\n[http]\nport = 1\n")
     set_all(monkeypatch, config="silt.toml", http__port=8333)
-    up_command.up(tmp_path)
-    up_command.up(tmp_path, port=0, http_port=1)
+    data = data_location(str(tmp_path))
+    up_command.up(data)
+    up_command.up(data, port=0, http_port=1)
     assert seen == [(4333, 8333), (0, 1)]
     assert os.environ["SILT_CONFIG"] == str(tmp_path / "silt.toml")  # children work elsewhere
 
