@@ -9,8 +9,10 @@ from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
 from conf.data_location import DataLocation
+from conf.limits import MIB
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import checksums
 from delta_store.entries.log_entry import entry_name, version_of
@@ -98,6 +100,7 @@ def look_at_file(place: MessagesPlace, file: DataFile, look: MessagesLook, mirro
     rows = 0
     try:
         source = place.files.open_input_file(f"{place.root}/{file.path}")
+        whole = file.checksum is None or _checksum(source) == file.checksum
         with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for batch in parquet.iter_batches():
                 rows += len(batch)
@@ -111,6 +114,8 @@ def look_at_file(place: MessagesPlace, file: DataFile, look: MessagesLook, mirro
     else:
         if what is None and rows != file.rows:
             what = f"it has {rows} rows, its log entry says {file.rows}"
+        if what is None and not whole:
+            what = "its content does not match the checksum in its log entry"
     if what is None or not _is_live(place, file):
         return None
     return finding(Severity.REPAIRABLE if file.path in look.torn else Severity.DAMAGE, _TABLE, file.path, what)
@@ -225,6 +230,14 @@ def _unreadable(storage: Storage, name: str) -> str | None:
     except (StorageError, OSError, pa.ArrowException) as error:
         return f"not a readable Parquet file: {error}"
     return None
+
+
+def _checksum(source: pa.NativeFile) -> int:
+    found = 0
+    while part := source.read(MIB):
+        found = crc32(part, found)
+    source.seek(0)
+    return found
 
 
 def _wrong_row(batch: pa.RecordBatch) -> str | None:

@@ -16,11 +16,10 @@ from delta_store.entries.messages_state import MessagesState
 from delta_store.entries.settled_entry import APP_ID, TableFile, check_protocol, file_of, partition_of, url_of
 from delta_store.entries.settled_log import Snapshot, file_added, path_of
 
-_FILES: Final = [f"add.{name}" for name in ("path", "partitionValues", "size", "stats")]
+_FILES: Final = [f"add.{name}" for name in ("path", "partitionValues", "size", "stats", "tags")]
 _COLUMNS: Final = [
     *_FILES,
     "add.modificationTime",
-    "add.tags",
     "remove.path",
     "remove.deletionTimestamp",
     "remove.size",

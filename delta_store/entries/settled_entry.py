@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from delta_store.entries.entry_seal import ENGINE, NO_CRC, Actions, seal
 from delta_store.entries.log_entry import Stamp, protocol_action, txn_action
-from delta_store.entries.settled_log import path_of, read_note
+from delta_store.entries.settled_log import CRC_TAG, path_of, read_note
 from delta_store.entries.staged_file import STATISTICS, StagedFile
 from delta_store.values.schemas import (
     MESSAGES_COLUMNS,
@@ -33,7 +33,6 @@ from delta_store.values.schemas import (
 from delta_store.values.watermark import Claim, CommitNote, Op
 
 APP_ID: Final = "silt-settle"
-CRC_TAG: Final = "silt.crc"
 _URL_SAFE: Final = "/=$"
 _OPERATIONS: Final = {Op.APPEND: "WRITE", Op.LIMITS: "DELETE", Op.COMPACT: "OPTIMIZE"}
 CREATE: Final = "CREATE"

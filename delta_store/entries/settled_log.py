@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -24,6 +24,8 @@ from delta_store.values.watermark import CommitNote, Watermarks
 
 Int64s = npt.NDArray[np.int64]
 _UNBOUNDED = (-(1 << 62), 1 << 62)
+CRC_TAG: Final = "silt.crc"
+"""Tag of an ``add`` action: the CRC-32 of the file's bytes, in hexadecimal digits."""
 
 
 class DataFile(NamedTuple):
@@ -44,6 +46,8 @@ class DataFile(NamedTuple):
     streams: tuple[str, str] | None
     """Lowest and highest stream name of a journal file."""
     stream_ids: tuple[int, int]
+    checksum: int | None = None
+    """CRC-32 of the bytes of a file that Silt committed."""
 
     def may_hold(self, stream: str) -> bool:
         """Whether rows of this stream can be in the file."""
@@ -226,8 +230,8 @@ def path_of(url: str) -> str:
 def file_added(add: Mapping[str, Any]) -> DataFile:
     """Return the file of an ``add`` action, whose partition values are a mapping."""
     stats = json.loads(add["stats"]) if add.get("stats") else {}
-    values = add.get("partitionValues") or {}
-    return data_file(
+    values, digits = add.get("partitionValues") or {}, (add.get("tags") or {}).get(CRC_TAG)
+    file = data_file(
         add["path"],
         size=add.get("size") or 0,
         rows=stats.get("numRecords", 0),
@@ -235,6 +239,7 @@ def file_added(add: Mapping[str, Any]) -> DataFile:
         low=stats.get("minValues") or {},
         high=stats.get("maxValues") or {},
     )
+    return file if digits is None else file._replace(checksum=int(digits, 16))
 
 
 def data_file(
