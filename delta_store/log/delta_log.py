@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from delta_store.entries import checkpoint_file, entry_seal, log_entry, messages_checkpoint
-from delta_store.entries.checkpoint_table import DamagedCheckpoint, checkpoint_name, checkpoint_version
+from delta_store.entries import checkpoint_file, checkpoint_table, entry_seal, log_entry, messages_checkpoint
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, DamagedCheckpoint, checkpoint_name, checkpoint_version
 from delta_store.entries.journal_state import JournalState
 from delta_store.entries.log_entry import JournalEntry, entry_name, version_of
 from delta_store.entries.settled_log import MessagesEntry, Snapshot, parse_entry
@@ -123,13 +123,15 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
 
     def looked(self, look: Callable[[], _Found]) -> _Found:
         """Return the result of ``look``, repeated when its damage may be files that log cleanup deleted meanwhile."""
-        for _ in range(_TRIES - 1):
-            before = self.listed().sizes.keys()
+        before = None
+        for _ in range(_TRIES):
             try:
                 return look()
             except DamagedData:
-                if self.listed().sizes.keys() == before:
+                now = self.listed().sizes.keys()
+                if now == before:
                     raise
+                before = now
         return look()
 
     def entry(self, version: int) -> _EntryT_co:
@@ -167,6 +169,20 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
         self._expect(version - 1)
         if version <= end and self._has(version + 1) and not self._has(version):
             raise DamagedData(self.file_of(version), "missing, and a later one is there")
+
+    def pointed(self) -> tuple[int, str] | None:
+        """Return version and checksum of the checkpoint that ``_last_checkpoint`` names, if it is one of Silt's."""
+        with suppress(NotStored):
+            return checkpoint_table.pointed(self.storage.read(path_of(LAST_CHECKPOINT)))
+        return None
+
+    def at_pointer(self, pointed: tuple[int, str] | None) -> _StateT_co | None:
+        """Return the state at the checkpoint that is pointed to; None without one, or without a whole one."""
+        if pointed is not None:
+            with suppress(DamagedCheckpoint, NotStored):
+                body = self.storage.read(path_of(checkpoint_name(pointed[0])))
+                return self._table.checkpoint(pointed[0], body, pointed[1])
+        return None
 
     def newest_checkpoint(
         self, listing: Listing, up_to: int = NO_END, pointed: tuple[int, str] | None = None

@@ -4,14 +4,12 @@ Invariant: the newest entry missing while its file exists is read as a crash bef
 that is not as it was written is damage.
 """
 
-from contextlib import suppress
 from typing import NamedTuple
 
-from delta_store.entries import checkpoint_table
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.checkpoint_table import checkpoint_name
 from delta_store.entries.journal_state import JournalState
 from delta_store.entries.log_entry import JournalEntry, file_version
-from delta_store.log.delta_log import DeltaLog, JournalFormat, path_of
+from delta_store.log.delta_log import DeltaLog, JournalFormat
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored
 from delta_store.values.read_errors import DamagedData
@@ -55,9 +53,7 @@ def check_follows(log: JournalLog, before: JournalState, now: JournalState) -> N
 
 
 def _load(log: JournalLog) -> LoadedLog:
-    pointed = None
-    with suppress(NotStored):
-        pointed = checkpoint_table.pointed(log.storage.read(path_of(LAST_CHECKPOINT)))
+    pointed = log.pointed()
     early = log.storage.sizes("")
     listing = log.listed()
     found, damaged = log.newest_checkpoint(listing, pointed=pointed)

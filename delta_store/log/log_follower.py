@@ -5,14 +5,14 @@ checkpoint that a power cut tore is skipped: Spark fsyncs none, and log cleanup 
 Nothing here writes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 from typing import Final
 
-from delta_store.entries import checkpoint_table, messages_checkpoint
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, DamagedCheckpoint, checkpoint_name
+from delta_store.entries import messages_checkpoint
+from delta_store.entries.checkpoint_table import DamagedCheckpoint, checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot
@@ -131,6 +131,9 @@ class LogFollower:
 
     def _open(self) -> Snapshot:
         """Return the newest version that readers may use."""
+        snapshot = self._from_pointer()
+        if snapshot is not None:
+            return snapshot
         listing = self._log.listed()
         end = self._end(listing)
         if end < 0:
@@ -138,14 +141,24 @@ class LogFollower:
         for version in listing.versions:
             if version <= end and not listing.sizes[entry_name(version)]:
                 raise DamagedData(self._log.file_of(version), "it is empty")
-        pointed = None
-        with suppress(NotStored):
-            pointed = checkpoint_table.pointed(self._storage.read(path_of(LAST_CHECKPOINT)))
         damaged: list[str] = []
         try:
-            return self._replayed(listing, end, damaged, pointed)
+            return self._replayed(listing, end, damaged)
         except NotStored as error:
             raise self._log.missing(error, damaged) from error
+
+    def _from_pointer(self) -> Snapshot | None:
+        """Return the newest version of a log whose end Silt has committed, without listing it; else None.
+
+        Nothing of that end can be torn: each entry was durable before the next.
+        """
+        start = self._log.at_pointer(self._log.pointed())
+        if start is not None:
+            with suppress(ReadOvertaken):
+                entries = list(self._log.since(start.version + 1))
+                if all(entry.base is not None for entry in entries):
+                    return self._continued(start, entries)
+        return None
 
     def _end(self, listing: Listing) -> int:
         """Return the newest version that readers may use; record whether a torn one follows."""
@@ -161,24 +174,23 @@ class LogFollower:
             return None
         with suppress(NotStored, DamagedCheckpoint):
             body = self._storage.read(path_of(checkpoint_name(base)))
-            return self._continued(messages_checkpoint.read_files(base, body, checksum=None), version)
+            start = messages_checkpoint.read_files(base, body, checksum=None)
+            return self._continued(start, self._log.entries(range(base + 1, version + 1)))
         return None
 
-    def _replayed(
-        self, listing: Listing, version: int, damaged: list[str], pointed: tuple[int, str] | None = None
-    ) -> Snapshot:
+    def _replayed(self, listing: Listing, version: int, damaged: list[str]) -> Snapshot:
         """Return a version by the checkpoint before it and the entries since; add damaged checkpoints to ``damaged``.
 
-        ``pointed`` are version and checksum of the newest checkpoint, if there is one of ours. Raises
-        :class:`NotStored` for a missing entry, :class:`DamagedData` when the newest note contradicts the files.
+        Raises :class:`NotStored` for a missing entry, :class:`DamagedData` when the newest note contradicts the files.
         """
-        base, passed = self._log.newest_checkpoint(listing, version, pointed)
+        base, passed = self._log.newest_checkpoint(listing, version)
         damaged += passed
-        return self._continued(base or NO_TABLE, version)
+        start = base or NO_TABLE
+        return self._continued(start, self._log.entries(range(start.version + 1, version + 1)))
 
-    def _continued(self, start: Snapshot, version: int) -> Snapshot:
+    def _continued(self, start: Snapshot, since: Iterable[MessagesEntry]) -> Snapshot:
         """Return a version by an earlier one and the entries since. Raises as :meth:`_replayed`."""
-        entries = list(self._log.entries(range(start.version + 1, version + 1)))
+        entries = list(since)
         notes = [entry.note for entry in entries if entry.note is not None]
         note = notes[-1] if notes else self._newest_note(start.version)
         snapshot = replace(start.after(*entries), watermarks=note.watermarks if note is not None else {})

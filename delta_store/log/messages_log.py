@@ -1,19 +1,19 @@
 """The log of ``messages`` opened for its owner: the state at its end, and what upkeep needs of the rest."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from delta_store.entries import checkpoint_table, messages_checkpoint
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name, checkpoint_version
+from delta_store.entries import messages_checkpoint
+from delta_store.entries.checkpoint_table import checkpoint_version
 from delta_store.entries.entry_seal import Actions
-from delta_store.entries.log_entry import entry_name
 from delta_store.entries.messages_state import MessagesState
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.entries.settled_log import NO_TABLE, actions_in, read_entry
 from delta_store.log.delta_log import DeltaLog, Listing, path_of
 from delta_store.storage.storage import Storage
-from delta_store.values.journal_errors import NotStored
+from delta_store.values.journal_errors import NotStored, ReadOvertaken
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import CommitNote
@@ -24,6 +24,8 @@ class VersionActions(NamedTuple):
 
     version: int
     actions: Actions
+    size: int
+    """Bytes."""
 
 
 class OwnerFormat:
@@ -36,7 +38,7 @@ class OwnerFormat:
 
     def entry(self, version: int, raw: bytes, *, file: str) -> VersionActions:
         """See :func:`delta_store.entries.settled_log.actions_in`."""
-        return VersionActions(version, actions_in(raw, file=file))
+        return VersionActions(version, actions_in(raw, file=file), len(raw))
 
     def checkpoint(self, version: int, body: bytes, checksum: str | None) -> MessagesState:
         """See :func:`delta_store.entries.messages_checkpoint.decode`."""
@@ -50,14 +52,12 @@ class LoadedMessages(NamedTuple):
     """The state at the end of the log, and what upkeep needs of the rest."""
 
     state: MessagesState
-    checkpoints: tuple[int, ...]
-    """Versions of the checkpoints, ascending, without those found damaged."""
-    damaged: tuple[str, ...]
+    checkpoint: int
+    """Version of the newest whole checkpoint; -1 without any."""
+    damaged: tuple[str, ...] = ()
     """Names of damaged checkpoints that older ones and log entries made up for."""
-    log_bytes: int
-    """Bytes of the entries behind the newest whole checkpoint."""
-    checkpoint_bytes: int
-    """Bytes of that checkpoint; 0 without any."""
+    log_bytes: int = 0
+    """Bytes of the entries behind the checkpoint."""
 
 
 def log_of(storage: Storage) -> OwnedLog:
@@ -77,29 +77,46 @@ def apply_to(state: MessagesState, log: OwnedLog, entry: VersionActions) -> None
 
 
 def _load(log: OwnedLog) -> LoadedMessages:
-    pointed = None
-    with suppress(NotStored):
-        pointed = checkpoint_table.pointed(log.storage.read(path_of(LAST_CHECKPOINT)))
-    listing = log.listed()
-    found, damaged = log.newest_checkpoint(listing, pointed=pointed)
-    state = found or MessagesState(NO_TABLE)
-    start = state.version
-    try:
-        if start >= 0:
-            _take_note(state, _newest_note(log, start))
-        for entry in log.entries(range(start + 1, listing.last + 1)):
-            apply_to(state, log, entry)
-    except NotStored as error:
-        raise _missing(log, listing, log.missing(error, damaged)) from error
+    """Return the state by the checkpoint that is pointed to, without listing the log, or else by what is listed."""
+    pointed = log.pointed()
+    loaded = _from_pointer(log, pointed) or _listed(log, pointed)
+    state = loaded.state
     if pointed is not None and pointed[0] > state.version:
         why = f"ends at version {state.version}, a checkpoint was made at {pointed[0]}"
         raise DamagedData(log.named(LOG_FOLDER), why)
     if fault := fault_of_table(state.note, state.snapshot.rows):
         raise DamagedData(log.named(LOG_FOLDER), fault)
-    whole = tuple(version for version in listing.checkpoints if checkpoint_name(version) not in damaged)
-    behind = sum(listing.sizes[entry_name(version)] for version in listing.versions if version > start)
-    size = listing.sizes[checkpoint_name(start)] if start >= 0 else 0
-    return LoadedMessages(state, whole, tuple(damaged), behind, size)
+    return loaded
+
+
+def _from_pointer(log: OwnedLog, pointed: tuple[int, str] | None) -> LoadedMessages | None:
+    state = log.at_pointer(pointed)
+    if state is not None:
+        with suppress(NotStored, ReadOvertaken):
+            return _continued(log, state, log.since(state.version + 1))
+    return None
+
+
+def _listed(log: OwnedLog, pointed: tuple[int, str] | None) -> LoadedMessages:
+    listing = log.listed()
+    found, damaged = log.newest_checkpoint(listing, pointed=pointed)
+    state = found or MessagesState(NO_TABLE)
+    try:
+        loaded = _continued(log, state, log.entries(range(state.version + 1, listing.last + 1)))
+    except NotStored as error:
+        raise _missing(log, listing, log.missing(error, damaged)) from error
+    return loaded._replace(damaged=tuple(damaged))
+
+
+def _continued(log: OwnedLog, state: MessagesState, since: Iterable[VersionActions]) -> LoadedMessages:
+    """Complete the state of a checkpoint by its note, and by the entries since; raise :class:`NotStored`."""
+    start, size = state.version, 0
+    if start >= 0:
+        _take_note(state, _newest_note(log, start))
+    for entry in since:
+        apply_to(state, log, entry)
+        size += entry.size
+    return LoadedMessages(state, start, (), size)
 
 
 def _take_note(state: MessagesState, note: CommitNote | None) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from conf.clock import Clock
 from conf.limits import SETTLED_CHECKPOINT_COMMITS, STAGED_KEPT_SECONDS
 from delta_store.entries import messages_checkpoint
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name, checkpoint_version
 from delta_store.entries.log_entry import version_of
 from delta_store.entries.messages_checkpoint import MessagesSnapshot
 from delta_store.entries.settled_log import read_entry
@@ -41,20 +41,16 @@ class SettledUpkeep:
     def __init__(self, storage: Storage, log: LoadedMessages, clock: Clock, horizon_seconds: float) -> None:
         self._storage, self._clock, self._horizon_ms = storage, clock, round(horizon_seconds * 1000)
         self._log = messages_log.log_of(storage)
-        self._checkpoints = list(log.checkpoints)
-        self._checkpoint_bytes = log.checkpoint_bytes
-        """Bytes of the newest checkpoint."""
+        self.newest_checkpoint = log.checkpoint
+        """Version; -1 without any."""
+        self._checkpoint_bytes = 0
+        """Bytes of the newest checkpoint that was written here."""
         self._log_bytes = log.log_bytes
         """Bytes of all entries that were counted."""
         self._covered_bytes = 0
         """Those of them that the newest checkpoint covers."""
         self._times: dict[int, int] = {}
         """When a checkpoint's version was committed (ms)."""
-
-    @property
-    def newest_checkpoint(self) -> int:
-        """The newest checkpoint; -1 without any."""
-        return self._checkpoints[-1] if self._checkpoints else -1
 
     def start(self) -> None:
         """Delete what older owners left of log entries."""
@@ -74,9 +70,7 @@ class SettledUpkeep:
         covered, body = self._log_bytes, messages_checkpoint.encode(snapshot)
         self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))
         self._storage.write(Blob(path_of(LAST_CHECKPOINT), messages_checkpoint.pointer(snapshot, body)))
-        if snapshot.version > self.newest_checkpoint:
-            self._checkpoints.append(snapshot.version)
-        self._checkpoint_bytes, self._covered_bytes = len(body), covered
+        self.newest_checkpoint, self._checkpoint_bytes, self._covered_bytes = snapshot.version, len(body), covered
         return snapshot.version
 
     def repair(self, snapshot: MessagesSnapshot, damaged: tuple[str, ...]) -> None:
@@ -111,16 +105,15 @@ class SettledUpkeep:
         might be damaged.
         """
         limit = self._now_ms() - self._horizon_ms
-        usable = self._checkpoints[:-1]
+        names = [name for name in self._storage.sizes(LOG_FOLDER) if name[:20].isdecimal()]
+        points = sorted(version for name in names if (version := checkpoint_version(name)) is not None)
+        usable = [version for version in points if version < self.newest_checkpoint]
         base = bisect_right(usable, limit, key=self._time_of) - 1
         if base < 0:
             return 0, 0
-        names = [name for name in self._storage.sizes(LOG_FOLDER) if name[:20].isdecimal()]
         gone = sorted(name for name in names if int(name[:20]) < usable[base])
         self._storage.delete(map(path_of, gone))
-        self._checkpoints = self._checkpoints[base:]
-        entries = sum(version_of(name) is not None for name in gone)
-        return entries, base
+        return sum(version_of(name) is not None for name in gone), base
 
     def _time_of(self, version: int) -> int:
         """Return when a checkpoint's version was committed (ms)."""
