@@ -19,25 +19,26 @@ from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLU
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
 
 _DAY_SECONDS = 86_400.0
-_SIZE, _PARTITION = len(MESSAGES_SCHEMA) - 2, len(MESSAGES_SCHEMA) - 1
+
+
+def place_of(row: Row) -> tuple[str, str]:
+    """Return a row's partition values."""
+    return row.stream, row.subject if row.kind == Kind.MESSAGE else EVENTS_PARTITION
 
 
 def settled_values(row: Row) -> tuple[Any, ...]:
     """Return a row's values in the columns of ``messages``."""
-    partition = row.subject if row.kind == Kind.MESSAGE else EVENTS_PARTITION
-    return (*row, stored_size(row.subject, row.headers, row.data), partition)
+    return (*row, stored_size(row.subject, row.headers, row.data), place_of(row)[1])
 
 
 def stage(storage: Storage, rows: Iterable[Row], writing: Writing) -> list[StagedFile]:
     """Write rows durably, a file for each stream and subject."""
-    values = sorted(map(settled_values, rows), key=lambda one: (one[0], one[_PARTITION], one[2]))
-    grouped = groupby(values, key=lambda one: (str(one[0]), str(one[_PARTITION])))
+    grouped = groupby(sorted(rows, key=lambda row: (*place_of(row), row.position)), key=place_of)
     return [_staged(storage, list(of_file), place, writing, at) for at, (place, of_file) in enumerate(grouped)]
 
 
-def _staged(
-    storage: Storage, values: list[tuple[Any, ...]], place: tuple[str, str], writing: Writing, number: int
-) -> StagedFile:
+def _staged(storage: Storage, rows: list[Row], place: tuple[str, str], writing: Writing, number: int) -> StagedFile:
+    values = list(map(settled_values, rows))
     columns = [
         pa.array(column, one.type) for column, one in zip(zip(*values, strict=True), MESSAGES_SCHEMA, strict=True)
     ]

@@ -32,7 +32,10 @@ class Both:
     tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
-        self.journal, self.tables = open_journal(self.data / "journal"), Tables(self.data, claims=self.claims)
+        self.journal, self.tables = (
+            open_journal(self.data / "journal"),
+            Tables(self.data, claims=self.claims, by_delta_rs=True),
+        )
         history = History()
         rows = [history.create(), *(history.publish(f"s.{number % 3}") for number in range(800))]
         for stop, settled in ((401, True), (701, True), (801, False)):

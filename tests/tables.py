@@ -1,12 +1,14 @@
-"""Both tables of a data folder as gateway and settle job write them; ``messages`` is written through delta-rs.
+"""Both tables of a data folder as gateway and settle job write them; ``messages`` by its owner, or through delta-rs.
 
-For tests of readers that need history in chosen steps, without a JVM: commit to the journal, settle up to any row,
-apply limits late or at once, truncate the journal.
+The latter stands for tables of older versions, whose committer was Delta for Spark. For tests of readers that need
+history in chosen steps, without a JVM: commit to the journal, settle up to any row, apply limits late or at once,
+truncate the journal.
 """
 
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
@@ -14,15 +16,20 @@ from zlib import crc32
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from conf.clock import SystemClock
 from delta_store.config.stream_config import StreamConfig
+from delta_store.entries.staged_file import StagedFile, Writing
 from delta_store.journal.journal import Journal
 from delta_store.reading.state_at import EventRow, cut_at
+from delta_store.settled.settled_owner import SettledOwner
+from delta_store.storage.local_storage import LocalStorage
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import event_row, removal_data, stream_data
-from delta_store.values.records import Kind, Position, Removal, Row, checksum, stored_size
-from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.records import Kind, Position, Removal, Row, checksum
+from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
 from tests.groups import columns, open_journal
+from tests.staged import open_owner, place_of, settled_values, stage
 
 START_NS = 1_750_000_000_000_000_000
 
@@ -44,7 +51,12 @@ class Tables:
     """The rows in ``messages``."""
     claims: bool = True
     """Whether commit notes have a claim, which older ones lack."""
+    by_delta_rs: bool = False
+    """Whether ``messages`` is a table of an older version."""
     _journal: Journal | None = None
+    _owner: SettledOwner | None = None
+    _rows_in: dict[str, list[Row]] = field(default_factory=dict)
+    """The rows of each file of ``messages`` that its owner committed."""
 
     def commit(self, rows: Sequence[Row]) -> None:
         """Commit rows to the journal."""
@@ -66,8 +78,11 @@ class Tables:
         for row in new:
             self.marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)
             self.kept.add((row.stream, row.position))
-        values = [(*row, stored_size(row.subject, row.headers, row.data), _partition(row)) for row in new]
-        gathered = list(zip(*values, strict=True))
+        if not self.by_delta_rs:
+            note = self._note(Op.APPEND, Counter(row.stream for row in new), self.owner.note.batch + 1)
+            self.owner.append(self._staged(new, note.batch), note)
+            return
+        gathered = list(zip(*map(settled_values, new), strict=True))
         table = pa.table(
             [pa.array(column, one.type) for column, one in zip(gathered, MESSAGES_SCHEMA, strict=True)],
             schema=MESSAGES_SCHEMA,
@@ -77,45 +92,83 @@ class Tables:
             table,
             mode="append",
             partition_by=list(MESSAGES_PARTITION_COLUMNS),
-            commit_properties=self._note(Op.APPEND, Counter(row.stream for row in new)),
+            commit_properties=_properties(self._note(Op.APPEND, Counter(row.stream for row in new))),
         )
 
     def apply_limits(self) -> None:
         """Delete from ``messages`` what the recorded effects up to the watermark remove."""
-        table = DeltaTable(str(self.data / "messages"))
         for stream, mark in self.marks.items():
             rows = [row for row in self.rows if row.stream == stream and self._settled(row)]
             live = live_sequences([row for row in rows if row.stream_id == mark.stream_id])
             dead = [row for row in rows if row.kind == Kind.MESSAGE and row.seq not in live]
             if dead:
-                chosen = ",".join(str(row.seq) for row in dead)
                 self.kept -= {(stream, row.position) for row in dead}
-                table.delete(
-                    f"stream = '{stream}' AND kind = 'message' AND seq IN ({chosen})",
-                    commit_properties=self._note(Op.LIMITS),
-                )
+                self._delete(stream, {row.seq for row in dead})
 
     def compact(self) -> None:
         """Rewrite small files into larger ones."""
-        DeltaTable(str(self.data / "messages")).optimize.compact(commit_properties=self._note(Op.COMPACT))
+        if self.by_delta_rs:
+            note = _properties(self._note(Op.COMPACT))
+            DeltaTable(str(self.data / "messages")).optimize.compact(commit_properties=note)
+            return
+        folders = Counter((file.stream, file.subject_partition) for file in self.owner.snapshot.files.values())
+        small = {
+            path for path, file in self.owner.snapshot.files.items() if folders[file.stream, file.subject_partition] > 1
+        }
+        if small:
+            rows = [row for path in sorted(small) for row in self._rows_in[path]]
+            self.owner.rewrite(Op.COMPACT, small, self._staged(rows, self.owner.note.batch))
 
     def truncate(self) -> None:
         """Remove files whose rows are all settled from the journal and the disk."""
         self.journal.truncate({stream: mark.position for stream, mark in self.marks.items()})
         self.journal.delete_removed(grace_seconds=0)
 
+    @property
+    def owner(self) -> SettledOwner:
+        """The claimed owner of ``messages``."""
+        if self._owner is None:
+            self._owner = open_owner(LocalStorage(self.data / "messages"), SystemClock())
+        return self._owner
+
+    def _staged(self, rows: Sequence[Row], batch: int) -> list[StagedFile]:
+        files = stage(self.owner.storage, rows, Writing(self.owner.epoch, batch))
+        for file in files:
+            self._rows_in[file.path] = [row for row in rows if place_of(row) == (file.stream, file.subject_partition)]
+        return files
+
+    def _delete(self, stream: str, dead: AbstractSet[int]) -> None:
+        """Delete messages of one stream in one commit."""
+        if self.by_delta_rs:
+            chosen = ",".join(map(str, sorted(dead)))
+            DeltaTable(str(self.data / "messages")).delete(
+                f"stream = '{stream}' AND kind = 'message' AND seq IN ({chosen})",
+                commit_properties=_properties(self._note(Op.LIMITS)),
+            )
+            return
+
+        def is_dead(row: Row) -> bool:
+            return row.stream == stream and row.kind == Kind.MESSAGE and row.seq in dead
+
+        held = {path: self._rows_in[path] for path in self.owner.snapshot.files}
+        touched = {path for path, rows in held.items() if any(map(is_dead, rows))}
+        rows = [row for path in sorted(touched) for row in held[path]]
+        alive = [row for row in rows if not is_dead(row)]
+        if touched:
+            files = self._staged(alive, self.owner.note.batch)
+            self.owner.rewrite(Op.LIMITS, touched, files, deleted=len(rows) - len(alive))
+
     def _settled(self, row: Row) -> bool:
         mark = self.marks.get(row.stream)
         return mark is not None and row.position <= mark.position
 
-    def _note(self, op: Op, added: Mapping[str, int] | None = None) -> CommitProperties:
+    def _note(self, op: Op, added: Mapping[str, int] | None = None, batch: int = 0) -> CommitNote:
         claim = Claim(len(self.kept), added or {}) if self.claims else None
-        note = CommitNote(op, dict(self.marks), claim=claim)
-        return CommitProperties(custom_metadata={"userMetadata": note.as_json()})
+        return CommitNote(op, dict(self.marks), batch, claim)
 
 
-def _partition(row: Row) -> str:
-    return row.subject if row.kind == Kind.MESSAGE else EVENTS_PARTITION
+def _properties(note: CommitNote) -> CommitProperties:
+    return CommitProperties(custom_metadata={"userMetadata": note.as_json()})
 
 
 def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:

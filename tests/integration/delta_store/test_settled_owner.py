@@ -294,7 +294,11 @@ def test_properties_follow_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize("checkpointed", [True, False])
 def test_an_older_table_is_gone_on_with(tmp_path: Path, *, claims: bool, checkpointed: bool) -> None:
     """One that another engine has written so far: read, claimed, appended to, compacted, checkpointed, vacuumed."""
-    tables, history, clock = Tables(tmp_path, claims=claims), History(stream="ORDERS", max_msgs=8), SteppedClock()
+    tables, history, clock = (
+        Tables(tmp_path, claims=claims, by_delta_rs=True),
+        History(stream="ORDERS", max_msgs=8),
+        SteppedClock(),
+    )
     folder = tmp_path / "messages"
     for number in range(12):
         tables.commit([history.create()] if number == 0 else [history.publish(f"s.{number % 2}")])
