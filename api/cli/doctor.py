@@ -24,7 +24,8 @@ def doctor(
     nats: Annotated[str | None, typer.Option(envvar="NATS_URL", help="NATS server to look for.")] = None,
     leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
     fetch_jars: Annotated[
-        bool, typer.Option("--fetch-jars", help="Only check what is installed, and fetch Delta's jars if need be.")
+        bool,
+        typer.Option("--fetch-jars", help="Only check what is installed, and fetch the jars that are missing."),
     ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -38,10 +39,10 @@ def doctor(
     found = [check() for check in checks.installed_checks()]
     if fetch_jars:
         able = all(check.ok for check in found if check.name in {"java", "spark"})
-        found.append(checks.fetch_jars() if able else checks.check_jars())
+        found.append(checks.fetch_jars(data) if able else checks.check_jars(data))
     else:
         settings = load_settings()
-        found.append(checks.check_jars())
+        found.append(checks.check_jars(data))
         found.append(checks.check_nats(nats or settings.nats.url))
         found.append(checks.check_leaf(leaf or settings.nats.leaf_url))
         location = data.with_settings(settings.storage)

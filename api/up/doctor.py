@@ -78,27 +78,28 @@ def check_spark() -> Check:
     return Check("spark", ok=True, found=found)
 
 
-def check_jars() -> Check:
-    """Check that Delta's jars are on this machine."""
-    from delta_store.settling.spark_session import fetched_jars
+def check_jars(data: DataLocation) -> Check:
+    """Check that Delta's jars are on this machine, and those for the object store if the location is in one."""
+    from delta_store.settling.spark_session import fetched_for, fetched_jars
 
-    jars = fetched_jars(Path.home())
-    found = ", ".join(jar.name for jar in jars[:2]) or "not on this machine"
-    return Check("jars", bool(jars), found, "run: silt doctor --fetch-jars (needs Maven Central or a mirror of it)")
+    jars, of_store = fetched_jars(Path.home()), fetched_for(data, Path.home())
+    found = ", ".join(jar.name for jar in [*jars[:2], *of_store[:1]]) or "not on this machine"
+    advice = f"run: silt doctor --fetch-jars --data {data} (needs Maven Central or a mirror of it)"
+    return Check("jars", bool(jars) and (data.is_local or bool(of_store)), found, advice)
 
 
-def fetch_jars() -> Check:
-    """Fetch Delta's jars if they are missing, by starting Spark once."""
-    found = check_jars()
+def fetch_jars(data: DataLocation) -> Check:
+    """Fetch the jars that are missing, by starting Spark once."""
+    found = check_jars(data)
     if found.ok:
         return found
     from delta_store.settling.spark_session import open_session
 
     try:
-        open_session("silt doctor", master="local[1]").stop()
+        open_session("silt doctor", data=data, master="local[1]").stop()
     except Exception as error:  # noqa: BLE001  # any error of Spark's is shown to the user
         return Check("jars", ok=False, found=error_text(error).splitlines()[0], advice=found.advice)
-    return check_jars()
+    return check_jars(data)
 
 
 def check_nats_binary() -> Check:

@@ -11,6 +11,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from conf.data_location import DataLocation
+from delta_store.settling.spark_store import fetched_store_jars, share_keys, store_coordinates, store_settings
+
 SCALA = "2.13"
 ARTIFACT_FOLDERS = (".ivy2.5.2/jars", ".ivy2/jars")
 """Where Spark's package resolver keeps fetched jars, below the home folder."""
@@ -79,13 +82,25 @@ def _carried_by_spark() -> bool:
     return home is not None and any(Path(home, "jars").glob("delta-spark_*.jar"))
 
 
-def _jar_settings(home: Path) -> dict[str, str]:
-    if _carried_by_spark():
-        return {}
-    jars = fetched_jars(home)
-    if jars:
-        return {"spark.jars": ",".join(str(jar) for jar in jars)}
-    return {"spark.jars.packages": delta_coordinates()}
+def fetched_for(data: DataLocation | None, home: Path) -> list[Path]:
+    """Return the jars that a location needs beside Delta's; empty when one is missing, or none is needed."""
+    if data is None or data.is_local:
+        return []
+    return next(filter(None, (fetched_store_jars(home / name) for name in ARTIFACT_FOLDERS)), [])
+
+
+def _jar_settings(home: Path, data: DataLocation | None, master: str) -> dict[str, str]:
+    of_delta, of_store = fetched_jars(home), fetched_for(data, home)
+    missing = [] if of_delta else [delta_coordinates()]
+    if data is not None and not data.is_local and not of_store:
+        missing.append(store_coordinates())
+    settings = {"spark.jars.packages": ",".join(missing)} if missing else {}
+    if of_store and master.startswith("local"):  # where Spark would copy them, half a gigabyte, at each start
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(str, of_store))
+        of_store = []
+    if jars := of_delta + of_store:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    return settings
 
 
 def _share_python() -> None:
@@ -98,12 +113,18 @@ def _share_python() -> None:
 
 
 def open_session(
-    name: str, *, master: str | None = None, default_master: str = "local[*]", **settings: Any
+    name: str,
+    *,
+    data: DataLocation | None = None,
+    master: str | None = None,
+    default_master: str = "local[*]",
+    **settings: Any,
 ) -> SparkSession:
-    """Return the running session, or start one.
+    """Return the running session, or start one that reads ``data``.
 
     ``master`` wins over spark-submit's, ``default_master`` does not. ``settings`` are Spark's own, with ``__`` for the
-    dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark raises when it can't start.
+    dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark raises when it can't start, and
+    ``ValueError`` for a store that Spark can't read.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -114,7 +135,12 @@ def open_session(
     if master is not None or not submitted:
         builder = builder.master(master or default_master)
     own = {key.replace("__", "."): str(value) for key, value in settings.items()}
-    defaults = SMALL_MACHINE | ({} if submitted else _jar_settings(Path.home()))
+    defaults = dict(SMALL_MACHINE)
+    if not submitted and not _carried_by_spark():
+        defaults |= _jar_settings(Path.home(), data, master or default_master)
+    if data is not None:
+        defaults |= store_settings(data)
+        share_keys(data)
     executors = {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
     for key, value in (defaults | executors | ALWAYS | own).items():
         builder = builder.config(key, value)

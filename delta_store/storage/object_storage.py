@@ -81,7 +81,7 @@ class ObjectStorage:
         return True
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """List the folder."""
+        """List the folder, without the empty object that some stores keep in its name."""
         import obstore
         from obstore.exceptions import BaseError
 
@@ -89,7 +89,7 @@ class ObjectStorage:
             listed = obstore.list_with_delimiter(self._store, folder or None)
         except (BaseError, OSError) as error:
             raise StorageFailed(folder, first_line(error)) from error
-        return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"]}
+        return {item["path"].rpartition("/")[2]: item["size"] for item in listed["objects"] if item["path"] != folder}
 
     def walk(self) -> Iterator[Stored]:
         """List everything, page by page."""

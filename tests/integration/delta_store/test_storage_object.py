@@ -1,6 +1,7 @@
 """Both tables in an object store (moto's S3): the same promises, by conditional puts that are probed and read back."""
 
 from collections.abc import Iterator
+from functools import partial
 from threading import Lock
 from typing import Any
 from unittest import mock
@@ -20,7 +21,7 @@ from delta_store.log.journal_reader import JournalReader
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.settled import SettledTable
-from delta_store.storage.object_storage import ObjectStorage
+from delta_store.storage.object_storage import ObjectStorage, race
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob
 from delta_store.values.journal_errors import (
@@ -152,6 +153,13 @@ def test_the_probe_accepts_a_store_that_honours_conditional_puts(storage: Object
     """And leaves nothing behind."""
     storage.prepare("probe")
     assert storage.sizes("_probe") == {}
+
+
+def test_of_many_racing_puts_one_wins(storage: ObjectStorage) -> None:
+    """Thirty-two at once, as many as no probe at a start would risk."""
+    for number in range(3):
+        create = partial(storage._create, Blob(f"race-{number}", b"x"))
+        assert sum(race([create] * 32)) == 1
 
 
 class _LastWriterWins(ObjectStorage):
