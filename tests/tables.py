@@ -14,10 +14,11 @@ from pathlib import Path
 from zlib import crc32
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from conf.clock import SystemClock
 from delta_store.config.stream_config import StreamConfig
+from delta_store.entries.settled_entry import APP_ID
 from delta_store.entries.staged_file import StagedFile, Writing
 from delta_store.journal.journal import Journal
 from delta_store.reading.state_at import EventRow, cut_at
@@ -53,8 +54,11 @@ class Tables:
     """Whether commit notes have a claim, which older ones lack."""
     by_delta_rs: bool = False
     """Whether ``messages`` is a table of an older version."""
+    horizon_seconds: float = 86_400.0
     _journal: Journal | None = None
     _owner: SettledOwner | None = None
+    _batch: int = 0
+    """The newest batch that went through delta-rs."""
     _rows_in: dict[str, list[Row]] = field(default_factory=dict)
     """The rows of each file of ``messages`` that its owner committed."""
 
@@ -92,8 +96,10 @@ class Tables:
             table,
             mode="append",
             partition_by=list(MESSAGES_PARTITION_COLUMNS),
-            commit_properties=_properties(self._note(Op.APPEND, Counter(row.stream for row in new))),
+            commit_properties=_properties(self._note(Op.APPEND, Counter(row.stream for row in new), self._batch + 1)),
         )
+
+        self._batch += 1
 
     def apply_limits(self) -> None:
         """Delete from ``messages`` what the recorded effects up to the watermark remove."""
@@ -128,7 +134,9 @@ class Tables:
     def owner(self) -> SettledOwner:
         """The claimed owner of ``messages``."""
         if self._owner is None:
-            self._owner = open_owner(LocalStorage(self.data / "messages"), SystemClock())
+            self._owner = open_owner(
+                LocalStorage(self.data / "messages"), SystemClock(), horizon_seconds=self.horizon_seconds
+            )
         return self._owner
 
     def _staged(self, rows: Sequence[Row], batch: int) -> list[StagedFile]:
@@ -162,13 +170,14 @@ class Tables:
         mark = self.marks.get(row.stream)
         return mark is not None and row.position <= mark.position
 
-    def _note(self, op: Op, added: Mapping[str, int] | None = None, batch: int = 0) -> CommitNote:
+    def _note(self, op: Op, added: Mapping[str, int] | None = None, batch: int | None = None) -> CommitNote:
         claim = Claim(len(self.kept), added or {}) if self.claims else None
-        return CommitNote(op, dict(self.marks), batch, claim)
+        return CommitNote(op, dict(self.marks), self._batch if batch is None else batch, claim)
 
 
 def _properties(note: CommitNote) -> CommitProperties:
-    return CommitProperties(custom_metadata={"userMetadata": note.as_json()})
+    done = [Transaction(APP_ID, note.batch)] if note.op is Op.APPEND else None
+    return CommitProperties(custom_metadata={"userMetadata": note.as_json()}, app_transactions=done)
 
 
 def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from unittest import mock
 
 import pytest
 from deltalake import DeltaTable
@@ -36,12 +37,14 @@ class Scene:
 
     data: Path
     dice: random.Random
+    older: bool = False
+    """Whether ``messages`` is kept as versions before Silt's own committer did."""
     committed: int = 0
     tables: Tables = field(init=False)
     history: History = field(default_factory=lambda: History(per_subject=1))
 
     def __post_init__(self) -> None:
-        self.tables = Tables(self.data)
+        self.tables = Tables(self.data, by_delta_rs=self.older, horizon_seconds=0)
         self.tables.commit([self.history.create()])
         self.fill()
 
@@ -60,6 +63,12 @@ class Scene:
         self.tables.truncate()
         self.tables.journal.checkpoint()
         self.tables.journal.cleanup(min_age_seconds=0)
+        if not self.older:
+            with mock.patch("delta_store.settled.settled_upkeep.SETTLED_CHECKPOINT_COMMITS", VERSIONS_KEPT):
+                self.tables.owner.upkeep()
+            if self.dice.random() < 0.5:
+                self.tables.owner.vacuum()
+            return
         table = DeltaTable(str(self.data / "messages"))
         if self.dice.random() < 0.5:
             table.vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -100,10 +109,11 @@ class Scene:
 
 
 @pytest.mark.timeout(280)
-def test_the_past_is_true_or_refused_amid_all_that_deletes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_the_past_is_true_or_refused_amid_all_that_deletes(tmp_path: Path, *, older: bool) -> None:
     """No wrong answer, no missing file; the present is never refused."""
     seed = 17
-    scene, stop = Scene(tmp_path, random.Random(seed)), Event()
+    scene, stop = Scene(tmp_path, random.Random(seed), older=older), Event()
     with ThreadPoolExecutor(READERS) as pool:
         reading = [pool.submit(scene.read_on, stop, seed + number) for number in range(READERS)]
         try:

@@ -277,6 +277,38 @@ def test_a_checkpoint_is_due_when_it_is_no_larger_than_the_log(tmp_path: Path) -
     assert 3 <= len(list(log.glob("*.checkpoint.parquet"))) <= 20
 
 
+def test_a_past_read_lists_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many versions there are, and however many are committed meanwhile; opening it lists nothing."""
+    owner, listed = _open(tmp_path), []
+    for seq in range(1, 9):
+        settle(owner, [message(seq)])
+    _checkpoint(owner)
+    sizes = LocalStorage.sizes
+    monkeypatch.setattr(LocalStorage, "sizes", lambda self, name: listed.append(name) or sizes(self, name))
+    settled = SettledTable(str(tmp_path))
+    for seq in range(9, 30):
+        settle(owner, [message(seq)])
+        settled.refresh()
+        for earlier in (seq, max(9, seq - 5)):
+            version = settled.append_version_for("ORDERS", STREAM_ID, earlier)
+            assert settled.log.at(version).watermarks["ORDERS"].seq == earlier
+    assert SettledOwner.open(owner.storage, clock=SteppedClock(), horizon_seconds=1).snapshot == owner.snapshot
+    assert listed == [LOG_FOLDER]
+
+
+def test_a_checkpoint_in_parts_is_refused(tmp_path: Path) -> None:
+    """Where nothing else makes up for the entries before it; the error says why."""
+    owner = _open(tmp_path)
+    for seq in range(1, 7):
+        settle(owner, [message(seq)])
+    version, log = _checkpoint(owner), tmp_path / LOG_FOLDER
+    (log / checkpoint_name(version)).rename(log / f"{version:020d}.checkpoint.0000000001.0000000001.parquet")
+    (log / LAST_CHECKPOINT).unlink()
+    _entry(tmp_path, 2).unlink()
+    with pytest.raises(DamagedData, match="in parts"):
+        _open(tmp_path)
+
+
 def test_properties_follow_the_settings(tmp_path: Path) -> None:
     """A claim puts them right; the table is the same one, and nothing is changed where nothing differs."""
     _open(tmp_path)
@@ -312,6 +344,7 @@ def test_an_older_table_is_gone_on_with(tmp_path: Path, *, claims: bool, checkpo
     assert owner.epoch == 1
     assert dict(owner.note.watermarks) == tables.marks
     assert owner.snapshot.files == before.files
+    assert owner.note.batch == 12
     settle(owner, [history.publish("s.9")])
     compacted = {path for path, file in owner.snapshot.files.items() if file.subject_partition == "s.0"}
     kept = [row for row in history.rows if row.subject == "s.0" and row.seq in live]
