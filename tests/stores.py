@@ -28,13 +28,15 @@ class Both:
     claims: bool = True
     relied: bool = False
     """Whether the journal is truncated to the unsettled rows."""
+    by_delta_rs: bool = True
+    """Whether ``messages`` is a table of an older version, whose entries have no checksum of their own."""
     journal: Journal = field(init=False)
     tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
         self.journal, self.tables = (
             open_journal(self.data / "journal"),
-            Tables(self.data, claims=self.claims, by_delta_rs=True),
+            Tables(self.data, claims=self.claims, by_delta_rs=self.by_delta_rs),
         )
         history = History()
         rows = [history.create(), *(history.publish(f"s.{number % 3}") for number in range(800))]
@@ -45,7 +47,8 @@ class Both:
             if settled:
                 self.tables.settle()
         if self.relied:
-            self.journal.truncate({"S": self.tables.marks["S"].position}, relies_on=1)
+            newest = 1 if self.by_delta_rs else self.tables.owner.snapshot.version
+            self.journal.truncate({"S": self.tables.marks["S"].position}, relies_on=newest)
 
     @property
     def settled(self) -> SettledTable:

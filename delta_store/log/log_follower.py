@@ -150,11 +150,12 @@ class LogFollower:
     def _from_pointer(self) -> Snapshot | None:
         """Return the newest version of a log whose end Silt has committed, without listing it; else None.
 
-        Nothing of that end can be torn: each entry was durable before the next.
+        Nothing of that end can be torn: each entry was durable before the next. What is damaged all the same is judged
+        with the whole log in view.
         """
         start = self._log.at_pointer(self._log.pointed())
         if start is not None:
-            with suppress(ReadOvertaken):
+            with suppress(ReadOvertaken, DamagedData):
                 entries = list(self._log.since(start.version + 1))
                 if all(entry.base is not None for entry in entries):
                     return self._continued(start, entries)
