@@ -31,8 +31,11 @@ def doctor(
 ) -> None:
     """Check Python, Java, Spark, its jars, nats-server, NATS, the leafnode listener, the storage and settling.
 
-    Each failure comes with what to do about it. Exit codes: 0 all is well; 1 something is missing.
+    Each failure comes with what to do about it. Beside a running ``silt up`` its own nats-server is looked for.
+    Exit codes: 0 all is well; 1 something is missing.
     """
+    from api.hub.hub_config import HUB_FOLDER
+    from api.hub.hub_process import running_hub
     from api.up import doctor as checks
     from conf.settings import load_settings
 
@@ -43,8 +46,9 @@ def doctor(
     else:
         settings = load_settings()
         found.append(checks.check_jars(data))
-        found.append(checks.check_nats(nats or settings.nats.url))
-        found.append(checks.check_leaf(leaf or settings.nats.leaf_url))
+        hub = running_hub(data.local_folder(settings.storage) / HUB_FOLDER)
+        found.append(checks.check_nats(nats or (hub.url if hub else settings.nats.url)))
+        found.append(checks.check_leaf(leaf or (hub.leaf_url if hub else settings.nats.leaf_url)))
         location = data.with_settings(settings.storage)
         found.append(checks.check_storage(location))
         found.append(checks.check_settling(location, settings.journal))

@@ -15,6 +15,8 @@ from pathlib import Path
 from conf.limits import LOG_FILE_BYTES_MAX, MIB
 
 BINARY = "nats-server"
+HUB_FOLDER = "nats"
+"""Folder of the hub of ``silt up``, beside the tables or in the local folder of an object store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ class HubConfig:
     def pid_file(self) -> Path:
         """File of the server's process id; a kill leaves it behind."""
         return self.folder / "nats-server.pid"
+
+    @property
+    def address_file(self) -> Path:
+        """File of the addresses and the process id of a hub that has answered; a kill leaves it behind."""
+        return self.folder / "nats-server.json"
 
     def render(self) -> str:
         """Return the text of the configuration file."""

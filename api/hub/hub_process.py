@@ -4,10 +4,12 @@ The server picks free ports itself and logs them, so no port is taken between ch
 """
 
 import asyncio
+import json
 import os
 import re
 import signal
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from api.hub.hub_config import HubConfig
@@ -40,6 +42,15 @@ class HubAddress:
     def leaf_url(self) -> str:
         """URL for the leaf link."""
         return f"nats-leaf://127.0.0.1:{self.leaf_port}"
+
+
+def running_hub(folder: Path) -> HubAddress | None:
+    """Return the addresses of the hub that runs in a folder; None when none does."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        said = json.loads(HubConfig(folder).address_file.read_bytes())
+        os.kill(int(said.pop("pid")), 0)
+        return HubAddress(**said)
+    return None
 
 
 class HubProcess:
@@ -75,7 +86,8 @@ class HubProcess:
             )
         try:
             async with asyncio.timeout(timeout):
-                return await self._ready(before)
+                address = await self._ready(before)
+            write_private(config.address_file, json.dumps(asdict(address) | {"pid": self.pid}) + "\n")
         except (TimeoutError, OSError) as error:
             self._kill()
             raise HubNotStarted(
@@ -84,6 +96,7 @@ class HubProcess:
         except BaseException:
             self._kill()
             raise
+        return address
 
     async def wait(self) -> int:
         """Wait until the server ends; return its exit status, negative for a signal."""

@@ -4,12 +4,13 @@ import random
 from typing import Protocol
 
 from api.responder.nats_access import credentials, leaf_credentials, tls
-from conf.settings import Settings
+from conf.settings import NatsSettings, Settings
 from ingest.links.attachment import Access
 from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 from ingest.links.link_log import report_link, report_oversize
 from ingest.links.link_session import OnMessages
+from ingest.protocol.credentials import CredentialSource
 from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import OnStatus, parse_endpoints
 
@@ -38,13 +39,7 @@ def leaf_link(
     options: HubOptions, settings: Settings, name: str, jitter: random.Random, on: tuple[OnMessages, OnStatus]
 ) -> LeafLink:
     """Return the leaf link of this name; ``on`` are the callbacks for messages and status."""
-    nats = settings.nats
-    access = Access(
-        parse_endpoints(options.leaf, default_port=7422),
-        leaf_credentials(nats),
-        tls(nats),
-        connect_timeout_seconds=nats.connect_timeout_seconds,
-    )
+    access = _access(options.leaf, 7422, leaf_credentials(settings.nats), settings.nats)
     receive, on_status = on
     link = LeafLink(access, LeafIdentity(name, name, options.domain), receive, jitter=jitter, on_status=on_status)
     link.on_oversize = report_oversize
@@ -57,11 +52,10 @@ def client_link(
     """Return the client link of this name; None if the leaf link receives everything."""
     if options.api_over_leaf or options.domain:
         return None
-    nats = settings.nats
-    access = Access(
-        parse_endpoints(options.nats, default_port=4222),
-        credentials(nats),
-        tls(nats),
-        connect_timeout_seconds=nats.connect_timeout_seconds,
-    )
+    access = _access(options.nats, 4222, credentials(settings.nats), settings.nats)
     return ClientLink(access, name, receive, jitter=jitter, on_status=report_link("client"))
+
+
+def _access(url: str, default_port: int, login: CredentialSource, settings: NatsSettings) -> Access:
+    endpoints = parse_endpoints(url, default_port=default_port)
+    return Access(endpoints, login, tls(settings), connect_timeout_seconds=settings.connect_timeout_seconds)

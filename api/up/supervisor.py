@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from api.hub.hub_child import HubPlan
+from api.hub.hub_config import HUB_FOLDER
 from api.process.child_process import Child, ChildFailed, Plan
 from api.process.error_leaves import leaves
 from api.process.process_log import ProcessLog
@@ -116,7 +117,7 @@ class Supervisor:
     async def _start_front(self, tasks: asyncio.TaskGroup) -> _Start | None:
         """Start all but the settle job and print the ready line; return the gateway, None when asked to stop."""
         data = self._options.data
-        hub = self._begin(tasks, HubPlan(self._options.folder / "nats", self._options.port, self._settings))
+        hub = self._begin(tasks, HubPlan(self._options.folder / HUB_FOLDER, self._options.port, self._settings))
         serve = self._begin(tasks, serve_plan(data, self._options.http_port))
         if not await self._ready(hub.answers, serve.answers, all_of=(hub.answers,)):
             return None

@@ -103,6 +103,21 @@ def test_when_it_is_ready_nats_and_http_answer(up: SiltUp) -> None:
         assert json.load(reply)["info"]["title"]
 
 
+def test_the_doctor_looks_for_the_server_that_runs_here(up: SiltUp) -> None:
+    """Beside ``silt up`` nobody need know which ports it took."""
+    ran = subprocess.run(
+        [*SILT, "doctor", "--data", str(up.data), "--output", "json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = {check["check"]: check for check in json.loads(ran.stdout)}
+    assert [found[name]["result"] for name in ("nats", "leaf listener")] == ["ok", "ok"], found
+    assert up.url.removeprefix("nats://") in found["nats"]["found"]
+
+
 def test_credentials_are_their_owners_alone(up: SiltUp) -> None:
     """None stands in an argument of a process or in a log, and nobody else may look into the folder."""
     secrets = [login["password"] for login in json.loads((up.data / "nats" / "credentials.json").read_text()).values()]
