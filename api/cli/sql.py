@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import FolderOption
+from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
 from conf.error_text import error_text
 from conf.exit_codes import Exit
+from conf.settings import load_settings
 
 
 def sql(
     query: Annotated[str, typer.Argument(help='The statement, for example: SELECT count(*) FROM "ORDERS"')],
-    data: FolderOption,
+    data: DataOption,
     *,
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -29,7 +30,7 @@ def sql(
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark logs each error that it raises
     try:
         with TemporaryDirectory(prefix="silt-sql-") as folder, chdir(folder):  # Spark leaves files in its folder
-            answer = run_sql(data, query)
+            answer = run_sql(data.with_settings(load_settings().storage), query)
     except Exception as error:  # noqa: BLE001  # any error of Spark's is shown to the user
         typer.echo(f"silt sql: {_without_plan(error_text(error))}", err=True)
         raise typer.Exit(Exit.FAILED) from None

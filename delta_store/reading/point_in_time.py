@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from conf.data_location import DataLocation
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail
@@ -314,23 +315,27 @@ def _no_rows() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _opened(data_dir: str) -> PointInTime:
-    tail = JournalTail(f"{data_dir}/{JOURNAL_FOLDER}", cache_bytes=_WORKER_CACHE_BYTES)
-    place = f"{data_dir}/{MESSAGES_FOLDER}"
-    return PointInTime(SettledTable(place, cache_bytes=_WORKER_CACHE_BYTES, relied_on=tail.relies_on), tail)
+def _opened(uri: str, items: tuple[tuple[str, str], ...]) -> PointInTime:
+    data, cache = DataLocation(uri, dict(items)), _WORKER_CACHE_BYTES
+    tail = JournalTail(data.table(JOURNAL_FOLDER), storage_options=data.options, cache_bytes=cache)
+    settled = SettledTable(
+        data.table(MESSAGES_FOLDER), storage_options=data.options, cache_bytes=cache, relied_on=tail.relies_on
+    )
+    return PointInTime(settled, tail)
 
 
 def multi_last(
-    data_dir: str,
+    data: DataLocation,
     stream: str,
     filters: Sequence[str],
     *,
     up_to_seq: int | None = None,
     up_to_ts_ns: int | None = None,
 ) -> list[StreamMessage]:
-    """Return the last message of each matching subject at a point, straight from the tables of a data folder.
+    """Return the last message of each matching subject at a point, straight from the tables.
 
     For processes without a gateway, such as a Spark Python worker: tables are opened read-only and kept open for the
     next call. Raises as :meth:`PointInTime.multi_last`.
     """
-    return _opened(data_dir).multi_last(stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).messages
+    opened = _opened(data.uri, tuple(sorted(data.options.items())))
+    return opened.multi_last(stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).messages

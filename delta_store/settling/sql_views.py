@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.functions import udtf
 
+from conf.data_location import DataLocation, data_location
+from conf.settings import load_settings
 from delta_store.entries.settled_log import Snapshot
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail
@@ -67,30 +69,35 @@ class PinnedRows(NamedTuple):
     watermarks: Watermarks
 
 
-def run_sql(data_dir: str | Path, statement: str) -> SqlAnswer:
+def run_sql(data: DataLocation, statement: str) -> SqlAnswer:
     """Start Spark if none runs, register the views and run one statement. Raises what Spark raises."""
-    spark = open_session("silt sql", spark__driver__memory="1g")
+    spark = open_session("silt sql", data=data, spark__driver__memory="1g")
     spark.sparkContext.setLogLevel("ERROR")
-    answer = query(spark, data_dir, statement)
+    answer = query(spark, data, statement)
     return SqlAnswer(answer.columns, [tuple(row) for row in answer.collect()])
 
 
-def query(spark: SparkSession, data_dir: str | Path, statement: str) -> DataFrame:
+def query(spark: SparkSession, data: str | Path | DataLocation, statement: str) -> DataFrame:
     """Run one statement over the streams' current state. Names may be quoted in backticks or double quotes."""
     spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
-    register(spark, data_dir, asked=None if _ASKS_FOR_NAMES.match(statement) else statement)
+    register(spark, data, asked=None if _ASKS_FOR_NAMES.match(statement) else statement)
     return spark.sql(statement)
 
 
-def register(spark: SparkSession, data_dir: str | Path, *, asked: str | None = None) -> list[str]:
+def register(spark: SparkSession, data: str | Path | DataLocation, *, asked: str | None = None) -> list[str]:
     """Create (or replace) the temporary views and ``multi_last``; return the streams.
+
+    ``data`` is a folder or URL; a text's URL is opened by the settings in the environment.
 
     With ``asked``, a statement, only the views that it can name are created: thousands of views take a while. A stream
     that is called ``silt_streams`` or ``silt_consumers`` has no view of its own.
     """
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
-    spark.udtf.register(TABLE_FUNCTION, _table_function(str(data_dir)))
-    pinned = pin(spark, str(data_dir))
+    location = data if isinstance(data, DataLocation) else data_location(str(data))
+    if not location.is_local and not location.options:
+        location = location.with_settings(load_settings().storage)
+    spark.udtf.register(TABLE_FUNCTION, _table_function(location))
+    pinned = pin(spark, location)
     heads = pinned.rows.where(sf.col("subject_partition") == EVENTS_PARTITION).transform(existing_streams).collect()
     for head in heads:
         if head["stream"] not in (STREAMS_VIEW, CONSUMERS_VIEW) and (asked is None or head["stream"] in asked):
@@ -121,11 +128,12 @@ def _register_buckets(rows: DataFrame, heads: list[Row], asked: str | None) -> N
                 frame.createOrReplaceTempView(_quoted(view))
 
 
-def pin(spark: SparkSession, data_dir: str) -> PinnedRows:
+def pin(spark: SparkSession, data: DataLocation) -> PinnedRows:
     """Return the settled rows and the journal's rows above them; raise ``DamagedData``: nothing past damage is read."""
-    places = f"{data_dir}/{JOURNAL_FOLDER}", f"{data_dir}/{MESSAGES_FOLDER}"
-    log = JournalTail(places[0])
-    pinned, base = log.refresh(), SettledTable(places[1], relied_on=log.relies_on).refresh()
+    places = data.table(JOURNAL_FOLDER), data.table(MESSAGES_FOLDER)
+    log = JournalTail(places[0], storage_options=data.options)
+    table = SettledTable(places[1], storage_options=data.options, relied_on=log.relies_on)
+    pinned, base = log.refresh(), table.refresh()
     if fault := fault_of_lost_journal(pinned.version, base.watermarks):
         raise DamagedData(places[0], fault)
     journal, settled = _at(spark, places[0], pinned), _at(spark, places[1], base)
@@ -182,7 +190,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _table_function(data_dir: str) -> Any:
+def _table_function(data: DataLocation) -> Any:
     """Return the UDTF ``multi_last(stream, subjects[, up_to_seq][, up_to_time])``; its Python worker uses no Spark."""
 
     class MultiLast:
@@ -192,7 +200,7 @@ def _table_function(data_dir: str) -> Any:
 
             filters = [subjects] if isinstance(subjects, str) else list(subjects)
             at = None if up_to_time is None else nanoseconds(up_to_time)
-            for message in multi_last(data_dir, stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=at):
+            for message in multi_last(data, stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=at):
                 yield function_row(message)
 
     return udtf(MultiLast, returnType=FUNCTION_COLUMNS)

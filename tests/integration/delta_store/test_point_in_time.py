@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from conf.data_location import DataLocation
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime, multi_last
 from delta_store.reading.settled import SettledTable
@@ -231,12 +232,12 @@ def test_a_damaged_payload_is_never_served(tmp_path: Path) -> None:
 
 def test_the_standalone_function_reads_a_data_folder(tmp_path: Path) -> None:
     """The function that Spark workers call gives the same messages, also after the tables moved on."""
-    history, tables = History(), Tables(tmp_path)
+    history, tables, data = History(), Tables(tmp_path), DataLocation(str(tmp_path))
     tables.commit([history.create(), history.publish("s.1", b"one", headers=b"NATS/1.0\r\nA: b\r\n\r\n")])
     tables.settle()
-    first = multi_last(str(tmp_path), "S", ["s.>"], up_to_seq=1)
+    first = multi_last(data, "S", ["s.>"], up_to_seq=1)
     assert (first[0].data, first[0].headers) == (b"one", b"NATS/1.0\r\nA: b\r\n\r\n")
     tables.commit([history.publish("s.1", b"two")])
-    assert multi_last(str(tmp_path), "S", ["s.>"])[0].data == b"two"
-    assert multi_last(str(tmp_path), "S", ["s.>"], up_to_seq=1) == first
-    assert multi_last(str(tmp_path), "S", ["s.>"], up_to_ts_ns=history.now_ns) == first
+    assert multi_last(data, "S", ["s.>"])[0].data == b"two"
+    assert multi_last(data, "S", ["s.>"], up_to_seq=1) == first
+    assert multi_last(data, "S", ["s.>"], up_to_ts_ns=history.now_ns) == first
