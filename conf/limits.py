@@ -138,12 +138,14 @@ SETTLE_MSG_IDS_MAX = 4_000_000
 SETTLE_FILES_PER_BATCH = 1_000
 SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes of one settle batch, which is held in memory while it is written."""
-SETTLE_ROWS_PER_TASK = 100_000
-"""Rows that one Spark task sorts and writes; fewer rows make no use of a second core."""
 SETTLED_CHECKPOINT_COMMITS = 50
 """Least number of commits between two checkpoints of ``messages``."""
 STAGED_KEPT_SECONDS = 3_600
 """Least age of a data file that nobody has committed before it is deleted."""
+SETTLE_ROWS_PER_FOLDER_MIN = 100_000
+"""Messages of a stream in one batch that are spread by subject at once; fewer wait in one file for compaction."""
+STAGED_BYTES = 64 * MIB
+"""Rows that a writer holds in memory before it writes them, in bytes."""
 UPKEEP_REST_FACTOR = 3.0
 """Rest after maintenance, as a multiple of its duration: it takes at most a quarter of the settle job's time."""
 

@@ -148,8 +148,6 @@ class SettleSettings(_Section):
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
     spark_master: str = "local[*]"
     driver_memory_mib: int = Field(default=1024, ge=512)
-    checkpoint_commits: int = Field(default=50, gt=0)
-    """Commits to ``messages`` between two checkpoints of its log."""
     compact_interval_seconds: float = Field(default=300.0, gt=0)
     vacuum_interval_seconds: float = Field(default=3600.0, gt=0)
     """From the end of one round to the next; longer where rounds are long: they take at most a quarter of the time."""

@@ -245,6 +245,19 @@ def test_tracked_files_know_no_machine() -> None:
     assert not found, found
 
 
+def test_no_private_class_of_spark_is_used() -> None:
+    """What product code asks of Spark and Delta is their public API, which Spark Connect has too."""
+    private = re.compile(r"\b_jvm\b|\b_jsparkSession\b|\b_jdf\b|\bsparkContext\b|\bdelta\.tables\b|\bpy4j\b|\.rdd\b")
+    found = [
+        f"{_name(path)}:{number}"
+        for path in _sources()
+        if path.relative_to(ROOT).parts[0] in PACKAGES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if private.search(line)
+    ]
+    assert not found, found
+
+
 def test_no_build_product_is_tracked() -> None:
     """What can be made again is not in the repository."""
     found = [_name(path) for path in _tracked() if path.suffix in PRODUCTS]

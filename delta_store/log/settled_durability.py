@@ -1,8 +1,9 @@
 """Durability of the settled files, before the journal is truncated.
 
-Spark does not fsync on a local disk. Before journal rows are truncated, every file that the ``messages`` commits since
-the last truncation added, their log entries and all their folders are fsynced here, and what was written is read back:
-a log entry must parse, a data file must have the size in its log entry and Parquet's magic at both ends.
+Executors and committer fsync what they write; earlier versions had Spark commit, which fsyncs nothing. So before
+journal rows are truncated, every file that the ``messages`` commits since the last truncation added, their log entries
+and all their folders are fsynced here once more, and what was written is read back: a log entry must parse, a data file
+must have the size in its log entry and Parquet's magic at both ends.
 """
 
 import os

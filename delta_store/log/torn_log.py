@@ -1,8 +1,9 @@
 """The end of the log of ``messages`` after a power cut: how far it is whole, and how far it must be.
 
-Spark fsyncs nothing, so a power cut may leave its newest log entries and data files empty, short or missing. Up to the
-version that the journal relies on, all has been fsynced and must be there: damage to it is damage. Behind that version
-the journal still has every row: what is torn there is skipped by readers and settled again.
+Earlier versions had Spark commit, which fsyncs nothing: a power cut may have left the newest log entries and data files
+empty, short or missing, and a disk may lie. Up to the version that the journal relies on, all has been fsynced and must
+be there: damage to it is damage. Behind that version the journal still has every row: what is torn there is skipped by
+readers and settled again.
 """
 
 import os

@@ -1,5 +1,5 @@
 """The settle job on Spark: its table, batches, maintenance; and SQL views.
 
-May import ``reading``, ``log``, ``transforms`` and what is below; not ``api``, ``ingest`` and ``consumers``: it runs on
-a cluster.
+May import ``reading``, ``settled``, ``log``, ``transforms`` and what is below; not ``api``, ``ingest`` and
+``consumers``: it runs on a cluster.
 """

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH
+from delta_store.entries.journal_state import JournalState
+from delta_store.entries.log_entry import JournalEntry
+from delta_store.log.delta_log import DeltaLog, Listing
 from delta_store.log.journal_log import log_of
 from delta_store.log.journal_reader import SHARD, app_id_of
 from delta_store.reading.journal_tail import JournalTail
-from delta_store.settling.journal_start import starting_version
+from delta_store.settling.journal_start import all_settled, starting_version
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.watermark import Watermarks
 
@@ -26,7 +28,12 @@ class JournalSource:
 
     def exists(self) -> bool:
         """Whether a gateway has made the journal."""
-        return bool(DeltaTable.isDeltaTable(self.spark, self.path))
+        return self._listed()[1].last >= 0
+
+    def is_settled(self, watermarks: Watermarks) -> bool:
+        """Whether no row above the watermarks is there."""
+        log, listing = self._listed()
+        return not listing.versions or all_settled(log.entry, listing.last, listing.versions[0], watermarks)
 
     def check(self) -> None:
         """Raise ``DamagedData`` unless the log is whole up to its end: Spark itself would read past damage."""
@@ -42,6 +49,9 @@ class JournalSource:
         return reader.option("maxFilesPerTrigger", SETTLE_FILES_PER_BATCH).load(self.path)
 
     def _start(self, watermarks: Watermarks) -> int | None:
+        log, listing = self._listed()
+        return starting_version(log.entry, listing.versions[0], listing.last, watermarks)
+
+    def _listed(self) -> tuple[DeltaLog[JournalEntry, JournalState], Listing]:
         log = log_of(LocalStorage(Path(self.path)), app_id_of(SHARD))
-        versions = log.listed().versions
-        return starting_version(log.entry, versions[0], versions[-1], watermarks)
+        return log, log.listed()

@@ -22,13 +22,13 @@ def starting_version(entry: EntryOf, earliest: int, latest: int, watermarks: Wat
     of them.
     """
     versions = range(earliest, latest + 1)
-    place = bisect_left(versions, True, key=lambda version: not _all_settled(entry, version, earliest, watermarks))
+    place = bisect_left(versions, True, key=lambda version: not all_settled(entry, version, earliest, watermarks))
     if place == 0 and earliest > 0:
         return None
     return min(earliest + place, latest)
 
 
-def _all_settled(entry: EntryOf, version: int, earliest: int, watermarks: Watermarks) -> bool:
+def all_settled(entry: EntryOf, version: int, earliest: int, watermarks: Watermarks) -> bool:
     """Whether the newest version up to this one that has rows is settled."""
     for older in range(version, earliest - 1, -1):
         last_rows = _last_positions(entry(older))

@@ -1,45 +1,49 @@
 """Maintenance of ``messages``: dead rows deleted, small files merged, old files and log entries cleaned up.
 
-It runs in the settle process, between batches, because ``messages`` has one committer. Checkpoints and log cleanup are
-Delta's own, after every so many commits and by the table's retention, which is the history horizon.
+It runs in the settle process, between batches, and commits as they do: files leave the table, others come. Rows are
+never changed in place.
 
 Order of deletion: an evicting message never leaves the table before the message it evicted. Files that lie wholly below
 a stream's first sequence may leave alone (all in them is dead by the watermark); all other dead rows go in one commit.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from conf.clock import Clock
 from conf.log import log
-from delta_store.settling.messages_table import FolderFiles, MessagesTable
+from delta_store.entries.settled_log import DataFile
 from delta_store.settling.settle_batch import Progress, SettleBatch
+from delta_store.settling.settled_events import existing_in
+from delta_store.settling.staging import REWRITE_SCHEMA, Rewriting, staged
+from delta_store.settling.upkeep_choice import dead_files, small_files
 from delta_store.settling.upkeep_pace import Schedule, UpkeepPace
 from delta_store.transforms.consumer_rows import dead_consumer_rows
 from delta_store.transforms.live_rows import dead_at
+from delta_store.transforms.row_order import ROW_KEY
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, live_bounds, superseded_events
-from delta_store.values.watermark import Claim, CommitNote, Op
-
-SMALL_FILE_BYTES = 16 * 1024 * 1024
-SMALL_FILES_MIN = 16
-"""Least number of small files in a folder that are merged."""
-FOLDERS_NAMED_MAX = 64
-"""Folders that a merge names; if more are due, it covers the whole table."""
+from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION
+from delta_store.values.watermark import Op
 
 
 class Maintenance:
     """The maintenance job; each round is bounded by the table's size, and logged."""
 
-    def __init__(self, table: MessagesTable, settle: SettleBatch, *, schedule: Schedule, clock: Clock) -> None:
-        self._table = table
+    def __init__(self, spark: SparkSession, settle: SettleBatch, *, schedule: Schedule, clock: Clock) -> None:
+        self._spark = spark
         self._settle = settle
         self._clock = clock
         self._pace = UpkeepPace(schedule, clock.monotonic())
 
     def run_due(self) -> None:
         """Wait for the running batch, then do what is due."""
-        with self._settle.lock:
+        with self._settle.lock, self._settle.guarded():
             progress = self._settle.progress()
+            progress.owner.upkeep()
             began = self._clock.monotonic()
             if self._pace.rests(began):
                 return
@@ -48,7 +52,7 @@ class Maintenance:
                 if self._pace.round_due(began):
                     self.compact(progress)
                 if self._pace.vacuum_due(began):
-                    self._table.vacuum()
+                    progress.owner.vacuum()
             finally:
                 self._pace.ended(began, self._clock.monotonic())
 
@@ -63,60 +67,74 @@ class Maintenance:
 
     def drop_dead_files(self, progress: Progress) -> int:
         """Remove the files of which every message is dead, without reading them; return how many rows they held."""
-        live = {
-            row["stream"] for row in self._table.event_rows().transform(existing_streams).select("stream").collect()
-        }
+        live = existing_in(self._settle.events(progress))
         fronts = {
             stream: (mark.stream_id, mark.first_seq) if stream in live else (mark.stream_id + 1, 0)
             for stream, mark in progress.watermarks.items()
         }
-        dropped = self._table.drop_message_files(fronts, partial(_note, progress, Op.LIMITS))
-        progress.rows -= dropped
-        progress.debt.note_dropped(dropped, progress.watermarks)
-        if dropped:
+        dead = dead_files(progress.owner.snapshot.files.values(), fronts)
+        dropped = sum(file.rows for file in dead)
+        if dead:
+            progress.owner.rewrite(Op.LIMITS, {file.path for file in dead}, deleted=dropped)
             log.info("dead files dropped", rows=dropped)
+        progress.debt.note_dropped(dropped, progress.watermarks)
         return dropped
 
     def delete_dead_rows(self, progress: Progress) -> None:
         """Apply every recorded effect up to the watermark, and delete events that nothing needs any more."""
         self.drop_dead_files(progress)
-        rows, events = self._table.rows(), self._table.event_rows()
+        rows = self._settle.rows(self._spark)
+        events = rows.where(sf.col("subject_partition") == EVENTS_PARTITION)
         bounds = events.transform(existing_streams).transform(live_bounds(None))
         dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
         old_ns = self._clock.now_ns() - round(2 * self._pace.schedule.horizon_seconds * 1e9)
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
-        progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS))
-        progress.debt.note_rewritten(progress.rows)
+        self._delete(progress, rows.where(sf.col("subject_partition") != CONSUMERS_PARTITION), dead)
+        progress.debt.note_rewritten(progress.owner.snapshot.rows)
         log.info("dead rows deleted", rows_left=progress.debt.rows)
 
     def delete_consumer_rows(self, progress: Progress) -> None:
         """Delete superseded rows of consumers, reading no other files."""
-        consumers = self._table.event_rows(of_consumers=True)
-        dead = consumers.transform(dead_consumer_rows(self._table.event_rows()))
-        progress.rows -= self._table.delete_rows(dead, partial(_note, progress, Op.LIMITS), of_consumers=True)
+        rows = self._settle.rows(self._spark)
+        events = rows.where(sf.col("subject_partition") == EVENTS_PARTITION)
+        consumers = rows.where(sf.col("subject_partition") == CONSUMERS_PARTITION)
+        self._delete(progress, consumers, consumers.transform(dead_consumer_rows(events)))
         progress.debt.note_consumers_rewritten()
         log.info("superseded consumer rows deleted")
 
     def compact(self, progress: Progress) -> int:
-        """Merge the small files of folders that have many; return how many folders."""
-        folders = [one for one in self._table.folders(SMALL_FILE_BYTES) if one.small_files >= SMALL_FILES_MIN]
-        if folders:
-            where = _choosing(folders) if len(folders) <= FOLDERS_NAMED_MAX else None
-            self._table.compact(where, _note(progress, Op.COMPACT, 0))
-            log.info("small files merged", folders=len(folders), files=sum(one.small_files for one in folders))
-        return len(folders)
+        """Merge the small files of folders that have many, recent messages into their subjects'; return how many."""
+        chosen = small_files(progress.owner.snapshot.files.values())
+        if chosen:
+            named = [{"file": PurePosixPath(file.path).name, "dead": []} for file in chosen]
+            work = self._spark.createDataFrame(pa.Table.from_pylist(named, REWRITE_SCHEMA))
+            self._rewrite(progress, Op.COMPACT, chosen, work)
+            log.info("small files merged", files=len(chosen))
+        return len(chosen)
 
+    def _delete(self, progress: Progress, rows: DataFrame, dead: DataFrame) -> None:
+        """Delete the rows with these keys in one commit; each is there once, which rewriting checks."""
+        place = sf.struct("stream_id", "seq", "event_no")
+        named = rows.select(*ROW_KEY, sf.col("_metadata.file_name").alias("file"))
+        held = named.join(dead, on=list(ROW_KEY), how="left_semi").groupBy("file").agg(
+            sf.collect_list(place).alias("dead")
+        )  # fmt: skip
+        work = held.persist()
+        try:
+            names = {row["file"] for row in work.select("file").collect()}
+            files = progress.owner.snapshot.files.values()
+            if gone := [file for file in files if PurePosixPath(file.path).name in names]:
+                self._rewrite(progress, Op.LIMITS, gone, work)
+        finally:
+            work.unpersist()
 
-def _note(progress: Progress, op: Op, deleted: int) -> CommitNote:
-    return CommitNote(op, progress.note.watermarks, progress.note.batch, Claim(progress.rows - deleted, {}))
-
-
-def _choosing(folders: Sequence[FolderFiles]) -> str:
-    return " OR ".join(
-        f"(stream = {_quoted(one.stream)} AND subject_partition = {_quoted(one.subject_partition)})" for one in folders
-    )
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    def _rewrite(self, progress: Progress, op: Op, gone: Iterable[DataFile], work: DataFrame) -> None:
+        """Replace files by what is left of their rows."""
+        files = {PurePosixPath(file.path).name: file for file in gone}
+        staging = self._settle.staging(progress)
+        if op is Op.COMPACT:
+            staging = staging._replace(spread_rows_min=1)
+        places = {name: (file.path, file.stream or "", file.subject_partition or "") for name, file in files.items()}
+        added = staged(work, Rewriting(staging, places)).files
+        deleted = sum(file.rows for file in files.values()) - sum(file.rows for file in added)
+        progress.owner.rewrite(op, {file.path for file in files.values()}, added, deleted=deleted)

@@ -1,39 +1,43 @@
 """The sink of the settle job: one batch of journal rows into ``messages``.
 
+Executors write the rows first and report what is in them; the decision comes after, and one commit makes the files part
+of the table. A batch that can't be taken as it is leaves no file behind: it is sifted, and written again.
+
 The position is the watermark in ``messages``, never Spark's checkpoint: rows at or below it are skipped, rows behind a
 gap stop the job, and a batch is appended once, whatever is killed between. Invariant: a commit's watermark covers
 exactly the rows that are in the table after it.
 """
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_hex
 from threading import Lock
+from typing import Any
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from conf.limits import SETTLE_ROWS_PER_TASK
+from conf.clock import SystemClock
 from conf.log import log
-from delta_store.entries.settled_claims import fault_of_table
-from delta_store.settling.messages_table import MessagesTable
+from delta_store.entries.batch_report import BatchReport, Told
+from delta_store.entries.staged_file import Writing
+from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
 from delta_store.settling.settle_debt import Debt
-from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
-from delta_store.transforms.consumer_rows import newest_of_consumers
+from delta_store.settling.settled_events import StreamEvent, stream_events, told_in
+from delta_store.settling.staging import Staging, staged
+from delta_store.storage.open_storage import open_storage
+from delta_store.transforms.batch_rows import above, gaps_behind, once
 from delta_store.transforms.msg_id_window import dedup_window
-from delta_store.transforms.row_order import is_kind, position
-from delta_store.transforms.settled_rows import laid_out, settled_columns
+from delta_store.transforms.row_order import is_kind
+from delta_store.transforms.settled_rows import id_hash, staged_columns
 from delta_store.values.folder_layout import FolderLayout
-from delta_store.values.read_errors import DamagedData
+from delta_store.values.journal_errors import Fenced, StorageFull
 from delta_store.values.records import Kind
 from delta_store.values.schemas import CONSUMERS_PARTITION
-from delta_store.values.watermark import Care, Claim, CommitNote, JournalGap, Op, Run, Watermark, advance, care_for
-
-FOLDER_BYTES_MAX = 240
-"""Longest percent-encoded stream name that can be a folder on any file system."""
+from delta_store.values.watermark import Care, Claim, CommitNote, JournalGap, Op, Watermarks, advance, care_for
 
 
 class DamagedRows(Exception):
@@ -44,60 +48,55 @@ class DamagedRows(Exception):
 class Progress:
     """The state of settling; read from the table at the start and after every error."""
 
-    note: CommitNote
+    owner: SettledOwner
     layout: FolderLayout
     debt: Debt
-    windows_ns: dict[str, int]
+    windows_ns: dict[str, int] = field(default_factory=dict)
     """Each stream's ``duplicate_window``."""
-    rows: int = 0
-    """Rows in the table."""
     mirrors: set[str] = field(default_factory=set)
     """The streams whose sequences may have gaps."""
-    guard: MsgIdGuard = field(default_factory=MsgIdGuard)
+    guard: MsgIdGuard | None = None
+    """Filled when the first batch with message ids comes."""
+    opened: str = field(default_factory=token_hex)
 
     @property
-    def watermarks(self) -> dict[str, Watermark]:
+    def watermarks(self) -> Watermarks:
         """How far each stream is settled."""
-        return dict(self.note.watermarks)
+        return self.owner.note.watermarks
 
-    def learn(self, told: "Sequence[_Told]") -> None:
+    @property
+    def longest_window_ns(self) -> int:
+        """The longest ``duplicate_window`` of all streams."""
+        return max(self.windows_ns.values(), default=0)
+
+    def learn(self, told: Iterable[Told]) -> None:
         """Apply the settings of STREAM rows, in their order."""
-        self.windows_ns |= {one.stream: one.window_ns for one in told}
         for one in told:
+            self.windows_ns[one.stream] = one.window_ns
             (self.mirrors.add if one.is_mirror else self.mirrors.discard)(one.stream)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRun:
-    """One stream incarnation in a batch, see :func:`delta_store.transforms.batch_rows.summarise_runs`."""
-
-    run: Run
-    events: int
-    evictions: int
-    removals: int
-    ids: int
-    damaged: int
-    consumer_rows: int
-    consumer_keys: int
-    consumer_bytes: int
-    subjects: tuple[int, ...]
-
-    @property
-    def superseded(self) -> int:
-        """About how many rows of consumers later ones of the batch supersede."""
-        return self.consumer_rows - self.consumer_keys
-
-
 class SettleBatch:
-    """The ``foreachBatch`` function: settles one batch after the other, holding ``lock``."""
+    """The ``foreachBatch`` function: settles one batch after the other, holding ``lock``.
 
-    def __init__(self, table: MessagesTable) -> None:
-        self._table = table
+    Made of plain values, so that it can be sent to the process that runs batches; the table is claimed there.
+    """
+
+    def __init__(self, location: str, *, options: Mapping[str, str] | None = None, horizon_seconds: float) -> None:
+        """Settle into the table at ``location``, a folder or a URL with delta-rs's storage options."""
+        self.location = location
+        self.options = dict(options or {})
+        self._horizon_seconds = horizon_seconds
         self._progress: Progress | None = None
         self._paused = False
         self.lock = Lock()
         self.batches = 0
         """Appended batches since this process started."""
+        self.fenced: Fenced | None = None
+        """Set once another job has claimed the table."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(SettleBatch, options=self.options, horizon_seconds=self._horizon_seconds), (self.location,)
 
     def progress(self) -> Progress:
         """Return the state of settling; the caller holds the lock."""
@@ -108,6 +107,15 @@ class SettleBatch:
     def forget_position(self) -> None:
         """Read the position from the table again before the next batch."""
         self._progress = None
+
+    def staging(self, progress: Progress) -> Staging:
+        """Return the writer of the next batch, or of a rewrite."""
+        writing = Writing(progress.owner.epoch, progress.owner.note.batch + 1)
+        return Staging(self.location, self.options, writing, progress.layout.bucketed, progress.opened)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """Return all rows of the newest version."""
+        return spark.read.format("delta").load(self.location)
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
@@ -120,155 +128,126 @@ class SettleBatch:
         finally:
             self._paused = False
 
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Forget the position if what is done inside fails."""
+        try:
+            yield
+        except BaseException as error:
+            self.forget_position()
+            self.fenced = error if isinstance(error, Fenced) else self.fenced
+            raise
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Settle one batch; raise :class:`JournalGap`, :class:`DamagedRows` or what Spark raises."""
+        """Settle one batch; raise :class:`JournalGap`, :class:`DamagedRows`, what the table or Spark raises."""
         del batch_id  # starts at 0 with each new checkpoint
-        with self.lock:
-            if self._paused:
-                return
-            rows = batch.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                self._settle(rows)
-            except BaseException:
-                self.forget_position()
-                raise
-            finally:
-                rows.unpersist()
+        with self.lock, self.guarded():
+            if not self._paused:
+                self._settle(batch)
 
     def _settle(self, rows: DataFrame) -> None:
         progress = self.progress()
-        runs = _summary(rows)
-        care = care_for((one.run for one in runs), progress.watermarks)
+        report = self._stage(rows, progress)
+        care = care_for((one.run for one in report.runs), progress.watermarks)
+        if care is not Care.AS_IT_IS:
+            _discard(report, progress)
         if care is Care.NOTHING_NEW:
             return
         if care is Care.SIFT:
-            rows, runs = self._sift(rows, progress)
-        if damaged := sum(one.damaged for one in runs):
+            rows = rows.transform(above(progress.watermarks)).transform(once)
+            report = self._stage(rows, progress)
+        try:
+            kept = self._checked(rows, report, progress, sifted=care is Care.SIFT)
+        except BaseException:
+            _discard(report, progress)
+            raise
+        self._append(kept, report, progress)
+
+    def _checked(self, rows: DataFrame, report: BatchReport, progress: Progress, *, sifted: bool) -> BatchReport:
+        """Return what to append of new rows; raise :class:`JournalGap`, :class:`DamagedRows`."""
+        if damaged := sum(one.damaged for one in report.runs):
             raise DamagedRows(f"{damaged} rows of the journal do not match their checksums")
-        if any(one.events for one in runs):
-            progress.learn(_told(rows))
-        marks = advance(progress.watermarks, (one.run for one in runs))
-        kept, repeats = self._without_repeats(rows, runs, progress)
-        if any(one.superseded for one in runs):
-            kept = kept.transform(newest_of_consumers)
-        with _counted(kept, runs, whole=kept is rows) as added:
-            number = sum(added.values())
-            left_out = sum(one.run.messages + one.events for one in runs) - number
-            claim = Claim(progress.rows + number, added, left_out, repeats)
-            self._append(kept, runs, CommitNote(Op.APPEND, marks, progress.note.batch + 1, claim), progress)
+        if sifted:
+            mirrors = progress.mirrors | {one.stream for one in report.told if one.is_mirror}
+            if gap := rows.transform(gaps_behind(progress.watermarks, mirrors)).head(1):
+                raise JournalGap(gap[0]["stream"], gap[0]["seq_before"], gap[0]["seq"])
+        progress.learn(report.told)
+        return self._without_repeats(rows, report, progress)
 
-    def _append(self, rows: DataFrame, runs: Sequence[BatchRun], note: CommitNote, progress: Progress) -> None:
-        assert note.claim is not None
-        for one in runs:
-            progress.layout.admit(one.run.stream, one.subjects)
-            if len(one.run.stream.encode()) * 3 > FOLDER_BYTES_MAX:
-                self._table.allow_long_folders()
-        number = sum(note.claim.added.values())
-        tasks = max(1, -(-number // SETTLE_ROWS_PER_TASK))
-        exact = progress.layout.exact(one.run.stream for one in runs)
-        self._table.append(rows.transform(settled_columns(exact)).transform(laid_out(tasks)), note)
-        progress.note, progress.rows = note, note.claim.rows
-        self.batches += 1
-        scattered = sum(one.evictions + one.removals for one in runs)
-        progress.debt.note_batch(number, scattered=scattered, watermarks=note.watermarks)
-        for one in runs:
-            weight = one.consumer_bytes * one.consumer_keys // max(1, one.consumer_rows)
-            progress.debt.note_consumers(one.consumer_keys, weight)
-
-    def _sift(self, rows: DataFrame, progress: Progress) -> tuple[DataFrame, list[BatchRun]]:
-        """Return the batch's new rows, each once, and their runs; raise :class:`JournalGap` if rows are missing."""
-        new = rows.transform(above(progress.watermarks)).transform(once)
-        mirrors = progress.mirrors | {one.stream for one in _told(new) if one.is_mirror}
-        gap = new.transform(gaps_behind(progress.watermarks, mirrors)).head(1)
-        if gap:
-            raise JournalGap(gap[0]["stream"], gap[0]["seq_before"], gap[0]["seq"])
-        return new, _summary(new)
-
-    def _without_repeats(self, rows: DataFrame, runs: Sequence[BatchRun], progress: Progress) -> tuple[DataFrame, int]:
-        """Drop messages whose id is in their stream's window already; the gateway never lets one through.
-
-        Returns the other rows, and how many were dropped.
-        """
-        if not any(one.ids for one in runs):
-            return rows, 0
-        hashes, times = _msg_ids(rows)
-        repeated = progress.guard.may_repeat(hashes)
-        longest = max(progress.windows_ns.values(), default=0)
-        progress.guard.remember(hashes, times, window_ns=longest)
+    def _without_repeats(self, rows: DataFrame, report: BatchReport, progress: Progress) -> BatchReport:
+        """Drop messages whose id is in their stream's window already; the gateway never lets one through."""
+        if not len(report.hashes):
+            return report
+        if progress.guard is None:
+            progress.guard = self._guard(rows.sparkSession, progress)
+        repeated = progress.guard.may_repeat(report.hashes)
+        progress.guard.remember(report.hashes, report.times, window_ns=progress.longest_window_ns)
         if not repeated:
-            return rows, 0
-        recent = _bearing_ids(self._table.rows()).where(sf.col("ts_ns") > int(times.min()) - longest)
-        kept = rows.transform(dedup_window(progress.windows_ns, recent)).persist(StorageLevel.MEMORY_AND_DISK)
-        if dropped := rows.count() - kept.count():
+            return report
+        since_ns = int(report.times.min()) - progress.longest_window_ns
+        recent = _bearing_ids(self.rows(rows.sparkSession)).where(sf.col("ts_ns") > since_ns)
+        kept = self._stage(rows.transform(dedup_window(progress.windows_ns, recent)), progress)
+        if dropped := report.rows - kept.rows:
             log.warning("messages with an id of their window dropped", messages=dropped)
-        return kept, dropped
+        _discard(report, progress)
+        return kept
+
+    def _append(self, kept: BatchReport, report: BatchReport, progress: Progress) -> None:
+        """Commit the files of ``kept``, which settle the rows of ``report``."""
+        owner, added = progress.owner, kept.added
+        number = sum(added.values())
+        claim = Claim(owner.snapshot.rows + number, added, report.rows - number, report.rows - kept.rows)
+        marks = advance(progress.watermarks, (one.run for one in report.runs))
+        try:
+            owner.append(kept.files, CommitNote(Op.APPEND, marks, owner.note.batch + 1, claim))
+        except (Fenced, StorageFull):
+            _discard(kept, progress)
+            raise
+        self.batches += 1
+        for one in report.runs:
+            progress.layout.admit(one.run.stream, one.subjects)
+        removals = sum(one.removals for one in report.runs)
+        progress.debt.note_batch(number, scattered=removals, watermarks=marks)
+        for file in kept.files:
+            if file.subject_partition == CONSUMERS_PARTITION:
+                progress.debt.note_consumers(file.rows, file.size)
+
+    def _stage(self, rows: DataFrame, progress: Progress) -> BatchReport:
+        return staged(rows.transform(staged_columns), self.staging(progress))
 
     def _load(self) -> Progress:
-        table = self._table
-        table.ensure()
-        note = table.last_note()
-        if note.batch == 0:
-            return Progress(note, FolderLayout({}), Debt(0), {})
-        folders = table.folders()
-        partitions: dict[str, list[str]] = {}
-        for folder in folders:
-            partitions.setdefault(folder.stream, []).append(folder.subject_partition)
-        rows = sum(folder.rows for folder in folders)
-        if fault := fault_of_table(note, rows):
-            raise DamagedData(table.path, fault)
-        debt = Debt(rows)
-        debt.note_batch(0, scattered=0, watermarks=note.watermarks)
-        debt.note_consumers(sum(one.rows for one in folders if one.subject_partition == CONSUMERS_PARTITION), 0)
-        progress = Progress(note, FolderLayout(partitions), debt, {}, rows)
-        progress.learn(_told(table.event_rows()))
-        longest = max(progress.windows_ns.values(), default=0)
-        newest = max((folder.newest_ns for folder in folders), default=0)
-        recent = table.rows().where(sf.col("ts_ns") > newest - longest)
-        progress.guard.remember(*_msg_ids(recent), window_ns=longest)
+        storage = open_storage(self.location, self.options)
+        owner = SettledOwner.open(storage, clock=SystemClock(), horizon_seconds=self._horizon_seconds)
+        owner.claim()
+        partitions: dict[str, set[str]] = {}
+        debt = Debt(owner.snapshot.rows)
+        for file in owner.snapshot.files.values():
+            partitions.setdefault(file.stream or "", set()).add(file.subject_partition or "")
+            if file.consumers_only:
+                debt.note_consumers(file.rows, 0)
+        debt.note_batch(0, scattered=0, watermarks=owner.note.watermarks)
+        progress = Progress(owner, FolderLayout(partitions), debt)
+        progress.learn(told_in(self.events(progress)))
         return progress
 
+    def events(self, progress: Progress) -> list[StreamEvent]:
+        """Return the table's STREAM and STREAM_DELETE rows, in their order."""
+        return stream_events(progress.owner.snapshot, self.location, self.options)
 
-@contextmanager
-def _counted(rows: DataFrame, runs: Sequence[BatchRun], *, whole: bool) -> Iterator[dict[str, int]]:
-    """Count the rows of each stream: by the runs if ``whole``, else by Spark, with the rows persisted meanwhile."""
-    if whole:
-        totals: dict[str, int] = {}
-        for one in runs:
-            totals[one.run.stream] = totals.get(one.run.stream, 0) + one.run.messages + one.events
-        yield totals
-        return
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield {row["stream"]: row["count"] for row in kept.groupBy("stream").count().collect()}
-    finally:
-        kept.unpersist()
+    def _guard(self, spark: SparkSession, progress: Progress) -> MsgIdGuard:
+        """Return a guard that knows the ids of the table's newest messages."""
+        guard, longest = MsgIdGuard(), progress.longest_window_ns
+        files = progress.owner.snapshot.files.values()
+        newest = max((file.ts_ns[1] for file in files if file.has_messages), default=None)
+        if newest is not None:
+            recent = _bearing_ids(self.rows(spark)).where(sf.col("ts_ns") > newest - longest)
+            guard.remember(*_msg_ids(recent), window_ns=longest)
+        return guard
 
 
-def _summary(rows: DataFrame) -> list[BatchRun]:
-    return [
-        BatchRun(
-            Run(
-                row.stream,
-                row.stream_id,
-                row.messages,
-                row.seq_min,
-                row.seq_max,
-                tuple(row.first),
-                tuple(row.last),
-                row.last_first_seq,
-            ),
-            row.events,
-            row.evictions,
-            row.removals,
-            row.ids,
-            row.damaged,
-            row.consumer_rows,
-            row.consumer_keys,
-            row.consumer_bytes,
-            tuple(row.subjects),
-        )
-        for row in rows.transform(summarise_runs).collect()
-    ]
+def _discard(report: BatchReport, progress: Progress) -> None:
+    """Delete staged files that will not be committed."""
+    progress.owner.storage.delete(file.path for file in report.files)
 
 
 def _bearing_ids(rows: DataFrame) -> DataFrame:
@@ -277,24 +256,5 @@ def _bearing_ids(rows: DataFrame) -> DataFrame:
 
 def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
     """Return hash and time of each message with an id."""
-    hashed = sf.xxhash64("stream", "stream_id", "msg_id").alias("hash")
-    found = _bearing_ids(rows).select(hashed, "ts_ns").toArrow()
+    found = rows.select(id_hash().alias("hash"), "ts_ns").toArrow()
     return as_int64s(found["hash"]), as_int64s(found["ts_ns"])
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """The settings of a stream that settling needs, from a STREAM row."""
-
-    stream: str
-    window_ns: int
-    """Its ``duplicate_window``."""
-    is_mirror: bool
-
-
-def _told(rows: DataFrame) -> list[_Told]:
-    """Return the settings in the STREAM rows, in their order."""
-    found = rows.where(is_kind(Kind.STREAM)).select("stream", position().alias("position"), "data").collect()
-    found.sort(key=lambda row: row["position"])
-    configs = [(row["stream"], json.loads(row["data"])["config"]) for row in found]
-    return [_Told(name, int(one.get("duplicate_window", 0)), bool(one.get("mirror"))) for name, one in configs]

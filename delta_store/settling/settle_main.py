@@ -3,7 +3,8 @@
 Prints one line ``{"ready": true, …}`` once the query runs. Stops between batches on SIGTERM and SIGINT. It may be
 killed at any point: the next start continues at the watermark in ``messages``.
 
-Exit codes: 0 stopped by a signal, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder.
+Exit codes: 0 stopped by a signal, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder, or
+has taken the table over.
 """
 
 import argparse
@@ -34,13 +35,13 @@ from delta_store.reading.settle_state import SettleState, StateTeller
 from delta_store.settling.give_way import give_way
 from delta_store.settling.journal_source import JournalSource
 from delta_store.settling.maintenance import Maintenance
-from delta_store.settling.messages_table import MessagesTable
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
 from delta_store.settling.spark_session import open_session
 from delta_store.settling.upkeep_pace import Schedule
+from delta_store.settling.warm_up import warm_up
 from delta_store.storage.store_lock import AlreadySettling, settle_lock
-from delta_store.values.journal_errors import JournalError
+from delta_store.values.journal_errors import Fenced, JournalError
 from delta_store.values.read_errors import ReadError
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
@@ -57,28 +58,19 @@ Tell = Callable[[SettleState, str], None]
 class SettleJob:
     """The query, restarted when it fails, with maintenance between batches."""
 
-    def __init__(
-        self, spark: SparkSession, data: str, settings: Settings, *, durable_version: int = -1, tell: Tell | None = None
-    ) -> None:
+    def __init__(self, spark: SparkSession, data: str, settings: Settings, *, tell: Tell | None = None) -> None:
         self._spark = spark
         self._data = data
         self._settings = settings
         clock = SystemClock()
-        table = MessagesTable(
-            spark,
-            f"{data}/{MESSAGES_FOLDER}",
-            horizon_seconds=settings.history.horizon_seconds,
-            checkpoint_commits=settings.settle.checkpoint_commits,
-            durable_version=durable_version,
-        )
         self._journal = JournalSource(spark, f"{data}/{JOURNAL_FOLDER}")
-        self._settle = SettleBatch(table)
+        self._settle = SettleBatch(f"{data}/{MESSAGES_FOLDER}", horizon_seconds=settings.history.horizon_seconds)
         schedule = Schedule(
             compact_interval_seconds=settings.settle.compact_interval_seconds,
             vacuum_interval_seconds=settings.settle.vacuum_interval_seconds,
             horizon_seconds=settings.history.horizon_seconds,
         )
-        self._maintenance = Maintenance(table, self._settle, schedule=schedule, clock=clock)
+        self._maintenance = Maintenance(spark, self._settle, schedule=schedule, clock=clock)
         self._starts = 0
         self._tell = tell or (lambda _state, _error: None)
 
@@ -99,6 +91,8 @@ class SettleJob:
                 log.error("settling failed", error=error_text(error).splitlines()[0], failures=failures)
                 self._tell(SettleState.FAILING, error_text(error).partition("\n")[0])
                 self._settle.forget_position()
+                if self._settle.fenced is not None:
+                    raise self._settle.fenced from error
                 if failures >= FAILURES_MAX:
                     raise
                 stop.wait(failures * POLL_SECONDS)
@@ -110,10 +104,12 @@ class SettleJob:
         self._starts += 1
         checkpoint = Path(self._data, "spark", f"settle-checkpoint-{self._starts}")
         rmtree(checkpoint, ignore_errors=True)
+        if self._starts == 1 and not once:
+            self._warm_up()
         interval = None if once else self._settings.settle.trigger_interval_seconds
         query = start_settling(self._journal, self._settle, checkpoint=checkpoint.as_uri(), interval_seconds=interval)
         if self._starts == 1:
-            said = {"ready": True, "master": self._spark.sparkContext.master, "data": self._data}
+            said = {"ready": True, "master": self._spark.conf.get("spark.master"), "data": self._data}
             sys.stdout.write(json.dumps(said) + "\n")
             sys.stdout.flush()
         self._tell(SettleState.SETTLING, "")
@@ -126,6 +122,13 @@ class SettleJob:
         finally:
             self._end(query)
             rmtree(checkpoint, ignore_errors=True)
+
+    def _warm_up(self) -> None:
+        """Prepare for the first batch while there is none."""
+        with self._settle.lock:
+            idle = self._journal.is_settled(self._settle.progress().watermarks)
+        if idle:
+            warm_up(self._spark)
 
     def _end(self, query: StreamingQuery) -> None:
         """Stop the query between two batches."""
@@ -168,13 +171,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 default_master=settings.settle.spark_master,
                 spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
             )
-            spark.sparkContext.setLogLevel("ERROR")
             settling.set()
-            job = SettleJob(spark, str(data), settings, durable_version=repaired.durable_version, tell=teller.tell)
+            job = SettleJob(spark, str(data), settings, tell=teller.tell)
             job.run(stop, once=options.once)
             spark.stop()
-    except AlreadySettling as error:
-        log.error("not started", error=str(error))
+    except (AlreadySettling, Fenced) as error:
+        log.error("another settle job has the table", error=str(error))
         return EXIT_TAKEN
     except (JournalError, ReadError, OSError) as error:
         advice = {} if isinstance(error, OSError) else {"advice": "run: silt verify"}

@@ -21,6 +21,7 @@ EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 SMALL_MACHINE = {
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
@@ -28,6 +29,7 @@ SMALL_MACHINE = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.sql.files.openCostInBytes": "65536",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.ui.retainedExecutions": "10",

@@ -72,7 +72,6 @@ class PinnedRows(NamedTuple):
 def run_sql(data: DataLocation, statement: str) -> SqlAnswer:
     """Start Spark if none runs, register the views and run one statement. Raises what Spark raises."""
     spark = open_session("silt sql", data=data, spark__driver__memory="1g")
-    spark.sparkContext.setLogLevel("ERROR")
     answer = query(spark, data, statement)
     return SqlAnswer(answer.columns, [tuple(row) for row in answer.collect()])
 
@@ -138,7 +137,7 @@ def pin(spark: SparkSession, data: DataLocation) -> PinnedRows:
         raise DamagedData(places[0], fault)
     journal, settled = _at(spark, places[0], pinned), _at(spark, places[1], base)
     if journal is not None:
-        tail = journal.transform(above(base.watermarks)).transform(settled_columns([]))
+        tail = journal.transform(above(base.watermarks)).transform(settled_columns)
         settled = tail if settled is None else settled.select(*tail.columns).unionByName(tail)
     if settled is None:
         settled = spark.createDataFrame([], MESSAGES_DDL)

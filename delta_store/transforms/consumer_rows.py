@@ -16,17 +16,6 @@ from delta_store.values.records import Kind
 CONSUMER_KEY = (*INCARNATION, "subject")
 
 
-def newest_of_consumers(rows: DataFrame) -> DataFrame:
-    """Drop the rows of consumers that a later one among the rows supersedes."""
-    superseded = rows.transform(superseded_consumer_rows)
-    return rows.join(superseded, on=list(ROW_KEY), how="left_anti").select(*rows.columns)
-
-
-def superseded_consumer_rows(rows: DataFrame) -> DataFrame:
-    """Return the keys of the rows of consumers that a later one supersedes."""
-    return _judged(rows).where(~_counts()).select(*ROW_KEY)
-
-
 def dead_consumer_rows(events: DataFrame) -> Transform:
     """Return the keys of settled rows of consumers that nothing needs; ``events`` are those of all streams.
 

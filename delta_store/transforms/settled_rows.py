@@ -1,18 +1,11 @@
-"""The columns and the order of rows in ``messages``."""
-
-from collections.abc import Collection
+"""The columns of rows in ``messages``, and of those that the writers of a batch get."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from conf.limits import SUBJECT_BUCKETS
-from delta_store.transforms.row_order import Transform, is_consumers, is_kind
+from delta_store.transforms.row_order import is_consumers, is_kind
 from delta_store.values.records import HEADERS_OVERHEAD, MESSAGE_OVERHEAD, Kind
-from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS
-
-FOLDER_SAFE_SUBJECT = r"^[A-Za-z0-9_.$=-]{1,128}$"
-"""Subjects that may be a folder's name unchanged; others share the buckets."""
-LAYOUT = ("stream", "subject_partition", "subject", "seq")
+from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_COLUMNS, RECENT_PARTITION
 
 
 def stored_size() -> Column:
@@ -24,36 +17,32 @@ def stored_size() -> Column:
     )
 
 
-def subject_partition(exact: Collection[str]) -> Column:
-    """Return the row's partition: the subject in ``exact`` streams, else a bucket; events and consumers apart."""
-    subject = sf.col("subject")
-    bucket = sf.pmod(sf.crc32(subject.cast("binary")), sf.lit(SUBJECT_BUCKETS))
-    itself = subject.rlike(FOLDER_SAFE_SUBJECT) & ~subject.isin(EVENTS_PARTITION, CONSUMERS_PARTITION)
-    itself &= sf.col("stream").isin(sorted(exact)) if exact else sf.lit(False)
+def subject_partition() -> Column:
+    """Return the row's partition before it is spread by subject: events and consumers apart."""
     return (
         sf.when(is_consumers(), sf.lit(CONSUMERS_PARTITION))
         .when(~is_kind(Kind.MESSAGE), sf.lit(EVENTS_PARTITION))
-        .when(itself, subject)
-        .otherwise(sf.format_string("b%02d", bucket))
+        .otherwise(sf.lit(RECENT_PARTITION))
     )
 
 
-def settled_columns(exact: Collection[str]) -> Transform:
-    """Convert journal rows to the columns of ``messages``; ``exact`` are the streams with few subjects."""
-
-    def with_settled_columns(rows: DataFrame) -> DataFrame:
-        journal = [sf.col(column.name).cast(column.delta_type) for column in JOURNAL_COLUMNS]
-        size, partition = stored_size().alias("size"), subject_partition(exact).alias("subject_partition")
-        return rows.select(*journal, size, partition)
-
-    return with_settled_columns
+def is_whole() -> Column:
+    """Return whether the row matches its checksum: :func:`delta_store.values.records.checksum` as a column."""
+    headers = sf.coalesce("headers", sf.lit(b""))
+    return sf.crc32(sf.concat(sf.col("subject").cast("binary"), headers, "data")) == sf.col("crc")
 
 
-def laid_out(tasks: int) -> Transform:
-    """Distribute rows to so many tasks, whole folders together, each sorted so that file statistics are narrow."""
+def id_hash() -> Column:
+    """Return the hash of a message's id in its stream; null without one."""
+    return sf.when(is_kind(Kind.MESSAGE) & sf.col("msg_id").isNotNull(), sf.xxhash64("stream", "stream_id", "msg_id"))
 
-    def in_layout(rows: DataFrame) -> DataFrame:
-        spread = rows.coalesce(1) if tasks == 1 else rows.repartition(tasks, *LAYOUT[:2])
-        return spread.sortWithinPartitions(*LAYOUT)
 
-    return in_layout
+def settled_columns(rows: DataFrame) -> DataFrame:
+    """Convert journal rows to the columns of ``messages``."""
+    journal = [sf.col(column.name).cast(column.delta_type) for column in JOURNAL_COLUMNS]
+    return rows.select(*journal, stored_size().alias("size"), subject_partition().alias("subject_partition"))
+
+
+def staged_columns(rows: DataFrame) -> DataFrame:
+    """Convert journal rows to what :mod:`delta_store.entries.batch_layout` takes."""
+    return rows.transform(settled_columns).select("*", is_whole().alias("whole"), id_hash().alias("id_hash"))

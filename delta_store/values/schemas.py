@@ -4,7 +4,8 @@
                message or an event (:mod:`delta_store.values.records`). Rows leave once they are settled.
 ``messages/``  the settled rows, partitioned by ``(stream, subject_partition)``; events are kept beside the messages
                under ``subject_partition = "$events"``, those of consumers under ``"$consumers"``: their states are
-               many and large, and reads of a stream's events or messages never open their files.
+               many and large, and reads of a stream's events or messages never open their files. Messages of
+               small batches are under ``"$recent"`` until compaction spreads them by subject.
 
 Both tables stay at Delta reader 1 / writer 2: no table feature, no deletion vector, so that delta-rs and Delta for
 Spark can always read them. All columns are nullable to Delta, as engines differ in what they do to a table with
@@ -25,6 +26,8 @@ EVENTS_PARTITION: Final = "$events"
 """``subject_partition`` of the event rows of ``messages``."""
 CONSUMERS_PARTITION: Final = "$consumers"
 """``subject_partition`` of the rows of consumers."""
+RECENT_PARTITION: Final = "$recent"
+"""``subject_partition`` of messages of any subject that are not spread by subject yet."""
 MIN_READER_VERSION: Final = 1
 MIN_WRITER_VERSION: Final = 2
 
@@ -64,7 +67,9 @@ JOURNAL_COLUMNS: Final = (
 MESSAGES_COLUMNS: Final = (
     *JOURNAL_COLUMNS,
     Column("size", "long", False, "Bytes the message counts for in max_bytes"),
-    Column("subject_partition", "string", False, "Layout: the subject, a bucket b00…b15, $events or $consumers"),
+    Column(
+        "subject_partition", "string", False, "Layout: the subject, a bucket b00…b15, $recent, $events or $consumers"
+    ),
 )
 
 

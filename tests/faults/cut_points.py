@@ -8,7 +8,7 @@ from pathlib import Path
 CREATION, FIRST_BATCH, STEADY = "creation", "first batch", "steady"
 POINTS = (CREATION, FIRST_BATCH, STEADY, "truncation", "compaction", "vacuum", "checkpoint")
 """What is under way, or has just been done, when the power goes; the first two are reached once in a folder."""
-_OPERATIONS = {"TRUNCATE": "truncation", "OPTIMIZE": "compaction", "MERGE": "compaction"}
+_OPERATIONS = {"TRUNCATE": "truncation", "OPTIMIZE": "compaction", "DELETE": "compaction"}
 
 
 class Watch:

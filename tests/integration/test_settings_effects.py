@@ -303,16 +303,14 @@ def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
 
 
 @shows("settle.compact_interval_seconds", "settle.vacuum_interval_seconds", "history.horizon_seconds")
-@shows("settle.trigger_interval_seconds", "settle.checkpoint_commits")
+@shows("settle.trigger_interval_seconds")
 def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its timetable, what the table keeps, and the interval that the query is started with."""
     set_all(monkeypatch, settle__compact_interval_seconds=11, settle__vacuum_interval_seconds=12)
     set_all(monkeypatch, settle__trigger_interval_seconds=13, history__horizon_seconds=14)
-    set_all(monkeypatch, settle__checkpoint_commits=15)
     job = settle_main.SettleJob(cast(Any, None), str(tmp_path), load_settings())
     assert job._maintenance._pace.schedule == settle_main.Schedule(11, 12, 14)
-    assert job._settle._table._horizon_seconds == 14
-    assert job._settle._table._checkpoint_commits == 15
+    assert job._settle._horizon_seconds == 14
 
     class Started(Exception):
         """Enough was seen."""
@@ -321,6 +319,7 @@ def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pyte
         raise Started(interval_seconds)
 
     monkeypatch.setattr(settle_main, "start_settling", start)
+    monkeypatch.setattr(settle_main, "warm_up", lambda _spark: None)
     with pytest.raises(Started, match="13"):
         job._run_query(cast(Any, None), once=False)
 

@@ -37,7 +37,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         spark__sql__warehouse__dir=scratch / "warehouse",
         spark__sql__shuffle__partitions=2,
     )
-    session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
 

@@ -3,15 +3,15 @@
 from itertools import count
 from pathlib import Path
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
-from pyspark.sql import SparkSession
 
 from conf.clock import SystemClock
 from delta_store.config.stream_config import StreamConfig
 from delta_store.journal.journal import Journal
+from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.journal_source import JournalSource
 from delta_store.settling.maintenance import Maintenance
-from delta_store.settling.messages_table import MessagesTable
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
 from delta_store.settling.upkeep_pace import Schedule
@@ -68,20 +68,38 @@ class Publisher:
 class Store(Publisher):
     """A publisher with a data folder, and all that settles it."""
 
-    def __init__(
-        self, spark: SparkSession, data: Path, *, horizon_seconds: float = 7 * 24 * 3600.0, checkpoint_commits: int = 50
-    ) -> None:
+    def __init__(self, spark: SparkSession, data: Path, *, horizon_seconds: float = 7 * 24 * 3600.0) -> None:
         super().__init__()
         self.spark, self.data = spark, data
         data.mkdir(parents=True, exist_ok=True)
         self.journal = Journal.open(open_storage(str(data / "journal")), shard="0", clock=SystemClock())
         self.journal.claim()
-        self.table = MessagesTable(
-            spark, str(data / "messages"), horizon_seconds=horizon_seconds, checkpoint_commits=checkpoint_commits
-        )
-        self.sink = SettleBatch(self.table)
-        schedule = Schedule(compact_interval_seconds=0, vacuum_interval_seconds=0, horizon_seconds=horizon_seconds)
-        self.maintenance = Maintenance(self.table, self.sink, schedule=schedule, clock=SystemClock())
+        self.schedule = Schedule(compact_interval_seconds=0, vacuum_interval_seconds=0, horizon_seconds=horizon_seconds)
+        self.start()
+
+    def start(self) -> None:
+        """Make the settle job's parts, as a process that has just been started."""
+        horizon_seconds = self.schedule.horizon_seconds
+        self.sink = SettleBatch(str(self.data / "messages"), horizon_seconds=horizon_seconds)
+        self.maintenance = Maintenance(self.spark, self.sink, schedule=self.schedule, clock=SystemClock())
+
+    @property
+    def owner(self) -> SettledOwner:
+        """The owner of ``messages``."""
+        with self.sink.lock:
+            return self.sink.progress().owner
+
+    def all_rows(self, *, where: str = "true") -> DataFrame:
+        """The rows of ``messages``, as Spark reads them."""
+        return self.sink.rows(self.spark).where(where)
+
+    def consumer_rows(self) -> DataFrame:
+        """The settled rows of consumers."""
+        return self.all_rows(where="subject_partition = '$consumers'")
+
+    def folders(self) -> set[tuple[str | None, str | None]]:
+        """Stream and subject partition of the files of ``messages``."""
+        return {(file.stream, file.subject_partition) for file in self.owner.snapshot.files.values()}
 
     def commit(self) -> int:
         """Make what was decided durable, as one group; returns the journal's version."""
@@ -97,17 +115,14 @@ class Store(Publisher):
         if len(self.rows):
             self.commit()
         if fresh:
-            self.sink = SettleBatch(self.table)
-            self.maintenance = Maintenance(
-                self.table, self.sink, schedule=self.maintenance._pace.schedule, clock=SystemClock()
-            )
+            self.start()
         checkpoint = (self.data / "checkpoints" / str(next(_checkpoints))).as_uri()
         source = JournalSource(self.spark, str(self.data / "journal"))
         start_settling(source, self.sink, checkpoint=checkpoint, interval_seconds=None).awaitTermination()
 
     def truncate(self) -> int:
         """Take settled files out of the journal and delete them at once."""
-        marks = self.table.last_note().watermarks
+        marks = self.owner.note.watermarks
         settled = {name: Position(mark.stream_id, mark.seq, mark.event_no) for name, mark in marks.items()}
         taken = self.journal.truncate(settled)
         self.journal.delete_removed(grace_seconds=0)
@@ -115,10 +130,10 @@ class Store(Publisher):
 
     def settled(self, name: str, *columns: str) -> list[SparkRow]:
         """Rows of a stream in ``messages``, events first, in order of sequence."""
-        rows = self.table.rows().where(f"stream = '{name}'").orderBy("seq", "event_no")
+        rows = self.all_rows(where=f"stream = '{name}'").orderBy("seq", "event_no")
         return rows.select(*columns).collect()
 
     def settled_seqs(self, name: str) -> list[int]:
         """Sequences of the settled message rows, in order."""
-        rows = self.table.rows().where(f"stream = '{name}' AND kind = 'message'")
+        rows = self.all_rows(where=f"stream = '{name}' AND kind = 'message'")
         return [row["seq"] for row in rows.select("seq").orderBy("seq").collect()]

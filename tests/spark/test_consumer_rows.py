@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable
 from itertools import product
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from delta_store.entries.batch_layout import in_order, newest_of_consumers
 from delta_store.index.matching import subjects_matching
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime
@@ -17,14 +19,9 @@ from delta_store.settling import settle_debt
 from delta_store.settling.sql_views import query
 from delta_store.settling.upkeep_pace import Schedule
 from delta_store.stores.stores_open import open_stores
-from delta_store.transforms.consumer_rows import (
-    dead_consumer_rows,
-    existing_consumers,
-    newest_of_consumers,
-    superseded_consumer_rows,
-)
-from delta_store.transforms.row_order import ROW_KEY
+from delta_store.transforms.consumer_rows import dead_consumer_rows, existing_consumers
 from delta_store.values.records import Kind
+from delta_store.values.schemas import JOURNAL_DDL
 from tests.spark.store import Store
 from tests.spark.test_transforms import journal_rows
 from tests.tables import marks_of
@@ -75,7 +72,7 @@ def test_one_state_of_each_consumer_is_kept(store: MakeStore) -> None:
     here.settle()
     states = [row["subject"] for row in here.settled("A", "kind", "subject") if row["kind"] == "consumer_state"]
     assert sorted(states) == ["c1", "c2", "c3"]
-    assert here.table.last_note().watermarks == marks_of(here.catalog)
+    assert here.owner.note.watermarks == marks_of(here.catalog)
     same_catalog(here)
     for _ in range(3):
         work(here, rounds=15)
@@ -84,7 +81,7 @@ def test_one_state_of_each_consumer_is_kept(store: MakeStore) -> None:
     here.catalog.delete("B", now_ns=here.tick(), rows=here.rows)
     here.settle(fresh=True)
     here.maintenance.run_due()
-    left = here.table.event_rows(of_consumers=True).select("stream", "kind", "subject").collect()
+    left = here.consumer_rows().select("stream", "kind", "subject").collect()
     kinds = [row["kind"] for row in left]
     assert {row["stream"] for row in left} == {"A"}
     assert kinds.count("consumer_state") <= 3
@@ -111,7 +108,7 @@ def test_states_do_not_wait_for_the_round(store: MakeStore, monkeypatch: pytest.
     gone = before - set(DeltaTable(str(here.data / "messages")).file_uris())
     assert gone
     assert all("consumers" in uri for uri in gone)
-    assert here.table.event_rows(of_consumers=True).where("kind = 'consumer_state'").count() == 3
+    assert here.consumer_rows().where("kind = 'consumer_state'").count() == 3
     assert not here.sink.progress().debt.consumers_pay
     same_catalog(here)
 
@@ -158,18 +155,19 @@ def test_what_counts_of_a_consumer(spark: SparkSession) -> None:
             for letter in [story[place % 100]]
         ),
     )
-    kept = rows.transform(newest_of_consumers).select("subject", "event_no", "kind", "data").collect()
-    counts = {story: sorted(row.event_no % 100 for row in kept if row.subject == story) for story in histories}
+    kept = newest_of_consumers(in_order(rows.toArrow())).to_pylist()
+    counts = {story: sorted(row["event_no"] % 100 for row in kept if row["subject"] == story) for story in histories}
     for story in histories:
         assert _ends(story, counts[story]) == _ends(story, range(len(story)))
         assert len(counts[story]) <= 4
     assert counts["csss"] == [0, 3]
     assert counts["cscsc"] == [2, 3, 4]
-    superseded = rows.transform(superseded_consumer_rows)
-    assert superseded.count() == rows.count() - len(kept)
     events = journal_rows(spark, {"kind": "stream", "seq": 0, "subject": "", "data": b"{}"})
-    dead = rows.transform(dead_consumer_rows(events)).count()
-    assert dead == superseded.count() + sum("d" in story for story in histories)
+    dead = {row.event_no for row in rows.transform(dead_consumer_rows(events)).collect()}
+    assert {row["event_no"] for row in kept if row["kind"] != Kind.CONSUMER_DELETE} == {
+        row.event_no for row in rows.collect() if row.event_no not in dead
+    }
+    assert len(dead) == rows.count() - len(kept) + sum("d" in story for story in histories)
     events = journal_rows(spark, {"kind": "stream_delete", "seq": 0, "subject": ""})
     assert rows.transform(dead_consumer_rows(events)).count() == rows.count()
     living = {row.consumer for row in rows.transform(existing_consumers).collect()}
@@ -195,15 +193,16 @@ def test_what_counts_of_a_consumer_in_two_batches(spark: SparkSession) -> None:
         ),
     )
     late = sf.col("data").cast("string") == "1"
-    batches = [rows.where(part).transform(newest_of_consumers) for part in (~late, late)]
-    table = batches[0].unionByName(batches[1]).cache()
+    batches = [newest_of_consumers(in_order(rows.where(part).toArrow())) for part in (~late, late)]
+    settled = pa.concat_tables(batches)
+    table = spark.createDataFrame(settled, JOURNAL_DDL).cache()
     events = journal_rows(spark, {"kind": "stream", "seq": 0, "subject": "", "data": b"{}"})
-    superseded = table.transform(superseded_consumer_rows)
-    dead = table.transform(dead_consumer_rows(events))
-    for cleaned in (superseded, dead):
+    dead = {row.event_no for row in table.transform(dead_consumer_rows(events)).collect()}
+    cleaned = settled.filter(pa.array(event_no not in dead for event_no in settled["event_no"].to_pylist()))
+    for kept in (newest_of_consumers(in_order(settled)), cleaned):
         left: dict[str, list[int]] = {f"{story}|{split}": [] for story, split in cases}
-        for row in table.join(cleaned, on=list(ROW_KEY), how="left_anti").select("subject", "event_no").collect():
-            left[row.subject].append(row.event_no % 10)
+        for subject, event_no in zip(*(kept[name].to_pylist() for name in ("subject", "event_no")), strict=True):
+            left[subject].append(event_no % 10)
         for story, split in cases:
             places = sorted(left[f"{story}|{split}"])
             assert _ends(story, places) == _ends(story, range(len(story))), (story, split, places)

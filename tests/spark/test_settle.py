@@ -2,18 +2,26 @@
 
 import json
 import os
+import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 
 import pytest
 from deltalake import DeltaTable
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame
 
+from delta_store.entries.staged_file import StagedFile
 from delta_store.log.log_repair import repair_messages
+from delta_store.settled.settled_owner import SettledOwner
+from delta_store.settling import upkeep_choice
+from delta_store.settling.journal_source import JournalSource
 from delta_store.settling.journal_start import starting_version
-from delta_store.settling.messages_table import MessagesTable, PositionLost
 from delta_store.settling.settle_batch import DamagedRows
+from delta_store.settling.warm_up import ROWS, warm_up
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.storage import Blob
+from delta_store.transforms.settled_rows import staged_columns
+from delta_store.values.journal_errors import Fenced, StorageFull
 from delta_store.values.records import RowColumns, checksum, stored_size
 from delta_store.values.watermark import CommitNote, JournalGap, Op
 from tests.groups import reader
@@ -31,6 +39,12 @@ def notes(store: Store) -> list[CommitNote]:
     return [CommitNote.from_json(info["userMetadata"]) for info in infos]
 
 
+def staged_files(store: Store) -> set[str]:
+    """Data files in the table's folder, committed or not."""
+    table = store.data / "messages"
+    return {str(file.relative_to(table)) for file in table.rglob("part-*.parquet")}
+
+
 def test_settled_rows_are_the_published_ones(store: MakeStore) -> None:
     """Each row arrives once with all its columns, its stored size, a checksum that holds, and its folder."""
     here = store()
@@ -44,9 +58,9 @@ def test_settled_rows_are_the_published_ones(store: MakeStore) -> None:
         headers = bytes(row["headers"]) if row["headers"] is not None else None
         assert row["size"] == stored_size(row["subject"], headers, bytes(row["data"]))
         assert row["crc"] == checksum(row["subject"], headers, bytes(row["data"]))
-        assert row["subject_partition"] == row["subject"]
+        assert row["subject_partition"] == "$recent"
     assert rows[0]["subject_partition"] == "$events"
-    [_, append] = notes(here)
+    append = notes(here)[-1]
     assert append.op is Op.APPEND
     assert append.watermarks == marks_of(here.catalog)
 
@@ -108,50 +122,111 @@ def test_damaged_rows_stop_settling(store: MakeStore) -> None:
     here.create("A")
     here.publish("A", "x")
     here.settle()
-    before = here.table.version()
+    before = here.owner.snapshot.version
+    staged = set((here.data / "messages").rglob("*.parquet"))
     batch = here.spark.read.format("delta").load(str(here.data / "journal")).where("kind = 'message'")
     damaged = batch.selectExpr("* except (seq, crc)", "2L as seq", "crc + 1 as crc").select(batch.columns)
     with pytest.raises(DamagedRows):
         here.sink(damaged, 0)
-    assert here.table.version() == before
+    assert here.owner.note.op is Op.APPEND or here.owner.snapshot.version > before
+    assert here.settled_seqs("A") == [1]
+    assert set((here.data / "messages").rglob("*.parquet")) == staged
 
 
-def test_a_second_committer_is_noticed(store: MakeStore) -> None:
-    """When someone else has settled the batch, the job reads its position again instead of trusting its own."""
+def test_a_second_committer_fences_the_first(store: MakeStore) -> None:
+    """A job that has been replaced commits nothing, says so, and leaves no file behind."""
     here = store()
     here.create("A")
     here.publish("A", "x")
     here.settle()
-    with here.sink.lock:
-        stale = here.sink.progress()
-    other = Store.__new__(Store)
-    other.__dict__ = here.__dict__ | {"sink": None}
+    zombie = here.sink
     here.publish("A", "x")
-    other.settle(fresh=True)
-    rows = here.table.rows().limit(1)
-    with pytest.raises(PositionLost):
-        here.table.append(rows, CommitNote(Op.APPEND, stale.watermarks, stale.note.batch + 1))
+    here.settle(fresh=True)
+    files = set((here.data / "messages").rglob("*.parquet"))
+    batch = here.spark.read.format("delta").load(str(here.data / "journal"))
+    with pytest.raises(Fenced):
+        zombie(batch, 0)
+    assert zombie.fenced is not None
+    assert set((here.data / "messages").rglob("*.parquet")) == files
     assert here.settled_seqs("A") == [1, 2]
 
 
 @pytest.mark.parametrize("landed", [False, True])
 def test_killed_around_an_append(store: MakeStore, monkeypatch: pytest.MonkeyPatch, landed: bool) -> None:
-    """Whether or not an append landed before the job failed, the next start adds each row once."""
-    here = store()
+    """Whether or not an append landed before the job failed, the next start adds each row once.
+
+    What was staged and not committed is deleted by vacuum, once nobody can commit it any more.
+    """
+    here = store(horizon_seconds=0)
     here.create("A")
     here.publish("A", "x")
-    append = MessagesTable.append
+    append = SettledOwner.append
 
-    def failing(table: MessagesTable, rows: DataFrame, note: CommitNote) -> None:
+    def failing(owner: SettledOwner, files: Sequence[StagedFile], note: CommitNote) -> int:
         if landed:
-            append(table, rows, note)
+            append(owner, files, note)
         raise OSError("the answer is lost")
 
     with monkeypatch.context() as broken:
-        broken.setattr(MessagesTable, "append", failing)
+        broken.setattr(SettledOwner, "append", failing)
         with pytest.raises(Exception, match="the answer is lost"):
             here.settle()
     here.settle()
+    assert here.settled_seqs("A") == [1]
+    here.owner.vacuum()
+    assert staged_files(here) == set(here.owner.snapshot.files)
+
+
+def test_killed_while_staging(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that fails in the middle leaves no file; one that is killed leaves some, which nobody takes for rows."""
+    here = store()
+    here.create("A")
+    here.create("B")
+    for name in "AB":
+        here.publish(name, "x")
+    here.commit()
+    rows = staged_columns(here.spark.read.format("delta").load(str(here.data / "journal"))).toArrow().to_batches()
+    with here.sink.lock:
+        staging = here.sink.staging(here.sink.progress())
+    written: list[str] = []
+
+    def write(storage: LocalStorage, blob: Blob) -> None:
+        if written:
+            raise StorageFull(blob.name, "no space")
+        written.append(blob.name)
+        one(storage, blob)
+
+    one = LocalStorage.write
+    with monkeypatch.context() as full:
+        full.setattr(LocalStorage, "write", write)
+        with pytest.raises(StorageFull):
+            list(staging(iter(rows)))
+    assert written
+    assert not list((here.data / "messages").rglob("part-*"))
+    list(staging(iter(rows)))
+    assert list((here.data / "messages").rglob("part-*"))
+    here.settle(fresh=True)
+    assert (here.settled_seqs("A"), here.settled_seqs("B")) == ([1], [1])
+    assert staged_files(here) > set(here.owner.snapshot.files)
+    here.owner.vacuum()
+    assert staged_files(here) == set(here.owner.snapshot.files)
+
+
+def test_a_dummy_batch_leaves_nothing_behind(store: MakeStore) -> None:
+    """The session is warmed up before there is a batch; the sink may be sent to another process meanwhile."""
+    here = store()
+    sent = pickle.loads(pickle.dumps(here.sink))
+    assert warm_up(here.spark) == ROWS
+    assert (sent.location, sent.batches) == (str(here.data / "messages"), 0)
+    assert not (here.data / "messages").exists()
+    here.create("A")
+    here.publish("A", "x")
+    here.sink = sent
+    journal = JournalSource(here.spark, str(here.data / "journal"))
+    assert journal.is_settled({})
+    here.settle()
+    assert not journal.is_settled({})
+    assert journal.is_settled(here.owner.note.watermarks)
     assert here.settled_seqs("A") == [1]
 
 
@@ -187,8 +262,9 @@ def test_a_repeated_message_id_is_dropped(store: MakeStore) -> None:
     assert here.settled_seqs("A") == [1, 2, 5, 6]
 
 
-def test_many_subjects_share_buckets(store: MakeStore) -> None:
+def test_many_subjects_share_buckets(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream with many subjects never has a folder for each, nor does one with subjects that name no folder."""
+    monkeypatch.setattr(upkeep_choice, "SMALL_FILES_MIN", 1)
     here = store()
     here.create("KV")
     here.create("ODD%ü=1")
@@ -197,7 +273,10 @@ def test_many_subjects_share_buckets(store: MakeStore) -> None:
     for token in ("a/b", "p%20q", "ü", "x" * 200):
         here.publish("ODD%ü=1", token, token.encode())
     here.settle()
-    folders = {(one.stream, one.subject_partition) for one in here.table.folders()}
+    assert here.folders() == set(product(("KV", "ODD%ü=1"), ("$events", "$recent")))
+    with here.sink.lock:
+        here.maintenance.compact(here.sink.progress())
+    folders = here.folders()
     assert len([folder for folder in folders if folder[0] == "KV"]) <= 17
     assert all(name == "$events" or len(name) == 3 for _, name in folders)
     odd = DeltaTable(str(here.data / "messages")).to_pyarrow_table(partitions=[("stream", "=", "ODD%ü=1")])
@@ -253,13 +332,12 @@ def test_a_lost_table_is_settled_anew(store: MakeStore, spark: object) -> None:
     here.publish("A", "x")
     here.settle()
     shutil.rmtree(here.data / "messages")
-    here.table = MessagesTable(here.spark, str(here.data / "messages"), horizon_seconds=60)
     here.settle(fresh=True)
     assert here.settled_seqs("A") == [1]
 
 
-def test_spark_leaves_no_checksum_files_and_commits_no_version_twice(store: MakeStore) -> None:
-    """Nothing beside a file is needed to read it; an entry that is there already is refused, not replaced."""
+def test_spark_leaves_no_checksum_files(store: MakeStore) -> None:
+    """Nothing beside a file is needed to read it."""
     here = store()
     here.create("S")
     here.publish("S", "a")
@@ -267,13 +345,6 @@ def test_spark_leaves_no_checksum_files_and_commits_no_version_twice(store: Make
     here.maintenance.run_due()
     assert list((here.data / "messages").rglob("*.parquet"))
     assert not list(here.data.rglob(".*.crc"))
-    log, jvm = here.table._log(), here.spark._jvm
-    entry = here.data / "messages" / "_delta_log" / "00000000000000000001.json"
-    before = entry.read_bytes()
-    lines = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList(["{}"])).iterator()
-    with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
-        log.store().write(jvm.org.apache.hadoop.fs.Path(str(entry)), lines, False, log.newDeltaHadoopConf())
-    assert entry.read_bytes() == before
 
 
 def test_what_was_torn_is_settled_again(store: MakeStore) -> None:
@@ -283,10 +354,9 @@ def test_what_was_torn_is_settled_again(store: MakeStore) -> None:
     for number in range(3):
         here.publish("S", f"s{number}")
         here.settle()
-    newest = here.table.version()
+    newest = here.owner.snapshot.version
     os.truncate(here.data / "messages" / "_delta_log" / f"{newest:020d}.json", 0)
     assert repair_messages(here.data, now_ns=1).version == newest - 1
-    here.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     here.settle(fresh=True)
-    assert here.table.version() == newest
+    assert here.owner.snapshot.version > newest
     assert here.settled_seqs("S") == [1, 2, 3]

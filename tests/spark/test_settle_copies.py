@@ -89,12 +89,12 @@ def test_positions_of_sources_are_kept_once(store: MakeStore) -> None:
             data = positions_data({"O > >": SourcePosition(seq, "AAAAAAAA"), "P > >": SourcePosition(1, "B")})
             state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=here.tick(1), rows=here.rows)
         here.settle()
-    assert here.table.event_rows(of_consumers=True).count() == 3
+    assert here.consumer_rows().count() == 3
     here.catalog.purge("S", now_ns=here.tick(), rows=here.rows)
     here.settle(fresh=True)
     here.maintenance.run_due()
     here.truncate()
-    assert here.table.event_rows(of_consumers=True).count() == 1
+    assert here.consumer_rows().count() == 1
     assert state.sources["O > >"] == SourcePosition(120, "AAAAAAAA")
     same_catalog(here)
 

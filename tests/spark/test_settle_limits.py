@@ -8,10 +8,12 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_store.reading.settled import SettledTable
-from delta_store.settling import maintenance
+from delta_store.settled import settled_upkeep
+from delta_store.settling import upkeep_choice
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row, restore_watermarks
 from delta_store.values.records import Row
+from delta_store.values.schemas import MESSAGES_COLUMNS
 from delta_store.values.watermark import Op
 from tests.spark.store import SECOND, Store
 from tests.tables import marks_of
@@ -19,11 +21,10 @@ from tests.tables import marks_of
 MakeStore = Callable[..., Store]
 
 
-def newest_commit(store: Store) -> dict[str, object]:
-    """What the newest commit to ``messages`` says of itself."""
+def newest_entry(store: Store) -> list[dict[str, object]]:
+    """The actions of the newest commit to ``messages``."""
     log = max((store.data / "messages" / "_delta_log").glob("*.json"))
-    infos = [json.loads(line)["commitInfo"] for line in log.open() if line.startswith('{"commitInfo"')]
-    return infos[0]
+    return [json.loads(line) for line in log.open()]
 
 
 def delta_rs_seqs(store: Store, name: str) -> list[int]:
@@ -59,8 +60,8 @@ def test_every_recorded_effect_is_applied(store: MakeStore) -> None:
     for name in ("KV", "LOG", "BACK"):
         assert delta_rs_seqs(here, name) == here.live(name)
     assert delta_rs_seqs(here, "GONE") == []
-    assert here.table.last_note().op is Op.LIMITS
-    assert here.table.last_note().watermarks["KV"] == marks_of(here.catalog)["KV"]
+    assert here.owner.note.op is Op.LIMITS
+    assert here.owner.note.watermarks["KV"] == marks_of(here.catalog)["KV"]
 
 
 def test_dead_files_leave_unread(store: MakeStore) -> None:
@@ -74,7 +75,8 @@ def test_dead_files_leave_unread(store: MakeStore) -> None:
     with here.sink.lock:
         dropped = here.maintenance.drop_dead_files(here.sink.progress())
     assert dropped == 12
-    assert newest_commit(here)["operation"] == "Manual Update"
+    assert here.owner.note.op is Op.LIMITS
+    assert not [line for line in newest_entry(here) if "add" in line]
     assert delta_rs_seqs(here, "LOG") == [13, 14, 15, 16]
     assert len(here.settled("LOG", "kind")) == 5
 
@@ -97,19 +99,22 @@ def test_an_erased_message_leaves_the_disk(store: MakeStore) -> None:
 
 def test_compaction_changes_no_row(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small files become few; rows, watermarks and the other engine's view stay as they were."""
-    monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 3)
+    monkeypatch.setattr(upkeep_choice, "SMALL_FILES_MIN", 3)
     here = store()
     here.create("A")
     for _ in range(3):
         here.publish("A", "x")
         here.settle()
-    before = here.settled("A", "*")
+    columns = [column.name for column in MESSAGES_COLUMNS if column.name != "subject_partition"]
+    before = here.settled("A", *columns)
     with here.sink.lock:
         assert here.maintenance.compact(here.sink.progress()) >= 1
-    assert here.settled("A", "*") == before
+    assert here.settled("A", *columns) == before
     assert delta_rs_seqs(here, "A") == [1, 2, 3]
-    [folder] = [one for one in here.table.folders() if one.subject_partition == "A.x"]
-    assert folder.files == 1
+    assert here.owner.note.op is Op.COMPACT
+    assert not any('dataChange":true' in json.dumps(action, separators=(",", ":")) for action in newest_entry(here))
+    [_] = [file for file in here.owner.snapshot.files.values() if file.subject_partition == "A.x"]
+    assert ("A", "$recent") not in here.folders()
     here.publish("A", "x")
     here.settle(fresh=True)
     assert here.settled_seqs("A") == [1, 2, 3, 4]
@@ -142,9 +147,9 @@ def test_a_catalog_rebuilt_from_the_table_is_the_same(store: MakeStore) -> None:
     here.settle()
     for _ in range(2):
         rebuilt = Catalog()
-        for row in here.table.rows().orderBy("stream_id", "seq", "event_no").collect():
+        for row in here.all_rows().orderBy("stream_id", "seq", "event_no").collect():
             replay_row(rebuilt, _as_row(row.asDict()))
-        restore_watermarks(rebuilt, here.table.last_note().watermarks)
+        restore_watermarks(rebuilt, here.owner.note.watermarks)
         for name in ("KV", "AGED"):
             index, was = rebuilt.streams[name].index, here.catalog.streams[name].index
             assert index.live.sequences(1, 99).tolist() == here.live(name)
@@ -172,8 +177,9 @@ def test_old_events_are_forgotten(store: MakeStore) -> None:
 
 def test_readers_find_watermarks_after_every_kind_of_commit(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateway's reader sees the same watermarks after append, limits, compaction, checkpoint and vacuum."""
-    monkeypatch.setattr(maintenance, "SMALL_FILES_MIN", 2)
-    here = store(horizon_seconds=0, checkpoint_commits=4)
+    monkeypatch.setattr(upkeep_choice, "SMALL_FILES_MIN", 2)
+    monkeypatch.setattr(settled_upkeep, "SETTLED_CHECKPOINT_COMMITS", 1)
+    here = store(horizon_seconds=0)
     here.create("KV", max_msgs_per_subject=1)
     here.create("LOG")
     for _ in range(2):

@@ -124,10 +124,10 @@ def test_nothing_is_shown_or_settled_past_damage(store: MakeStore) -> None:
     for number in range(3):
         here.publish("LOG", "y", b"%d" % number)
         here.commit()
-    settled = here.table.version()
+    settled = here.owner.note.batch
     entry = here.data / "journal" / LOG_FOLDER / entry_name(here.journal.reader.version - 1)
     entry.write_bytes(entry.read_bytes().replace(b'"operation":"WRITE"', b'"operation":"WRITF"'))
     for read in (lambda: query(here.spark, here.data, "SELECT * FROM LOG"), lambda: here.settle(fresh=True)):
         with pytest.raises(DamagedData, match=entry.name):
             read()
-    assert here.table.version() == settled
+    assert here.owner.note.batch == settled

@@ -3,15 +3,12 @@
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from conf.limits import SUBJECT_BUCKETS
-from delta_store.transforms import batch_rows
-from delta_store.transforms.batch_rows import above, gaps_behind, once, summarise_runs
+from delta_store.transforms.batch_rows import above, gaps_behind, once
 from delta_store.transforms.live_rows import removed_ranges
 from delta_store.transforms.msg_id_window import dedup_window
-from delta_store.transforms.settled_rows import laid_out, settled_columns
+from delta_store.transforms.settled_rows import settled_columns, staged_columns
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, superseded_events
 from delta_store.transforms.stream_view import as_messages
-from delta_store.values.folder_layout import FolderLayout, subject_hash
 from delta_store.values.records import Kind, checksum, stored_size
 from delta_store.values.schemas import JOURNAL_DDL
 from delta_store.values.watermark import Watermark
@@ -28,26 +25,6 @@ def journal_rows(spark: SparkSession, *rows: dict[str, object]) -> DataFrame:
         row["crc"] = given.get("crc", checksum(row["subject"], row["headers"], row["data"]))
         filled.append(tuple(row.values()))
     return spark.createDataFrame(filled, JOURNAL_DDL)
-
-
-def test_summarise_runs(spark: SparkSession) -> None:
-    """Runs count rows by kind, tell both ends, and notice damage."""
-    rows = journal_rows(
-        spark,
-        {"seq": 0, "kind": "stream", "subject": "", "first_seq": 0},
-        {"seq": 1, "msg_id": "m"},
-        {"seq": 2, "evicts": 1, "subject": "a.c", "first_seq": 2, "crc": 1},
-        {"seq": 2, "event_no": 2, "kind": "remove", "subject": "", "first_seq": 3, "data": b"{}"},
-        {"seq": 2, "event_no": 3, "kind": "consumer", "subject": "c", "first_seq": 3, "data": b"{}"},
-        {"seq": 2, "event_no": 4, "kind": "consumer_state", "subject": "c", "first_seq": 3, "data": b"one"},
-        {"seq": 2, "event_no": 5, "kind": "consumer_state", "subject": "c", "first_seq": 3, "data": b"two"},
-    )
-    [run] = rows.transform(summarise_runs).collect()
-    assert (run.messages, run.seq_min, run.seq_max, run.events) == (2, 1, 2, 5)
-    assert (tuple(run.first), tuple(run.last), run.last_first_seq) == ((0, 1), (2, 5), 3)
-    assert (run.consumer_rows, run.consumer_keys, run.consumer_bytes) == (3, 2, 8)
-    assert (run.evictions, run.removals, run.ids, run.damaged) == (1, 1, 1, 1)
-    assert set(run.subjects) == {subject_hash("a.b"), subject_hash("a.c")}
 
 
 def test_above_watermarks(spark: SparkSession) -> None:
@@ -81,48 +58,27 @@ def test_gaps_behind(spark: SparkSession) -> None:
     assert healthy.transform(gaps_behind({"A": Watermark(1, 5, 1, 1)})).count() == 0
 
 
-def test_settled_columns(spark: SparkSession) -> None:
-    """Size counts bytes, not characters; folders follow the layout; payload bytes pass through."""
+def test_staged_columns(spark: SparkSession) -> None:
+    """Size counts bytes, not characters; payload bytes pass through; damage and ids are told."""
     headers = b"NATS/1.0\r\n\r\n"
     rows = journal_rows(
         spark,
         {"subject": "ä.b", "data": "ö".encode(), "headers": headers},
-        {"seq": 2, "subject": "a.b"},
-        {"seq": 3, "subject": "$events"},
-        {"seq": 4, "subject": "a.b", "stream": "MANY"},
-        {"seq": 4, "event_no": 2, "kind": "stream", "subject": ""},
-        {"seq": 5, "subject": "$consumers"},
-        {"seq": 5, "event_no": 2, "kind": "consumer_state", "subject": "c"},
+        {"seq": 2, "msg_id": "m"},
+        {"seq": 2, "event_no": 2, "kind": "stream", "subject": ""},
+        {"seq": 3, "event_no": 2, "crc": 1},
+        {"seq": 3, "event_no": 3, "kind": "consumer_state", "subject": "c"},
+        {"seq": 4, "msg_id": "m", "stream_id": 2},
     )
-    settled = rows.transform(settled_columns(["A"])).orderBy("stream", "seq", "event_no").collect()
-    assert settled[0]["size"] == stored_size("ä.b", headers, "ö".encode())
-    buckets = {f"b{number:02d}" for number in range(SUBJECT_BUCKETS)}
-    assert settled[0]["subject_partition"] in buckets
-    assert [row["subject_partition"] for row in settled[1:2]] == ["a.b"]
-    assert settled[2]["subject_partition"] in buckets
-    assert settled[3]["subject_partition"] == "$events"
-    assert settled[4]["subject_partition"] in buckets
-    assert settled[5]["subject_partition"] == "$consumers"
-    assert settled[6]["subject_partition"] in buckets
-    assert settled[0]["headers"] == headers
-
-
-def test_subject_hash_is_the_pure_one(spark: SparkSession) -> None:
-    """The column rule and the pure rule that rebuilds the layout after a restart agree."""
-    subjects = ["a.b", "ä", "$KV.x.y", "a" * 300]
-    rows = journal_rows(spark, *({"subject": subject} for subject in subjects))
-    found = [row[0] for row in rows.select(batch_rows.subject_hash()).collect()]
-    assert found == [subject_hash(subject) for subject in subjects]
-    layout = FolderLayout({"FEW": ["a", "b"], "MANY": ["$events", "b03"]})
-    layout.admit("NEW", range(33))
-    assert layout.exact(["FEW", "MANY", "NEW", "OTHER"]) == ["FEW", "OTHER"]
-
-
-def test_laid_out_is_sorted(spark: SparkSession) -> None:
-    """Within a task rows come folder by folder, by subject and sequence."""
-    rows = journal_rows(spark, *({"seq": seq, "subject": f"a.{seq % 2}"} for seq in range(1, 7)))
-    laid = rows.transform(settled_columns(["A"])).transform(laid_out(1)).select("subject", "seq").collect()
-    assert [tuple(row) for row in laid] == [("a.0", 2), ("a.0", 4), ("a.0", 6), ("a.1", 1), ("a.1", 3), ("a.1", 5)]
+    staged = rows.transform(staged_columns).orderBy("stream_id", "seq", "event_no").collect()
+    assert staged[0]["size"] == stored_size("ä.b", headers, "ö".encode())
+    assert staged[0]["headers"] == headers
+    partitions = [row["subject_partition"] for row in staged]
+    assert partitions == ["$recent", "$recent", "$events", "$recent", "$consumers", "$recent"]
+    assert [row["whole"] for row in staged] == [True, True, True, False, True, True]
+    hashes = [row["id_hash"] for row in staged]
+    assert [one is None for one in hashes] == [True, False, True, True, True, False]
+    assert hashes[1] != hashes[5]
 
 
 def test_dedup_window(spark: SparkSession) -> None:
@@ -179,6 +135,6 @@ def test_as_messages(spark: SparkSession) -> None:
     rows = journal_rows(
         spark, {"ts_ns": 1_500_000_000, "data": b"hi"}, {"seq": 2, "data": b"\xff", "kind": Kind.MESSAGE.value}
     )
-    shown = rows.transform(settled_columns([])).transform(as_messages).orderBy("seq")
+    shown = rows.transform(settled_columns).transform(as_messages).orderBy("seq")
     assert [row.text for row in shown.collect()] == ["hi", None]
     assert shown.selectExpr("cast(time as string)").head()[0] == "1970-01-01 00:00:01.5"

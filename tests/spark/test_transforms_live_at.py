@@ -138,7 +138,7 @@ def test_live_at_is_the_in_memory_rule(spark: SparkSession, seed: int) -> None:
             asked.append(question)
             rows += [tuple(row._replace(stream=question.name)) for row in publisher.rows.rows()]
     rng.shuffle(rows)
-    frame = spark.createDataFrame(rows, JOURNAL_DDL).transform(settled_columns([])).cache()
+    frame = spark.createDataFrame(rows, JOURNAL_DDL).transform(settled_columns).cache()
     bounds = spark.createDataFrame([question[:4] for question in asked], BOUNDS)
     found: dict[str, set[int]] = defaultdict(set)
     for stream, seq in frame.transform(live_at(bounds)).select("stream", "seq").collect():

@@ -1,0 +1,159 @@
+"""The function that executors run on a batch: rows in, durable files in the folders of ``messages`` out, and a report.
+
+Nothing names the files until the driver commits them. It runs in Python processes that know nothing of the driver's.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from conf.limits import SETTLE_ROWS_PER_FOLDER_MIN, STAGED_BYTES
+from delta_store.entries.batch_layout import (
+    in_order,
+    laid_out,
+    newest_of_consumers,
+    of_consumers,
+    summarised,
+    without,
+)
+from delta_store.entries.batch_report import REPORT_DDL, BatchReport, merged
+from delta_store.entries.settled_file import decode, encode
+from delta_store.entries.staged_file import StagedFile, Writing, staged_path
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Blob, Storage
+
+REWRITE_SCHEMA = pa.schema(
+    [
+        ("file", pa.string()),
+        ("dead", pa.list_(pa.struct([(name, pa.int64()) for name in ("stream_id", "seq", "event_no")]))),
+    ]
+)
+"""A file's name, and the positions of its rows to leave out."""
+
+
+class Staging(NamedTuple):
+    """Writes the rows of a batch; a value, which goes to the executors with the task."""
+
+    location: str
+    options: Mapping[str, str]
+    writing: Writing
+    bucketed: frozenset[str]
+    """Streams whose subjects share buckets."""
+    opened: str
+    """Differs each time that the table is opened, which may have been lost and made anew."""
+    spread_rows_min: int = SETTLE_ROWS_PER_FOLDER_MIN
+    """Recent messages of a stream that are spread by subject at once."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of one task, without superseded ones of consumers; yield its report as one row.
+
+        Raises ``StorageError``; then no file is left.
+        """
+        writer = _Writer(self)
+        try:
+            yield self._written(writer, batches).as_arrow()
+        except Exception:
+            writer.discard()
+            raise
+
+    def _written(self, writer: "_Writer", batches: Iterable[pa.RecordBatch]) -> BatchReport:
+        reports = [BatchReport()]
+        held: list[pa.Table] = []
+        for rows in _gathered(batches):
+            ordered = in_order(rows)
+            theirs, others = of_consumers(ordered)
+            held += [theirs] if theirs.num_rows else []
+            reports.append(summarised(ordered, self.bucketed)._replace(files=tuple(writer.write(others))))
+        if held:
+            newest = newest_of_consumers(in_order(pa.concat_tables(held).combine_chunks()))
+            reports.append(BatchReport(tuple(writer.write(newest))))
+        return merged(reports)
+
+
+class Rewriting(NamedTuple):
+    """Writes the rows of committed files anew: without dead ones, small files together."""
+
+    staging: Staging
+    files: Mapping[str, tuple[str, str, str]]
+    """Path, stream and subject partition of each file, by its name."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rewrite the files of a task, which are rows of :data:`REWRITE_SCHEMA`; yield its report as one row."""
+        writer = _Writer(self.staging)
+        try:
+            files = (file for rows in _gathered(self._left(batches)) for file in writer.write(in_order(rows)))
+            yield BatchReport(tuple(files)).as_arrow()
+        except Exception:
+            writer.discard()
+            raise
+
+    def _left(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        storage = _storage_of(self.staging)
+        for batch in batches:
+            for name, dead in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                path, stream, partition = self.files[name]
+                rows = decode(storage.read(path), stream, partition)
+                yield from without(rows, dead, file=path).to_batches()
+
+
+def staged(rows: DataFrame, staging: Staging | Rewriting) -> BatchReport:
+    """Run the writer on all rows, in one job and one task; return its report."""
+    write: Any = staging
+    found = rows.coalesce(1).mapInArrow(write, REPORT_DDL).collect()
+    return merged([BatchReport.from_row(*row) for row in found])
+
+
+class _Writer:
+    """The files of one attempt of a task."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._storage = _storage_of(staging)
+        self._unique = secrets.token_hex(8)
+        self._paths: list[str] = []
+
+    def discard(self) -> None:
+        """Delete the files: nobody will commit them."""
+        self._storage.delete(self._paths)
+
+    def write(self, rows: pa.Table) -> Iterator[StagedFile]:
+        """Write rows that are in order."""
+        staging = self._staging
+        if not rows.num_rows:
+            return
+        for part in laid_out(rows, staging.bucketed, spread_rows_min=staging.spread_rows_min):
+            where = (part.stream, part.subject_partition)
+            path = staged_path(staging.writing, *where, number=len(self._paths), unique=self._unique)
+            self._paths.append(path)
+            file = encode(part.rows)
+            self._storage.write(Blob(path, file.body))
+            yield StagedFile(path, *where, file.body.size, file.rows, file.checksum, file.stats)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Iterate over tables of about so many bytes, which bounds the memory of a task."""
+    parts: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        parts.append(batch)
+        size += batch.nbytes
+        if size >= STAGED_BYTES:
+            yield pa.Table.from_batches(parts).combine_chunks()
+            parts, size = [], 0
+    if any(batch.num_rows for batch in parts):
+        yield pa.Table.from_batches(parts).combine_chunks()
+
+
+def _storage_of(staging: Staging) -> Storage:
+    return _storage(staging.location, tuple(sorted(staging.options.items())), staging.opened)
+
+
+@lru_cache(maxsize=4)
+def _storage(location: str, options: tuple[tuple[str, str], ...], opened: str) -> Storage:
+    """Keep a storage for the next task: it knows the folders that are durable."""
+    del opened
+    return open_storage(location, dict(options))
