@@ -1,11 +1,9 @@
 """Options of several verbs."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from conf.data_folder import data_folder
 from conf.data_location import DataLocation, data_location
 
 
@@ -20,23 +18,6 @@ def location_option(text: str | DataLocation) -> DataLocation:
     return location
 
 
-def folder_option(text: str | Path) -> Path:
-    """Parse the name of a folder; a URL or a file ends the process with status 2."""
-    try:
-        folder = data_folder(str(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    if folder.is_file():
-        raise typer.BadParameter(f"{folder} is a file, not a folder")
-    return folder
-
-
-FolderOption = Annotated[
-    Path,
-    typer.Option(
-        "--data", envvar="SILT_DATA", parser=folder_option, metavar="DIR", help="Folder that holds the tables and logs."
-    ),
-]
 DataOption = Annotated[
     DataLocation,
     typer.Option(

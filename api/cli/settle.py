@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import FolderOption
+from api.cli.options import DataOption
 
 
 def settle(
-    data: FolderOption,
+    data: DataOption,
     *,
     once: Annotated[bool, typer.Option("--once", help="Settle what is there, then end.")] = False,
 ) -> None:

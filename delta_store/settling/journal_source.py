@@ -1,6 +1,6 @@
 """The journal as a Spark stream; opened anew at each start, from the first unsettled rows."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,19 +12,20 @@ from delta_store.log.journal_log import log_of
 from delta_store.log.journal_reader import SHARD, app_id_of
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.settling.journal_start import all_settled, starting_version
-from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.open_storage import open_storage
 from delta_store.values.watermark import Watermarks
 
 _ALL = 2**31 - 1
 
 
 class JournalSource:
-    """A reader of the journal at ``path``."""
+    """A reader of the journal at ``path``, a folder or a URL with delta-rs's storage options."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, *, options: Mapping[str, str] | None = None) -> None:
         self.spark = spark
         self.path = path
-        self._log = JournalTail(path)
+        self._storage = open_storage(path, options)
+        self._log = JournalTail(path, storage_options=options)
 
     def exists(self) -> bool:
         """Whether a gateway has made the journal."""
@@ -53,5 +54,5 @@ class JournalSource:
         return starting_version(log.entry, listing.versions[0], listing.last, watermarks)
 
     def _listed(self) -> tuple[DeltaLog[JournalEntry, JournalState], Listing]:
-        log = log_of(LocalStorage(Path(self.path)), app_id_of(SHARD))
+        log = log_of(self._storage, app_id_of(SHARD))
         return log, log.listed()

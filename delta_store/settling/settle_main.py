@@ -1,7 +1,8 @@
-"""The settle process: ``python -m delta_store.settling.settle_main --data DIR``, or this file given to spark-submit.
+"""The settle process: ``python -m delta_store.settling.settle_main``, or this file given to spark-submit.
 
 Prints one line ``{"ready": true, …}`` once the query runs. Stops between batches on SIGTERM and SIGINT. It may be
-killed at any point: the next start continues at the watermark in ``messages``.
+killed at any point: the next start continues at the watermark in ``messages``. Where another settle job has an object
+store, it stands by, and says so by ``{"answering": true, …}``.
 
 Exit codes: 0 stopped by a signal, or all is settled (``--once``); 1 failed; 3 another settle job runs on the folder, or
 has taken the table over.
@@ -25,7 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from conf.clock import SystemClock
-from conf.data_folder import folder_argument
+from conf.data_location import DataLocation, location_argument
 from conf.error_text import error_text
 from conf.limits import SETTLE_START_NICE
 from conf.log import configure_log, log
@@ -37,10 +38,12 @@ from delta_store.settling.journal_source import JournalSource
 from delta_store.settling.maintenance import Maintenance
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
+from delta_store.settling.settling_right import settling_right
 from delta_store.settling.spark_session import open_session
 from delta_store.settling.upkeep_pace import Schedule
 from delta_store.settling.warm_up import warm_up
-from delta_store.storage.store_lock import AlreadySettling, settle_lock
+from delta_store.storage.private_files import make_private_folder
+from delta_store.storage.store_lock import AlreadySettling
 from delta_store.values.journal_errors import Fenced, JournalError
 from delta_store.values.read_errors import ReadError
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
@@ -58,13 +61,17 @@ Tell = Callable[[SettleState, str], None]
 class SettleJob:
     """The query, restarted when it fails, with maintenance between batches."""
 
-    def __init__(self, spark: SparkSession, data: str, settings: Settings, *, tell: Tell | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, data: DataLocation, settings: Settings, *, tell: Tell | None = None
+    ) -> None:
         self._spark = spark
         self._data = data
         self._settings = settings
         clock = SystemClock()
-        self._journal = JournalSource(spark, f"{data}/{JOURNAL_FOLDER}")
-        self._settle = SettleBatch(f"{data}/{MESSAGES_FOLDER}", horizon_seconds=settings.history.horizon_seconds)
+        self._folder = data.local_folder(settings.storage) / "spark"
+        self._journal = JournalSource(spark, data.table(JOURNAL_FOLDER), options=data.options)
+        horizon = settings.history.horizon_seconds
+        self._settle = SettleBatch(data.table(MESSAGES_FOLDER), options=data.options, horizon_seconds=horizon)
         schedule = Schedule(
             compact_interval_seconds=settings.settle.compact_interval_seconds,
             vacuum_interval_seconds=settings.settle.vacuum_interval_seconds,
@@ -102,14 +109,14 @@ class SettleJob:
 
     def _run_query(self, stop: Event, *, once: bool) -> None:
         self._starts += 1
-        checkpoint = Path(self._data, "spark", f"settle-checkpoint-{self._starts}")
+        checkpoint = self._folder / f"settle-checkpoint-{self._starts}"
         rmtree(checkpoint, ignore_errors=True)
         if self._starts == 1 and not once:
             self._warm_up()
         interval = None if once else self._settings.settle.trigger_interval_seconds
         query = start_settling(self._journal, self._settle, checkpoint=checkpoint.as_uri(), interval_seconds=interval)
         if self._starts == 1:
-            said = {"ready": True, "master": self._spark.conf.get("spark.master"), "data": self._data}
+            said = {"ready": True, "master": self._spark.conf.get("spark.master"), "data": self._data.uri}
             sys.stdout.write(json.dumps(said) + "\n")
             sys.stdout.flush()
         self._tell(SettleState.SETTLING, "")
@@ -142,10 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = os.environ.get(DATA_VARIABLE)
     parser.add_argument(
         "--data",
-        type=folder_argument,
+        type=location_argument,
         default=found,
         required=not found,
-        help=f"folder with the journal; default from {DATA_VARIABLE}",
+        help=f"folder or object store's URL of the tables; default from {DATA_VARIABLE}",
     )
     parser.add_argument("--master", help="Spark master; the settings' by default, spark-submit's under spark-submit")
     parser.add_argument("--once", action="store_true", help="settle what is there, then end")
@@ -159,22 +166,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet
     configure_log("settle")
-    data = options.data.resolve()
+    data: DataLocation = options.data.with_settings(settings.storage)
+    make_private_folder(data.local_folder(settings.storage))
     try:
-        with settle_lock(data), StateTeller(data, SystemClock()) as teller:
-            repaired = repair_messages(data, now_ns=SystemClock().now_ns())
-            if repaired.aside:
-                log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
-            spark = open_session(
-                "silt settle",
-                master=options.master,
-                default_master=settings.settle.spark_master,
-                spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
-            )
+        early = None if data.is_local else _session(data, settings, options.master)  # who stands by is warm
+        with settling_right(data, stop) as lost, _told_state(data) as teller:
+            _repair(data)
+            spark = early or _session(data, settings, options.master)
             settling.set()
-            job = SettleJob(spark, str(data), settings, tell=teller.tell)
+            job = SettleJob(spark, data, settings, tell=teller.tell)
             job.run(stop, once=options.once)
             spark.stop()
+        if lost.is_set():
+            log.error("another settle job has the table", error=f"{data} was taken over")
+            return EXIT_TAKEN
     except (AlreadySettling, Fenced) as error:
         log.error("another settle job has the table", error=str(error))
         return EXIT_TAKEN
@@ -186,6 +191,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("settling ended", exception=traceback.format_exc())
         return EXIT_FAILED
     return 0
+
+
+def _session(data: DataLocation, settings: Settings, master: str | None) -> SparkSession:
+    spark = open_session(
+        "silt settle",
+        data=data,
+        master=master,
+        default_master=settings.settle.spark_master,
+        spark__driver__memory=f"{settings.settle.driver_memory_mib}m",
+    )
+    if not data.is_local:
+        warm_up(spark)
+    return spark
+
+
+def _told_state(data: DataLocation) -> StateTeller:
+    return StateTeller(data.uri, SystemClock(), storage_options=data.options)
+
+
+def _repair(data: DataLocation) -> None:
+    """Set aside what a power cut tore; an object store keeps what it has taken."""
+    if not data.is_local:
+        return
+    repaired = repair_messages(data.folder, now_ns=SystemClock().now_ns())
+    if repaired.aside:
+        log.warning("torn by a power cut, set aside and settled again", files=repaired.aside)
 
 
 if __name__ == "__main__":
