@@ -190,7 +190,7 @@ def test_a_gateway_that_another_one_took_over_from_ends_with_its_own_status(tmp_
             use(first.hub.url, ask)
             assert first.child.process is not None
             assert first.child.process.wait(timeout=30) == 3
-    assert "journal is owned by epoch 2, this gateway has epoch 1" in first.child.log.read_text()
+    assert "another process owns the table by epoch 2, this one has epoch 1" in first.child.log.read_text()
 
 
 def test_messages_that_left_memory_are_read_from_the_journal(tmp_path: Path) -> None:
