@@ -20,8 +20,19 @@ ARTIFACT_FOLDERS = (".ivy2.5.2/jars", ".ivy2/jars")
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
+JAVA_OPTIONS = (
+    "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000"
+    " -XX:Tier4CompileThreshold=100000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Only code that runs ten times as often as by default is optimised in full.
+
+Measured: by default 40 CPU seconds of compiling in the first 30 batches, with this 20, and a small batch takes 0.9 CPU
+seconds instead of 1.3. Without full optimisation it takes 0.85, but one of 300,000 rows takes three more seconds.
+"""
+
 SMALL_MACHINE = {
     "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
