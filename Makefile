@@ -6,7 +6,8 @@ DATA ?= silt-data
 # Tests mostly wait; more workers than two starve those that look at a busy gateway.
 WORKERS ?= 2
 S3_TESTS := tests/integration/delta_store/test_storage_object.py tests/integration/test_object_store_gateway.py \
-	tests/faults/test_object_store_faults.py tests/faults/test_gateway_store_faults.py
+	tests/faults/test_object_store_faults.py tests/faults/test_gateway_store_faults.py \
+	tests/integration/test_object_store_up.py
 PACKAGES := api conf consumers delta_store ingest tests
 INSTALLED := $(VENV)/.silt-installed
 JARS := $(VENV)/.silt-jars

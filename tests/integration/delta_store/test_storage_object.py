@@ -1,5 +1,6 @@
 """Both tables in an object store (moto's S3): the same promises, by conditional puts that are probed and read back."""
 
+import random
 from collections.abc import Iterator
 from functools import partial
 from threading import Lock
@@ -8,6 +9,7 @@ from unittest import mock
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given, settings
@@ -20,7 +22,10 @@ from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import JournalReader
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.settle_state import SettleState, StateListener, StateTeller
 from delta_store.reading.settled import SettledTable
+from delta_store.reading.settled_files import MessageFiles
+from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.object_storage import ObjectStorage, race
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob
@@ -33,7 +38,7 @@ from delta_store.values.journal_errors import (
     StorageFailed,
     UnsafeStore,
 )
-from delta_store.values.read_errors import DamagedData
+from delta_store.values.read_errors import DamagedData, StoreAway
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import Op
 from tests.groups import SHARD, STREAM_ID, SteppedClock, group, live_rows, message, sequences, settled_to
@@ -282,3 +287,51 @@ def test_many_small_files_are_read_in_their_order(storage: ObjectStorage, endpoi
     with pytest.raises(DamagedData) as caught:
         list(rows_above(tail, tail.refresh(), {}))
     assert caught.value.file.endswith(harmed.name)
+
+
+def test_small_objects_are_read_by_one_request_and_large_ones_by_ranges(storage: ObjectStorage) -> None:
+    """With the same rows; one that is gone is told as gone, whichever way it would be read."""
+    files, root = filesystem_of(storage.uri, storage.options)
+    rows = pa.table({"seq": range(80_000), "noise": [random.Random(1).randbytes(16) for _ in range(80_000)]})
+    for name, table in (("small.parquet", rows.slice(0, 10)), ("large.parquet", rows)):
+        body = pa.BufferOutputStream()
+        pq.write_table(table, body, row_group_size=20_000, compression="none")
+        storage.write(Blob(name, body.getvalue()))
+        file = pq.ParquetFile(files.open_input_file(f"{root}/{name}"), page_checksum_verification=True)
+        assert file.read() == table
+        assert file.read_row_group(file.num_row_groups - 1) == table.slice((file.num_row_groups - 1) * 20_000)
+    with pytest.raises(FileNotFoundError):
+        files.open_input_file(f"{root}/gone.parquet")
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_damage() -> None:
+    """Neither by those who follow a log nor by those who read a file: it may be tried again."""
+    options = storage_options("http://127.0.0.1:1") | {"connect_timeout": "200ms", "timeout": "300ms"}
+    url = f"s3://{BUCKET}/away"
+    for read in (
+        JournalTail(f"{url}/journal", storage_options=options).refresh,
+        SettledTable(f"{url}/messages", storage_options=options).refresh,
+        partial(MessageFiles(filesystem_of(url, options)[0], cache_bytes=0).whole, f"{url}/file.parquet"),
+    ):
+        with pytest.raises(StoreAway) as caught:
+            read()
+        assert caught.value.retryable
+
+
+def test_a_settle_job_is_heard_from_a_machine_with_another_clock(endpoint: str) -> None:
+    """An hour apart: it runs while it says something, and is silent when what it said does not change any more."""
+    url, options = f"s3://{BUCKET}/told", storage_options(endpoint)
+    there, here = SteppedClock(), SteppedClock()
+    there.seconds -= 3600
+    listener = StateListener(url, here, storage_options=options)
+    assert listener.news().state is SettleState.SILENT
+    teller = StateTeller(url, there, storage_options=options)
+    teller.tell(SettleState.SETTLING)
+    listener.news()
+    for _ in range(3):
+        there.seconds += 5
+        here.seconds += 5
+        teller.tell(SettleState.FAILING, "no Java")
+        assert listener.news() == (SettleState.FAILING, "no Java")
+    here.seconds += 60
+    assert listener.news() == (SettleState.SILENT, "no Java")
