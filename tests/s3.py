@@ -105,11 +105,11 @@ def _lists(url: str) -> bool | None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that are free, as are those 10,000 above them, which SeaweedFS takes for its own."""
+    """Return ports that are free, as are those 10,000 above, which SeaweedFS takes, too; none that clients are given."""
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:
-            port = random.randrange(20_000, 50_000)
+            port = random.randrange(10_500, 22_000)
             try:
                 for one in (port, port + 10_000):
                     held.enter_context(socket.create_server(("127.0.0.1", one)))

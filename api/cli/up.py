@@ -30,7 +30,7 @@ def up(
     """
     from api.process.child_process import ChildFailed
     from api.up.supervisor import Supervisor, UpOptions
-    from api.up.up_settings import refuse_foreign_server, share_config
+    from api.up.up_settings import refuse_foreign_server, refuse_unsettled, share_config
     from conf.clock import SystemClock
     from conf.settings import load_settings
     from delta_store.storage.private_files import make_private_folder
@@ -38,6 +38,7 @@ def up(
 
     settings = load_settings(hub={"port": port}, http={"port": http_port})
     refuse_foreign_server(settings)
+    refuse_unsettled(data)
     share_config()
     folder = data.local_folder(settings.storage)
     make_private_folder(folder)

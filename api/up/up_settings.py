@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from api.rest.open_door import refuse_open_door
+from conf.data_location import DataLocation
 from conf.settings import CONFIG_VARIABLE, Settings, SettingsError
 
 OF_ANOTHER_SERVER = frozenset({
@@ -18,6 +19,12 @@ def share_config() -> None:
     name = os.environ.get(CONFIG_VARIABLE)
     if name:
         os.environ[CONFIG_VARIABLE] = str(Path(name).resolve())
+
+
+def refuse_unsettled(data: DataLocation) -> None:
+    """Raise ``SettingsError`` for a store that no settle job can read: its journal would fill up."""
+    if not data.is_local and not data.uri.startswith("s3://"):
+        raise SettingsError(f"{data}: Spark reads folders and s3:// only; silt gateway and silt serve work there")
 
 
 def refuse_foreign_server(settings: Settings) -> None:

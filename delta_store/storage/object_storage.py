@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import groupby
 from threading import Barrier
 from typing import TYPE_CHECKING, Final
 
@@ -105,17 +106,25 @@ class ObjectStorage:
             raise StorageFailed("", first_line(error)) from error
 
     def delete(self, names: Iterable[str]) -> None:
-        """Send one request a file: a bulk request has no order."""
+        """Send one request for each file of the log, and bulk requests, which have no order, for others in a row."""
+        for is_log, group in groupby(names, lambda name: name.startswith(f"{LOG_FOLDER}/")):
+            together = list(group)
+            if is_log or not self._delete(together):
+                for name in together:
+                    self._delete([name])
+
+    def _delete(self, names: Sequence[str]) -> bool:
+        """Delete files in any order; False when one was not there: others may be left then."""
         import obstore
         from obstore.exceptions import BaseError, NotFoundError
 
-        for name in names:
-            try:
-                obstore.delete(self._store, name)
-            except (NotFoundError, FileNotFoundError):
-                continue
-            except (BaseError, OSError) as error:
-                raise StorageFailed(name, first_line(error)) from error
+        try:
+            obstore.delete(self._store, names)
+        except (NotFoundError, FileNotFoundError):
+            return False
+        except (BaseError, OSError) as error:
+            raise StorageFailed(names[0], first_line(error)) from error
+        return True
 
     def _put(self, blob: Blob, *, published: bool | None) -> None:
         import obstore

@@ -88,4 +88,4 @@ class Storage(Protocol):
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files one after the other in this order; files that do not exist are skipped."""
+        """Delete files, those of the log one after the other in this order; files that do not exist are skipped."""

@@ -16,6 +16,7 @@ from conf.data_location import DataLocation, data_location, location_argument, s
 from conf.error_text import error_text
 from conf.settings import SettingsError, StorageSettings, load_settings
 from delta_store.settling import settle_main
+from delta_store.settling.spark_store import store_settings
 
 URL = "s3://bucket/silt"
 NO_PLACE = "hdfs://bucket/silt"
@@ -69,6 +70,27 @@ def test_a_url_of_another_kind_is_wrong_usage(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, [*arguments, "--data", NO_PLACE], env={"COLUMNS": "300"})
     assert result.exit_code == 2
     assert NO_PLACE in result.output
+
+
+def test_up_refuses_a_store_that_nobody_settles() -> None:
+    """Spark has no file system for it by itself: the journal would only grow."""
+    result = CliRunner().invoke(app, ["up", "--data", "gs://bucket/silt"])
+    assert isinstance(result.exception, SettingsError)
+    assert "silt gateway and silt serve work there" in str(result.exception)
+    with pytest.raises(ValueError, match="folders and s3:// only"):
+        store_settings(data_location("gs://bucket/silt"))
+
+
+def test_spark_reads_with_the_same_settings_and_takes_keys_from_its_environment() -> None:
+    """Arguments of a process, where Spark's settings stand, have no key."""
+    near = KEYS.model_copy(update={"endpoint": "http://127.0.0.1:9000", "allow_http": True, "region": "x"})
+    chosen = store_settings(data_location(URL).with_settings(near))
+    assert chosen["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:9000"
+    assert chosen["spark.hadoop.fs.s3a.endpoint.region"] == "x"
+    assert chosen["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert chosen["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
+    assert "very-secret" not in str(chosen)
+    assert store_settings(data_location("/data")) == {}
 
 
 @pytest.mark.parametrize("main", [gateway_main.main, serve_main.main, settle_main.main])
