@@ -42,7 +42,10 @@ class S3Server(NamedTuple):
 def s3_server() -> Iterator[S3Server]:
     """Run a server with one bucket, :data:`BUCKET`, until the block ends."""
     with _seaweedfs() if KIND == "seaweedfs" else _moto() as running:
-        _client(running.url).create_bucket(Bucket=BUCKET)
+        client = _client(running.url)
+        client.create_bucket(Bucket=BUCKET)
+        client.put_object(Bucket=BUCKET, Key="first", Body=b"it may take seconds")
+        client.delete_object(Bucket=BUCKET, Key="first")
         yield running
 
 
@@ -105,7 +108,7 @@ def _lists(url: str) -> bool | None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that are free, as are those 10,000 above, which SeaweedFS takes, too; none that clients are given."""
+    """Return ports that are free, as are those 10,000 above, which SeaweedFS takes, too; none that clients get."""
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:
