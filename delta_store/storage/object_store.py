@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from delta_store.values.journal_errors import StorageFailed
+
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
@@ -14,7 +16,11 @@ _RETRY_SECONDS = 30.0
 def open_object_store(
     url: str, options: Mapping[str, str], *, retries: int = 5, timeout: str | None = None
 ) -> "ObjectStore":
-    """Return the store rooted at ``url``; ``timeout`` is that of one request, as in the options ("20s")."""
+    """Return the store rooted at ``url``; ``timeout`` is that of one request, as in the options ("20s").
+
+    Raises :class:`StorageFailed` for options that name no store. Nothing is sent.
+    """
+    from obstore.exceptions import BaseError
     from obstore.store import from_url
 
     settings: Any = dict(options)
@@ -27,7 +33,10 @@ def open_object_store(
     if timeout is not None:
         client |= {"timeout": timeout, "connect_timeout": timeout}
     retry: Any = {"max_retries": retries, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
-    return from_url(url, config=settings, client_options=client, retry_config=retry)
+    try:
+        return from_url(url, config=settings, client_options=client, retry_config=retry)
+    except (BaseError, ValueError) as error:
+        raise StorageFailed(url, first_line(error)) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -17,6 +17,8 @@ from conf.error_text import error_text
 from conf.settings import SettingsError, StorageSettings, load_settings
 from delta_store.settling import settle_main
 from delta_store.settling.spark_store import store_settings
+from delta_store.storage.object_store import open_object_store
+from delta_store.values.journal_errors import StorageFailed
 
 URL = "s3://bucket/silt"
 NO_PLACE = "hdfs://bucket/silt"
@@ -89,7 +91,7 @@ def test_spark_reads_with_the_same_settings_and_takes_keys_from_its_environment(
     assert chosen["spark.hadoop.fs.s3a.endpoint.region"] == "x"
     assert chosen["spark.hadoop.fs.s3a.path.style.access"] == "true"
     assert chosen["spark.hadoop.fs.s3a.connection.ssl.enabled"] == "false"
-    assert "very-secret" not in str(chosen)
+    assert "verysecret00" not in str(chosen)
     assert store_settings(data_location("/data")) == {}
 
 
@@ -102,7 +104,7 @@ def test_a_process_refuses_a_url(main: Callable[[Sequence[str]], int], capsys: p
     assert NO_PLACE in capsys.readouterr().err
 
 
-KEYS = StorageSettings(access_key_id=SecretStr("name"), secret_access_key=SecretStr("very-secret"))
+KEYS = StorageSettings(access_key_id=SecretStr("name"), secret_access_key=SecretStr("verysecret00"))
 
 
 def test_settings_become_the_options_of_the_store() -> None:
@@ -110,13 +112,13 @@ def test_settings_become_the_options_of_the_store() -> None:
     location = data_location(URL).with_settings(KEYS)
     assert location.options == {
         "AWS_ACCESS_KEY_ID": "name",
-        "AWS_SECRET_ACCESS_KEY": "very-secret",
+        "AWS_SECRET_ACCESS_KEY": "verysecret00",
         "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
         "timeout": "20s",
         "connect_timeout": "5s",
     }
-    assert "very-secret" not in f"{location} {location!r} {KEYS!r}"
-    assert storage_options("az://c/x", KEYS)["AZURE_STORAGE_ACCOUNT_KEY"] == "very-secret"
+    assert "verysecret00" not in f"{location} {location!r} {KEYS!r}"
+    assert storage_options("az://c/x", KEYS)["AZURE_STORAGE_ACCOUNT_KEY"] == "verysecret00"
     assert storage_options("gs://b/x", KEYS).keys() == {"timeout", "connect_timeout"}
     assert data_location("/data").with_settings(KEYS).options == {}
     near = StorageSettings(endpoint="http://127.0.0.1:9000", allow_http=True, region="x", session_token=SecretStr("t"))
@@ -125,12 +127,21 @@ def test_settings_become_the_options_of_the_store() -> None:
     assert (options["AWS_REGION"], options["AWS_SESSION_TOKEN"]) == ("x", "t")
 
 
+def test_each_store_takes_its_options() -> None:
+    """None is unknown to it; what is missing is told by one sentence."""
+    for url in ("s3://b/x", "gs://b/x", "az://c/x"):
+        location = data_location(url).with_settings(KEYS)
+        assert open_object_store(location.uri, location.options)
+    with pytest.raises(StorageFailed, match=r"az://c/x: .*Account must be specified$"):
+        open_object_store("az://c/x", {})
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         ({"endpoint": "http://127.0.0.1:9000"}, "allow_http"),
         ({"endpoint": "https://name:very-secret@host"}, "endpoint has a login"),
-        ({"secret_access_key": "very-secret"}, "go together"),
+        ({"secret_access_key": "verysecret00"}, "go together"),
         ({"addressing_style": "other"}, "addressing_style"),
     ],
 )
@@ -138,7 +149,7 @@ def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, str], 
     """Before anything is sent in the clear."""
     with pytest.raises(SettingsError, match=why) as refused:
         load_settings(storage=wrong)
-    assert "very-secret" not in str(refused.value)
+    assert "verysecret00" not in str(refused.value)
 
 
 def test_what_must_lie_on_a_local_disk_has_a_folder_for_each_url(
