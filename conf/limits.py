@@ -164,6 +164,10 @@ LEASE_POLL_SECONDS = 0.5
 LEASE_REQUEST_SECONDS = 1.0
 """Longest time of one request for a lease; after one that failed the next follows at once."""
 LEASE_RETRY_SECONDS = 0.1
+LEASE_DOUBT_SECONDS = 2.5
+"""A gateway that could not renew its lease for so long answers nobody until it can: another may take over soon."""
+LEASE_LOOK_SECONDS = 0.2
+"""How often it looks at that."""
 LEASE_QUIET_SECONDS = 3.0
 """A lease that has not changed for so long is taken over: its owner is dead, stopped or cut off."""
 

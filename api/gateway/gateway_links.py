@@ -35,6 +35,15 @@ class GatewayLinks:
         self._requests = BehindInterest(self.leaf, self._receive)
         self.client = self._requests.client = client_link(options, settings, name, jitter, self._requests.take)
         self.subjects = LinkSubjects(self.leaf, self.client, options.domain)
+        self._allowed = True
+
+    def allow(self, allowed: bool) -> None:  # noqa: FBT001  # a state, told as it is
+        """Leave the hub, and stay away until it is allowed to come back; it may be called again and again."""
+        if allowed != self._allowed:
+            self._allowed = allowed
+            self.leaf.attachment.allow(allowed)
+            if self.client is not None:
+                self.client.attachment.allow(allowed)
 
     async def run(self) -> None:
         """Attach and stay attached until cancelled."""

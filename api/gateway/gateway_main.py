@@ -108,7 +108,7 @@ async def _own(options: GatewayOptions, settings: Settings, ownership: StoreOwne
     failure: Exception | None = None
     with ThreadPoolExecutor(max_workers=settings.reads.concurrency_max + 2, thread_name_prefix="store") as threads:
         async with asyncio.TaskGroup() as tasks:
-            others = tasks.create_task(links.run()), tasks.create_task(ownership.watch())
+            others = tasks.create_task(links.run()), tasks.create_task(ownership.watch(links.allow))
             try:
                 stores = await opening.run(partial(claim_stores, options, settings), threads, stop)
             except REFUSED as error:

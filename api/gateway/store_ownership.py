@@ -7,11 +7,13 @@ off. A lost lease ends the process; that nothing is acknowledged by two is the j
 import asyncio
 import secrets
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from api.gateway.gateway_opening import say
 from conf.clock import SystemClock
 from conf.data_location import DataLocation
+from conf.limits import LEASE_DOUBT_SECONDS, LEASE_LOOK_SECONDS
 from conf.log import log
 from delta_store.storage.lease import GATEWAY_LEASE, Lease, LeaseLost, open_lease
 from delta_store.storage.store_lock import FolderLock, store_lock
@@ -49,10 +51,17 @@ class StoreOwnership:
             lease.keep(lambda: _set(loop, self._lost))
         return taken
 
-    async def watch(self) -> None:
-        """Wait until the right is lost, and raise :class:`LeaseLost`."""
-        await self._lost.wait()
-        assert self._lease is not None
+    async def watch(self, allow: Callable[[bool], None]) -> None:
+        """Wait until the right is lost, and raise :class:`LeaseLost`.
+
+        ``allow`` is told whether clients may be answered: not while another gateway may have taken over unheard.
+        """
+        while not self._lost.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEASE_LOOK_SECONDS):
+                    await self._lost.wait()
+            if self._lease is not None:
+                allow(self._lease.doubt_seconds < LEASE_DOUBT_SECONDS)
         raise LeaseLost(f"another gateway has taken {self._data} over")
 
     def give_up(self) -> None:

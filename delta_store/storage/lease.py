@@ -105,6 +105,8 @@ class Lease:
         self._held: LeaseRead | None = None
         self._seen: Mapping[str, Any] = {}
         self._seen_at = 0.0
+        self._sure_at = 0.0
+        """When the request began that last changed the lease: those who wait count from its landing."""
         self._ended = Event()
         self._thread: Thread | None = None
 
@@ -113,16 +115,21 @@ class Lease:
         """Who had the lease at the last attempt, for messages."""
         return f"process {self._seen.get('pid', '?')} on {self._seen.get('host', '?')}"
 
+    @property
+    def doubt_seconds(self) -> float:
+        """Seconds since the held lease was changed last; another process may take it at ``LEASE_QUIET_SECONDS``."""
+        return self._clock.monotonic() - self._sure_at
+
     def attempt(self) -> bool:
         """Take the lease if it is free, released, or has been quiet for long; return whether it is held.
 
         Raises :class:`StorageFailed`.
         """
-        found = self._place.read()
+        began, found = self._clock.monotonic(), self._place.read()
         if found is not None and found.said.get("owner") == self._who["owner"]:  # a reply was lost
             self._held = found
         elif found is None or self._is_free(found.said):
-            self._held = self._place.put(self._next(), found)
+            self._held, self._sure_at = self._place.put(self._next(), found), began
         return self._held is not None
 
     def wait(self, stop: Event, told: Callable[[str], None]) -> bool:
@@ -175,6 +182,7 @@ class Lease:
 
     def _renew(self) -> bool:
         """Renew the lease; return False when another process has it."""
+        began = self._clock.monotonic()
         self._held = self._place.put(self._next(), self._held)
         if self._held is None:
             found = self._place.read()
@@ -182,6 +190,8 @@ class Lease:
                 self._held = self._place.put(self._next(), None)
             elif found.said.get("owner") == self._who["owner"]:
                 self._held = found
+                return True  # it may be a beat of long ago: only the next one makes sure
+        self._sure_at = began
         return self._held is not None
 
     def _next(self) -> dict[str, Any]:

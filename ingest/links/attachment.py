@@ -79,6 +79,17 @@ class Attachment:
         self._manner = manner
         self._subscriptions = subscriptions
         self._pacing = RetryPacing(jitter)
+        self._allowed = asyncio.Event()
+        self._allowed.set()
+
+    def allow(self, allowed: bool) -> None:  # noqa: FBT001  # a state, told as it is
+        """Close the connection and make none, until it is allowed again."""
+        if allowed:
+            self._allowed.set()
+            return
+        self._allowed.clear()
+        if self.session is not None:
+            self.session.fail(LinkError(Failure.LOST, "the link is held back"))
 
     def subscribe(self, subject: bytes, queue: bytes) -> None:
         """Subscribe now and at each attachment. Raises ``ValueError`` for a subject or queue with spaces."""
@@ -106,6 +117,7 @@ class Attachment:
         """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
         addresses = len(self._access.endpoints)
         for endpoint in itertools.cycle(self._access.endpoints):
+            await self._allowed.wait()
             error = await self._attend(endpoint)
             pause = self._pacing.pause(error)
             if error.at_once:
@@ -122,6 +134,8 @@ class Attachment:
             error = await self._attach(session, endpoint)
             if error is not None:
                 return session.closed.result() if session.crashed else error
+            if not self._allowed.is_set():
+                return LinkError(Failure.LOST, "the link is held back")
             self._manner.attached(session)
             self._pacing.attached()
             self.attached.set()

@@ -30,7 +30,7 @@ from delta_store.storage.lease import GATEWAY_LEASE, exclusive
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob
 from delta_store.values.schemas import LOG_FOLDER
-from tests.faults.s3_proxy import S3Proxy, s3_proxy
+from tests.faults.s3_proxy import Fate, S3Proxy, s3_proxy
 from tests.groups import SHARD, SteppedClock, group
 from tests.s3 import BUCKET, KIND, SECRET_KEY, S3Server, s3_server, storage_options, store_variables
 from tests.servers import Child, Gateway, NatsServer, gateway_command, nats_server, wait_until
@@ -111,6 +111,35 @@ async def publish(connection: Client, subject: str, number: int) -> int:
         said = json.loads(answer.data)
         if "error" not in said:
             return int(said["seq"])
+
+
+def test_a_gateway_that_is_cut_off_from_its_store_alone_is_taken_over_from(world: World, url: str) -> None:
+    """It leaves the hub before its successor comes, so that no two answer; back at the store, it ends."""
+    first, second = world.gateway(url, proxied=True, name="first"), world.gateway(url, name="second")
+    pauses: list[float] = []
+
+    async def script(connection: Client) -> None:
+        await connection.jetstream().add_stream(name="S", subjects=["s"])
+        second.child.start()
+        await asyncio.to_thread(second.child.wait_log, re.compile(r"this one stands by"))
+        for number in range(1, 41):
+            if number == 20:
+                world.proxy.choose = lambda _head: Fate.REQUEST_LOST
+            began = time.monotonic()
+            assert await publish(connection, "s", number) == number
+            pauses.append(time.monotonic() - began)
+        await asyncio.to_thread(first.child.wait_log, re.compile(r"leaf link lost|the link is held back"))
+
+    try:
+        with running(first, second):
+            use(world.hub, script)
+            assert max(pauses) < TAKEN_OVER_SECONDS
+            world.proxy.choose = lambda _head: Fate.WORKS
+            assert first.child.process is not None
+            assert first.child.process.wait(40) == 3
+            assert second.child.alive()
+    finally:
+        world.proxy.choose = lambda _head: Fate.WORKS
 
 
 def test_a_store_in_a_bucket_is_published_to_read_and_opened_again(world: World, url: str) -> None:

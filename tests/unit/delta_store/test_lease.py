@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from conf.limits import LEASE_POLL_SECONDS, LEASE_QUIET_SECONDS
+from conf.limits import LEASE_DOUBT_SECONDS, LEASE_LOOK_SECONDS, LEASE_POLL_SECONDS, LEASE_QUIET_SECONDS
 from delta_store.storage import lease as lease_module
 from delta_store.storage.lease import Lease, LeaseObject, LeaseRead
 from delta_store.values.journal_errors import StorageFailed
@@ -73,6 +73,25 @@ def test_a_lease_that_does_not_change_is_taken(place: Place) -> None:
     assert second.attempt()
     assert not first._renew(), "the first, woken, finds that it has lost it"
     assert second._renew()
+
+
+def test_a_holder_doubts_before_another_may_take_over(place: Place) -> None:
+    """From the start of the request that last changed the lease; to find its own name there makes nothing sure."""
+    clock, place.fates = SteppedClock(), ["works", "works", "reply lost"]
+    first = lease(place, "a", clock)
+    assert first.attempt()
+    clock.seconds += 1
+    assert first._renew()
+    assert first.doubt_seconds == 0
+    clock.seconds += 1
+    with pytest.raises(StorageFailed):
+        first._renew()
+    clock.seconds += 1
+    assert first._renew()
+    assert first.doubt_seconds == 2
+    assert first._renew()
+    assert first.doubt_seconds == 0
+    assert LEASE_DOUBT_SECONDS + LEASE_LOOK_SECONDS < LEASE_QUIET_SECONDS
 
 
 @pytest.mark.parametrize("fate", ["request lost", "reply lost"])
