@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from delta_store.entries.log_entry import entry_name
 from delta_store.log.log_follower import LogFollower
 from delta_store.reading.journal_tail import JournalTail
@@ -103,7 +104,7 @@ def test_what_the_gateway_refuses_no_reader_serves(tmp_path: Path, harm: Harm) -
     readers: list[Callable[[], object]] = [
         lambda: _opened(tmp_path),
         lambda: JournalTail(str(tmp_path / "journal")).refresh(),
-        lambda: multi_last(str(tmp_path), "S", ["s.>"]),
+        lambda: multi_last(DataLocation(str(tmp_path)), "S", ["s.>"]),
     ]
     for read in readers:
         with pytest.raises(DamagedData) as caught:
