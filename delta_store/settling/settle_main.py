@@ -167,8 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set() if settling.is_set() else os._exit(0))  # nothing to end yet
     configure_log("settle")
     data: DataLocation = options.data.with_settings(settings.storage)
-    make_private_folder(data.local_folder(settings.storage))
     try:
+        make_private_folder(data.local_folder(settings.storage))
         early = None if data.is_local else _session(data, settings, options.master)  # who stands by is warm
         with settling_right(data, stop) as lost, _told_state(data) as teller:
             _repair(data)
