@@ -29,7 +29,7 @@ from delta_store.values.subjects import SubjectFilter
 
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
 _LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
-_VIEW_TRIES: Final = 3
+_VIEW_TRIES: Final = 6
 _WORKER_CACHE_BYTES: Final = 32 * 1024 * 1024
 Answer = TypeVar("Answer")
 
