@@ -11,11 +11,12 @@ S3_TESTS := tests/integration/delta_store/test_storage_object.py tests/integrati
 PACKAGES := api conf consumers delta_store ingest tests
 INSTALLED := $(VENV)/.silt-installed
 JARS := $(VENV)/.silt-jars
+NEXT_SPARK := pyspark==4.2.0 delta-spark==4.4.0
 # How often a download is tried before it counts as failed.
 TRIES := 1 2 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars-s3 demo up test test-unit test-slow test-s3 test-power-loss soak check format bench lock clean
+.PHONY: help setup jars-s3 demo up test test-unit test-slow test-next test-s3 test-power-loss soak check format bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -59,6 +60,15 @@ test-unit: setup ## the pure tests only, with asyncio's debug mode
 test-slow: setup ## the slow tests: kill rounds, clusters, long differentials
 	$(BIN)/python -m pytest -m "slow and not power_loss"
 
+# Delta 4.4.1 has no jar for Spark 4.2 yet. All other packages are those of .venv.
+test-next: setup ## tests/spark with Spark 4.2.0 and Delta 4.4.0, in an environment of its own (.venv-next)
+	$(BIN)/python -m venv $(VENV)-next
+	$(VENV)-next/bin/python -m pip install --disable-pip-version-check --quiet --no-deps $(NEXT_SPARK)
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(VENV)-next/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+	$(VENV)-next/bin/python -m api.cli.main doctor --fetch-jars
+	$(VENV)-next/bin/python -m pytest -n 0 -m "not slow" tests/spark
+
 # Its version's conditional puts hold 32 racers (test_storage_object).
 test-s3: setup ## what touches an object store, on a real server (SeaweedFS), with Spark if `make jars-s3` was made
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r tests/s3_server.lock
@@ -89,4 +99,4 @@ lock: ## make requirements.lock anew from pyproject.toml (needs uv)
 		--no-header --no-annotate --upgrade --output-file requirements.lock
 
 clean: ## remove what can be made again
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist results
+	rm -rf $(VENV) $(VENV)-next .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist results

@@ -146,6 +146,11 @@ class SettleSettings(_Section):
     """The Spark job that carries the journal into ``messages``."""
 
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
+    trigger: Literal["processing-time", "available-now"] = "processing-time"
+    """Whether one query runs on, or each settles what is there and ends, all that serverless compute knows."""
+    checkpoint_folder: Path | None = None
+    """Where Spark keeps the checkpoint of the running query, which may be lost at any time; by default with the data,
+    or with the caches of an object store. Spark Connect on another machine needs a folder that both see."""
     spark_master: str = "local[*]"
     driver_memory_mib: int = Field(default=1024, ge=512)
     compact_interval_seconds: float = Field(default=300.0, gt=0)

@@ -1,6 +1,9 @@
 """The journal as a Spark stream; opened anew at each start, from the first unsettled rows."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +21,25 @@ from delta_store.values.watermark import Watermarks
 _ALL = 2**31 - 1
 
 
+@dataclass(frozen=True)
+class JournalCheck:
+    """A check of the journal's log, which goes on where it last ended; sent elsewhere, it begins anew."""
+
+    path: str
+    options: Mapping[str, str]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JournalCheck, (self.path, dict(self.options))
+
+    def check(self) -> None:
+        """Raise ``DamagedData`` unless the log is whole up to its end: Spark itself would read past damage."""
+        self._log.refresh()
+
+    @cached_property
+    def _log(self) -> JournalTail:
+        return JournalTail(self.path, storage_options=self.options)
+
+
 class JournalSource:
     """A reader of the journal at ``path``, a folder or a URL with delta-rs's storage options."""
 
@@ -25,7 +47,7 @@ class JournalSource:
         self.spark = spark
         self.path = path
         self._storage = open_storage(path, options)
-        self._log = JournalTail(path, storage_options=options)
+        self.checking = JournalCheck(path, options or {})
 
     def exists(self) -> bool:
         """Whether a gateway has made the journal."""
@@ -35,10 +57,6 @@ class JournalSource:
         """Whether no row above the watermarks is there."""
         log, listing = self._listed()
         return not listing.versions or all_settled(log.entry, listing.last, listing.versions[0], watermarks)
-
-    def check(self) -> None:
-        """Raise ``DamagedData`` unless the log is whole up to its end: Spark itself would read past damage."""
-        self._log.refresh()
 
     def stream(self, watermarks: Watermarks) -> DataFrame:
         """Read the journal from the first commit with rows above the watermarks, in commit order."""

@@ -19,6 +19,7 @@ from conf.log import log
 from delta_store.entries.settled_log import DataFile
 from delta_store.settling.settle_batch import Progress, SettleBatch
 from delta_store.settling.settled_events import existing_in
+from delta_store.settling.spark_session import is_remote
 from delta_store.settling.staging import REWRITE_SCHEMA, Rewriting, staged
 from delta_store.settling.upkeep_choice import dead_files, small_files
 from delta_store.settling.upkeep_pace import Schedule, UpkeepPace
@@ -38,6 +39,8 @@ class Maintenance:
         self._settle = settle
         self._clock = clock
         self._pace = UpkeepPace(schedule, clock.monotonic())
+        self._batch_seen = -1
+        """The last batch before the last round, where the batches run in another process, which knows their debt."""
 
     def run_due(self) -> None:
         """Wait for the running batch, then do what is due."""
@@ -56,14 +59,24 @@ class Maintenance:
             finally:
                 self._pace.ended(began, self._clock.monotonic())
 
+    def is_due(self) -> bool:
+        """Whether it is time for a round, or to vacuum."""
+        now = self._clock.monotonic()
+        return self._pace.round_due(now) or self._pace.vacuum_due(now)
+
     def _delete_dead(self, progress: Progress, *, all_of_it: bool) -> None:
         debt = progress.debt
         if all_of_it or debt.front_pays:
             self.drop_dead_files(progress)
-        if debt.scattered_pays or (all_of_it and debt.scattered):
+        if debt.scattered_pays or (all_of_it and (debt.scattered or self._settled_elsewhere(progress))):
             self.delete_dead_rows(progress)
         if debt.consumers_pay or (all_of_it and debt.consumer_rows):
             self.delete_consumer_rows(progress)
+
+    def _settled_elsewhere(self, progress: Progress) -> bool:
+        """Whether another process has settled batches since this was asked, of which this one knows no debt."""
+        seen, self._batch_seen = self._batch_seen, progress.owner.note.batch
+        return is_remote(self._spark) and seen != self._batch_seen
 
     def drop_dead_files(self, progress: Progress) -> int:
         """Remove the files of which every message is dead, without reading them; return how many rows they held."""
@@ -119,14 +132,15 @@ class Maintenance:
         held = named.join(dead, on=list(ROW_KEY), how="left_semi").groupBy("file").agg(
             sf.collect_list(place).alias("dead")
         )  # fmt: skip
-        work = held.persist()
+        work = held if is_remote(self._spark) else held.persist()  # serverless compute has no cache
         try:
             names = {row["file"] for row in work.select("file").collect()}
             files = progress.owner.snapshot.files.values()
             if gone := [file for file in files if PurePosixPath(file.path).name in names]:
                 self._rewrite(progress, Op.LIMITS, gone, work)
         finally:
-            work.unpersist()
+            if work.is_cached:
+                work.unpersist()
 
     def _rewrite(self, progress: Progress, op: Op, gone: Iterable[DataFile], work: DataFrame) -> None:
         """Replace files by what is left of their rows."""

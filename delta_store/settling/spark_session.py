@@ -29,6 +29,8 @@ JAVA_OPTIONS = (
 Measured: by default 40 CPU seconds of compiling in the first 30 batches, with this 20, and a small batch takes 0.9 CPU
 seconds instead of 1.3. Without full optimisation it takes 0.85, but one of 300,000 rows takes three more seconds.
 """
+REMOTE_VARIABLE = "SPARK_REMOTE"
+HOSTED_VARIABLE = "DATABRICKS_RUNTIME_VERSION"
 
 SMALL_MACHINE = {
     "spark.log.level": "ERROR",
@@ -50,6 +52,8 @@ SMALL_MACHINE = {
 }
 """Settings for a job that runs many small batches on two cores; each may be overridden by ``settings``."""
 
+_STATIC = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
+
 ALWAYS = {
     "spark.sql.extensions": EXTENSION,
     "spark.sql.catalog.spark_catalog": CATALOG,
@@ -70,6 +74,23 @@ Hadoop's default local file system keeps a checksum file beside each file, which
 empty one makes every read fail. With dynamic partition pruning, Spark 4.1 fails on joins over a union of two Delta
 tables ("dynamicpruning … has not finished").
 """
+
+
+SESSION = {name: value for name, value in ALWAYS.items() if name.startswith("spark.sql.") and name not in _STATIC}
+"""Those of them that a session of a running server takes; the others are its administrator's affair."""
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect: batches then run in a process of the server's."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def whereabouts(spark: SparkSession) -> str:
+    """Return the master, or "remote" for a server that does not say its own."""
+    try:
+        return spark.conf.get("spark.master") or "remote"
+    except Exception:  # noqa: BLE001  # serverless compute refuses settings by an error of its own
+        return "remote"
 
 
 def delta_coordinates() -> str:
@@ -130,18 +151,25 @@ def open_session(
     *,
     data: DataLocation | None = None,
     master: str | None = None,
+    remote: str | None = None,
     default_master: str = "local[*]",
     **settings: Any,
 ) -> SparkSession:
     """Return the running session, or start one that reads ``data``.
 
-    ``master`` wins over spark-submit's, ``default_master`` does not. ``settings`` are Spark's own, with ``__`` for the
-    dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark raises when it can't start, and
-    ``ValueError`` for a store that Spark can't read.
+    ``remote`` is the URL of a Spark Connect server, by default that of ``SPARK_REMOTE``. ``master`` wins over that
+    variable and over spark-submit's, ``default_master`` over neither; on Databricks no master counts. ``settings`` are
+    Spark's own, with ``__`` for the dots in their names (``spark__sql__shuffle__partitions=8``). Raises what Spark
+    raises when it can't start, and ``ValueError`` for a store that Spark can't read.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
+    if master is not None and remote is None:
+        os.environ.pop(REMOTE_VARIABLE, None)
+    remote = remote or os.environ.get(REMOTE_VARIABLE)
+    if remote or HOSTED_VARIABLE in os.environ:
+        return _session_of_others(name, remote)
     _share_python()
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(name)
@@ -156,5 +184,15 @@ def open_session(
         share_keys(data)
     executors = {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
     for key, value in (defaults | executors | ALWAYS | own).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _session_of_others(name: str, remote: str | None) -> SparkSession:
+    """Return a session of a server that runs already, or of the Databricks cluster that runs this process."""
+    builder = SparkSession.builder.appName(name)
+    if remote:
+        builder = builder.remote(remote)
+    for key, value in SESSION.items():  # Spark Connect warns of what a server refuses
         builder = builder.config(key, value)
     return builder.getOrCreate()

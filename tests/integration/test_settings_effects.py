@@ -39,7 +39,7 @@ from api.up.supervisor import Supervisor
 from conf.data_location import data_location
 from conf.limits import SETTLE_START_NICE
 from conf.settings import Settings, load_settings
-from delta_store.settling import settle_main
+from delta_store.settling import settle_job
 from delta_store.storage.object_store import open_object_store
 from ingest.protocol.credentials import CredentialSource
 from ingest.protocol.link import Failure
@@ -308,8 +308,8 @@ def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pyte
     """Its timetable, what the table keeps, and the interval that the query is started with."""
     set_all(monkeypatch, settle__compact_interval_seconds=11, settle__vacuum_interval_seconds=12)
     set_all(monkeypatch, settle__trigger_interval_seconds=13, history__horizon_seconds=14)
-    job = settle_main.SettleJob(cast(Any, None), data_location(str(tmp_path)), load_settings())
-    assert job._maintenance._pace.schedule == settle_main.Schedule(11, 12, 14)
+    job = settle_job.SettleJob(cast(Any, None), data_location(str(tmp_path)), load_settings())
+    assert job._maintenance._pace.schedule == settle_job.Schedule(11, 12, 14)
     assert job._settle._horizon_seconds == 14
 
     class Started(Exception):
@@ -318,10 +318,31 @@ def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pyte
     def start(*_: object, interval_seconds: float, **__: object) -> None:
         raise Started(interval_seconds)
 
-    monkeypatch.setattr(settle_main, "start_settling", start)
-    monkeypatch.setattr(settle_main, "warm_up", lambda _spark: None)
+    monkeypatch.setattr(settle_job, "start_settling", start)
+    monkeypatch.setattr(settle_job, "warm_up", lambda _spark: None)
     with pytest.raises(Started, match="13"):
         job._run_query(cast(Any, None), once=False)
+
+
+@shows("settle.trigger", "settle.checkpoint_folder")
+def test_queries_end_and_keep_their_checkpoint_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query of what is there has no interval; Spark takes the folder's path as it stands."""
+    set_all(monkeypatch, settle__trigger="available-now", settle__checkpoint_folder=tmp_path / "volume")
+    job = settle_job.SettleJob(cast(Any, None), data_location(str(tmp_path)), load_settings())
+    told: dict[str, object] = {}
+
+    class Started(Exception):
+        """Enough was seen."""
+
+    def start(*_: object, **how: object) -> None:
+        told.update(how)
+        raise Started
+
+    monkeypatch.setattr(settle_job, "start_settling", start)
+    monkeypatch.setattr(settle_job, "warm_up", lambda _spark: None)
+    with pytest.raises(Started):
+        job._run_query(cast(Any, None), once=False)
+    assert told == {"interval_seconds": None, "checkpoint": str(tmp_path / "volume" / "settle-checkpoint-1")}
 
 
 @shows("hub.require_credentials")

@@ -1,80 +1,87 @@
-"""The settle process itself: on a cluster of two workers, under plain spark-submit, and stopped or killed."""
+"""The settle process itself: on clusters, under plain spark-submit, and stopped or refused."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
-import pyspark
 import pytest
+from deltalake import DeltaTable
 
+from tests.spark.sparks import ROOT, SPARK_HOME, delta_jars, environment, standalone
 from tests.spark.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
-SPARK_HOME = Path(pyspark.__file__).parent
+SETTLE = [sys.executable, "-m", "delta_store.settling.settle_main"]
+FILE = ROOT / "delta_store" / "settling" / "settle_main.py"
 
 
-def settled_in(process: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """The ready line of a settle process that ended well."""
-    assert process.returncode == 0, process.stderr[-3000:]
-    [ready] = [line for line in process.stdout.splitlines() if line.startswith('{"ready"')]
-    return json.loads(ready)
+def publish(store: Store, number: int) -> None:
+    """Publish in three groups."""
+    for at in range(1, number + 1):
+        store.publish("A", f"s{at % 3}")
+        if at % (number // 3) == 0:
+            store.commit()
 
 
-def environment() -> dict[str, str]:
-    """What a user's shell has, without what this test process added for its own workers."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
-    return kept | {"SPARK_HOME": str(SPARK_HOME)}
+def settled(data: Path) -> list[int]:
+    """The sequences in ``messages``, repeated ones as often as they are there."""
+    table = DeltaTable(data / "messages").to_pyarrow_table(columns=["seq"], filters=[("kind", "=", "message")])
+    return sorted(table["seq"].to_pylist())
 
 
 @pytest.fixture
-def filled(store: Callable[..., Store]) -> Store:
+def filled(tmp_path: Path) -> Store:
     """A journal with a few groups."""
-    here = store()
-    here.create("A", max_msgs_per_subject=5)
-    for number in range(30):
-        here.publish("A", f"s{number % 3}")
-        if number % 10 == 9:
-            here.commit()
-    return here
+    store = Store(cast(Any, None), tmp_path / "data")
+    store.create("A", max_msgs_per_subject=5)
+    publish(store, 30)
+    return store
 
 
-def test_settles_on_a_cluster(filled: Store) -> None:
-    """Two executors in processes of their own settle what a local session reads back."""
-    command = [sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(filled.data), "--once"]
-    process = subprocess.run(
-        [*command, "--master", "local-cluster[2,1,1024]"],
-        cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=280, check=False,
+def run(command: Sequence[object], folder: Path) -> str:
+    """Run a settle job until all is settled; returns the master that its ready line names."""
+    ended = subprocess.run(
+        list(map(str, command)),
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
-    assert settled_in(process)["master"] == "local-cluster[2,1,1024]"
-    assert filled.settled_seqs("A") == list(range(1, 31))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    [ready] = [line for line in ended.stdout.splitlines() if line.startswith('{"ready"')]
+    return str(json.loads(ready)["master"])
 
 
-def test_settles_under_spark_submit_and_stops_when_asked(filled: Store) -> None:
-    """A plain spark-submit settles and ends; a long-running one takes SIGTERM between batches and ends with 0."""
-    jars = filled.spark.conf.get("spark.jars", "")
-    submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", "--jars", jars]
-    job = [str(ROOT / "delta_store" / "settling" / "settle_main.py"), "--data", str(filled.data)]
-    process = subprocess.run(
-        [*submit, *job, "--once"],
-        cwd=filled.data, env=environment() | {"PYSPARK_PYTHON": sys.executable},
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-    assert settled_in(process)["master"] == "local[2]"
-    assert filled.settled_seqs("A") == list(range(1, 31))
-    running = subprocess.Popen(
-        [sys.executable, *job], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
-    )
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_settles_on_clusters(filled: Store, tmp_path: Path) -> None:
+    """A standalone cluster, by the command and by spark-submit with the file; then two executors of its own."""
+    asked = ["--data", filled.data, "--once"]
+    with standalone(tmp_path / "cluster") as master:
+        assert run([*SETTLE, *asked, "--master", master], ROOT) == master
+        assert settled(filled.data) == list(range(1, 31))
+        publish(filled, 30)
+        submit = [SPARK_HOME / "bin" / "spark-submit", "--master", master, "--jars", delta_jars()]
+        assert run([*submit, FILE, *asked], tmp_path) == master
+        assert settled(filled.data) == list(range(1, 61))
+    publish(filled, 30)
+    own = "local-cluster[2,1,1024]"
+    assert run([*SETTLE, *asked, "--master", own], ROOT) == own
+    assert settled(filled.data) == list(range(1, 91))
+
+
+def test_stops_when_asked_and_refuses_a_second(filled: Store) -> None:
+    """A long-running job settles, keeps another one out by exit code 3, and ends with 0 on SIGTERM."""
+    job = [sys.executable, str(FILE), "--data", str(filled.data)]
+    first = subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
+    assert first.stdout is not None
     try:
-        assert running.stdout is not None
-        assert json.loads(running.stdout.readline())["ready"] is True
-        second = subprocess.run([sys.executable, *job], capture_output=True, env=environment(), timeout=60, check=False)
+        assert json.loads(first.stdout.readline())["ready"] is True
+        second = subprocess.run(job, capture_output=True, env=environment(), timeout=60, check=False)
         assert second.returncode == 3
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(60) == 0
     finally:
-        running.kill()
-        running.wait()
+        first.stdout.close()
+        first.kill()
+        first.wait()
