@@ -153,12 +153,12 @@ def test_each_bad_answer_is_outlived(world: World) -> None:
 @pytest.mark.parametrize(
     ("step", "fate"),
     [
-        (is_data_put, Fate.REPLY_LOST),
         (is_entry_put, Fate.REPLY_LOST),
         *(
             pytest.param(step, fate, marks=pytest.mark.slow)
             for step, fate in [
                 (is_data_put, Fate.REQUEST_LOST),
+                (is_data_put, Fate.REPLY_LOST),
                 (is_entry_put, Fate.REQUEST_LOST),
                 (is_look, Fate.REQUEST_LOST),
                 (is_look, Fate.REPLY_LOST),
