@@ -192,7 +192,9 @@ def _get(url: str) -> dict[str, list[dict[str, int]]] | None:
         return None
 
 
-@pytest.mark.parametrize("end", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "end", [signal.SIGSTOP, *(pytest.param(end, marks=pytest.mark.slow) for end in (signal.SIGTERM, signal.SIGKILL))]
+)
 def test_a_second_gateway_stands_by_and_takes_over(world: World, url: str, end: signal.Signals) -> None:
     """Whether the first ends, dies or sleeps: a pause of less than five seconds, no loss; woken, the first ends."""
     first, second = world.gateway(url, name="first"), world.gateway(url, name="second")
