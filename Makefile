@@ -66,7 +66,7 @@ test-next: setup ## tests/spark with Spark 4.2.0 and Delta 4.4.0, in an environm
 	$(VENV)-next/bin/python -m pip install --disable-pip-version-check --quiet --no-deps $(NEXT_SPARK)
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$($(VENV)-next/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
-	$(VENV)-next/bin/python -m api.cli.main doctor --fetch-jars
+	PATH="$(abspath $(BIN)):$$PATH" $(VENV)-next/bin/python -m api.cli.main doctor --fetch-jars
 	$(VENV)-next/bin/python -m pytest -n 0 -m "not slow" tests/spark
 
 # Its version's conditional puts hold 32 racers (test_storage_object).

@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 NOT_OURS = (
     "ignore::ResourceWarning",  # pyspark leaves its sockets to the garbage collector
     "ignore::pytest.PytestUnraisableExceptionWarning",  # the same, noticed by pytest
+    "ignore:PySpark does not yet fully support pandas:FutureWarning",  # Spark 4.2; Silt hands it Arrow alone
     "ignore:.*is deprecated:DeprecationWarning",  # deltalake's own use of its table methods
 )
 
