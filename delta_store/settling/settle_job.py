@@ -72,6 +72,7 @@ class SettleJob:
         )
         self._maintenance = Maintenance(spark, self._settle, schedule=schedule, clock=clock)
         self._starts = 0
+        self._said_ready = False
         self._tell = tell or (lambda _state, _error: None)
 
     def run(self, stop: Event, *, once: bool) -> None:
@@ -123,7 +124,8 @@ class SettleJob:
         query = start_settling(
             self._journal, self._settle, checkpoint=self._as_spark_takes(checkpoint), interval_seconds=interval
         )
-        if self._starts == 1:
+        if not self._said_ready:
+            self._said_ready = True
             said = {"ready": True, "master": whereabouts(self._spark), "data": self._data.uri}
             sys.stdout.write(json.dumps(said) + "\n")
             sys.stdout.flush()
