@@ -20,6 +20,8 @@ from tests.tables import History, Tables
 ROUNDS = 60
 PER_ROUND = 12
 SUBJECTS = 5
+HORIZON_SECONDS = 1.0
+"""Time that a starved reader has for one look at the present; much of the past is older at any time."""
 READERS = 2
 VERSIONS_KEPT = 12
 """Log entries that cleanup leaves: three rounds or so."""
@@ -44,7 +46,7 @@ class Scene:
     history: History = field(default_factory=lambda: History(per_subject=1))
 
     def __post_init__(self) -> None:
-        self.tables = Tables(self.data, by_delta_rs=self.older, horizon_seconds=0)
+        self.tables = Tables(self.data, by_delta_rs=self.older, horizon_seconds=HORIZON_SECONDS)
         self.tables.commit([self.history.create()])
         self.fill()
 
