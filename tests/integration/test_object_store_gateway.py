@@ -113,21 +113,31 @@ async def publish(connection: Client, subject: str, number: int) -> int:
             return int(said["seq"])
 
 
+async def publish_through(connection: Client, second: Gateway, trouble: Callable[[], None]) -> list[float]:
+    """Publish 40 messages, in the midst of which trouble comes while ``second`` stands by; return their seconds."""
+    await connection.jetstream().add_stream(name="S", subjects=["s"])
+    second.child.start()
+    await asyncio.to_thread(second.child.wait_log, re.compile(r"this one stands by"))
+    pauses: list[float] = []
+    for number in range(1, 41):
+        if number == 20:
+            trouble()
+        began = time.monotonic()
+        assert await publish(connection, "s", number) == number
+        pauses.append(time.monotonic() - began)
+    return pauses
+
+
 def test_a_gateway_that_is_cut_off_from_its_store_alone_is_taken_over_from(world: World, url: str) -> None:
     """It leaves the hub before its successor comes, so that no two answer; back at the store, it ends."""
     first, second = world.gateway(url, proxied=True, name="first"), world.gateway(url, name="second")
     pauses: list[float] = []
 
+    def cut_off() -> None:
+        world.proxy.choose = lambda _head: Fate.REQUEST_LOST
+
     async def script(connection: Client) -> None:
-        await connection.jetstream().add_stream(name="S", subjects=["s"])
-        second.child.start()
-        await asyncio.to_thread(second.child.wait_log, re.compile(r"this one stands by"))
-        for number in range(1, 41):
-            if number == 20:
-                world.proxy.choose = lambda _head: Fate.REQUEST_LOST
-            began = time.monotonic()
-            assert await publish(connection, "s", number) == number
-            pauses.append(time.monotonic() - began)
+        pauses.extend(await publish_through(connection, second, cut_off))
         await asyncio.to_thread(first.child.wait_log, re.compile(r"leaf link lost|the link is held back"))
 
     try:
@@ -200,17 +210,12 @@ def test_a_second_gateway_stands_by_and_takes_over(world: World, url: str, end: 
     first, second = world.gateway(url, name="first"), world.gateway(url, name="second")
     pauses: list[float] = []
 
+    def end_first() -> None:
+        assert first.child.process is not None
+        first.child.process.send_signal(end)
+
     async def script(connection: Client) -> None:
-        await connection.jetstream().add_stream(name="S", subjects=["s"])
-        second.child.start()
-        await asyncio.to_thread(second.child.wait_log, re.compile(r"this one stands by"))
-        for number in range(1, 41):
-            if number == 20:
-                assert first.child.process is not None
-                first.child.process.send_signal(end)
-            began = time.monotonic()
-            assert await publish(connection, "s", number) == number
-            pauses.append(time.monotonic() - began)
+        pauses.extend(await publish_through(connection, second, end_first))
 
     with running(first, second):
         use(world.hub, script)
