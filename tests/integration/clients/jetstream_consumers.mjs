@@ -46,7 +46,11 @@ const store = await new Objm(client).create("FILES", { description: "files" });
 const calls = [
   ["fetch and ack", async () => take(await work.fetch({ max_messages: 3, expires: 2000 }), 3, (m) => m.ackAck())],
   ["info", async () => known(await work.info())],
-  ["nak", async () => take(await work.fetch({ max_messages: 1, expires: 2000 }), 1, async (m) => m.nak())],
+  ["nak", async () => {
+    const taken = await take(await work.fetch({ max_messages: 1, expires: 2000 }), 1, async (m) => m.nak());
+    await new Promise((resolve) => setTimeout(resolve, 500)); // acks and pulls wait in different queues of a server
+    return taken;
+  }],
   ["again", async () => take(await work.fetch({ max_messages: 1, expires: 2000 }), 1, (m) => m.ackAck())],
   ["next", async () => {
     const one = await work.next({ expires: 2000 });
