@@ -135,7 +135,9 @@ REMOVAL_RANGES_MAX = 50_000
 # --- settling: ours ---
 SETTLE_MSG_IDS_MAX = 4_000_000
 """Message ids that the settle job keeps as hashes (16 bytes each) to catch a duplicate that the gateway missed."""
-SETTLE_FILES_PER_BATCH = 1_000
+SETTLE_FILES_PER_BATCH = 2_000
+SETTLE_FILES_PER_QUERY = 20_000
+"""Journal files of the one batch of a query that ends."""
 SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes of one settle batch, which is held in memory while it is written."""
 SETTLED_CHECKPOINT_COMMITS = 50

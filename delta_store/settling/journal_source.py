@@ -1,43 +1,22 @@
-"""The journal as a Spark stream; opened anew at each start, from the first unsettled rows."""
+"""The journal as the settle job's source; its position is found by the watermarks at each start."""
 
+import json
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH
-from delta_store.entries.journal_state import JournalState
-from delta_store.entries.log_entry import JournalEntry
-from delta_store.log.delta_log import DeltaLog, Listing
-from delta_store.log.journal_log import log_of
-from delta_store.log.journal_reader import SHARD, app_id_of
-from delta_store.reading.journal_tail import JournalTail
-from delta_store.settling.journal_start import all_settled, starting_version
+from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH, SETTLE_FILES_PER_QUERY
+from delta_store.entries.log_entry import JournalFile
+from delta_store.log.journal_reader import SHARD, JournalReader
+from delta_store.settling.journal_stream import FORMAT, JournalStream
 from delta_store.storage.open_storage import open_storage
-from delta_store.values.watermark import Watermarks
+from delta_store.values.journal_errors import ReadOvertaken
+from delta_store.values.records import Position
+from delta_store.values.watermark import Watermarks, is_settled
 
-_ALL = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class JournalCheck:
-    """A check of the journal's log, which goes on where it last ended; sent elsewhere, it begins anew."""
-
-    path: str
-    options: Mapping[str, str]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JournalCheck, (self.path, dict(self.options))
-
-    def check(self) -> None:
-        """Raise ``DamagedData`` unless the log is whole up to its end: Spark itself would read past damage."""
-        self._log.refresh()
-
-    @cached_property
-    def _log(self) -> JournalTail:
-        return JournalTail(self.path, storage_options=self.options)
+_NO_BOUND: Final = sys.maxsize
 
 
 class JournalSource:
@@ -46,31 +25,57 @@ class JournalSource:
     def __init__(self, spark: SparkSession, path: str, *, options: Mapping[str, str] | None = None) -> None:
         self.spark = spark
         self.path = path
-        self._storage = open_storage(path, options)
-        self.checking = JournalCheck(path, options or {})
+        self._options = dict(options or {})
+        self._reader: JournalReader | None = None
 
-    def exists(self) -> bool:
-        """Whether a gateway has made the journal."""
-        return self._listed()[1].last >= 0
+    def newest(self) -> int:
+        """Return the newest version of the journal; -1 before a gateway has made it. Raises ``DamagedData``."""
+        return self._refreshed().version
 
-    def is_settled(self, watermarks: Watermarks) -> bool:
-        """Whether no row above the watermarks is there."""
-        log, listing = self._listed()
-        return not listing.versions or all_settled(log.entry, listing.last, listing.versions[0], watermarks)
+    def is_settled(self, watermarks: Watermarks, *, up_to: int = _NO_BOUND) -> bool:
+        """Whether no row above the watermarks is there, in commits up to a version."""
+        first = self._first_unsettled(watermarks)
+        return first is None or first.version > up_to
 
-    def stream(self, watermarks: Watermarks) -> DataFrame:
-        """Read the journal from the first commit with rows above the watermarks, in commit order."""
-        reader = self.spark.readStream.format("delta").option("maxBytesPerTrigger", SETTLE_BATCH_BYTES)
-        start = self._start(watermarks)
-        if start is None:  # one batch: a snapshot's files come in no order that settling could rely on
-            return reader.option("maxFilesPerTrigger", _ALL).option("maxBytesPerTrigger", 2**62).load(self.path)
-        reader = reader.option("startingVersion", start)
-        return reader.option("maxFilesPerTrigger", SETTLE_FILES_PER_BATCH).load(self.path)
+    def stream(self, watermarks: Watermarks, *, ends: bool) -> DataFrame:
+        """Read the journal from the first commit with rows above the watermarks, in commit order.
 
-    def _start(self, watermarks: Watermarks) -> int | None:
-        log, listing = self._listed()
-        return starting_version(log.entry, listing.versions[0], listing.last, watermarks)
+        A query that ``ends`` makes one batch of many files. Raises ``DamagedData``.
+        """
+        self.spark.dataSource.register(JournalStream)
+        options = self.reader_options(watermarks, ends=ends)
+        return self.spark.readStream.format(FORMAT).options(**options).load()
 
-    def _listed(self) -> tuple[DeltaLog[JournalEntry, JournalState], Listing]:
-        log = log_of(self._storage, app_id_of(SHARD))
-        return log, log.listed()
+    def reader_options(self, watermarks: Watermarks, *, ends: bool) -> dict[str, str]:
+        """Return the options of :class:`JournalStream` for a query that begins behind the watermarks."""
+        first = self._first_unsettled(watermarks)
+        after = self._refreshed().version if first is None else first.version - 1
+        factor = SETTLE_FILES_PER_QUERY // SETTLE_FILES_PER_BATCH if ends else 1
+        return {
+            "path": self.path,
+            "secret_storage": json.dumps(self._options),
+            "after": str(after),
+            "files_max": str(SETTLE_FILES_PER_BATCH * factor),
+            "bytes_max": str(SETTLE_BATCH_BYTES * factor),
+        }
+
+    def _first_unsettled(self, watermarks: Watermarks) -> JournalFile | None:
+        return next((file for file in self._refreshed().live_files() if not _all_settled(file, watermarks)), None)
+
+    def _refreshed(self) -> JournalReader:
+        """Return the reader of the journal's log, up to date."""
+        if self._reader is None:
+            self._reader = JournalReader.read_only(open_storage(self.path, self._options), shard=SHARD)
+            return self._reader
+        try:
+            self._reader.refresh()
+        except ReadOvertaken:
+            self._reader.reload()
+        return self._reader
+
+
+def _all_settled(file: JournalFile, watermarks: Watermarks) -> bool:
+    return all(
+        is_settled(Position(span.stream_id, span.last_seq, span.last_event), watermarks.get(span.stream))
+        for span in file.spans
+    )

@@ -77,15 +77,17 @@ class SettleJob:
 
     def run(self, stop: Event, *, once: bool) -> None:
         """Settle until ``stop`` is set, or with ``once`` until all is settled; raise after repeated failures."""
-        failures = 0
+        failures, goal = 0, -1
         while not stop.is_set():
-            if not self._journal.exists():
-                if once:
-                    return
-                stop.wait(POLL_SECONDS)
-                continue
             settled = self._settle.batches
             try:
+                newest = self._journal.newest()
+                if newest < 0 and not once:
+                    stop.wait(POLL_SECONDS)
+                    continue
+                goal = goal if goal >= 0 else newest
+                if once and self._is_idle(up_to=goal):
+                    return
                 if once or not self._rests(stop):
                     self._run_query(stop, once=once)
                 failures = 0
@@ -99,9 +101,6 @@ class SettleJob:
                 if failures >= FAILURES_MAX:
                     raise
                 stop.wait(failures * POLL_SECONDS)
-                continue
-            if once:
-                return
 
     def _rests(self, stop: Event) -> bool:
         """Maintain the table between two queries; whether nothing is to be settled, after a wait."""
@@ -149,10 +148,10 @@ class SettleJob:
         if not query.isActive:
             query.awaitTermination()
 
-    def _is_idle(self) -> bool:
-        """Whether all is settled."""
+    def _is_idle(self, *, up_to: int = sys.maxsize) -> bool:
+        """Whether all is settled, of the journal's versions up to one."""
         with self._settle.lock, self._settle.guarded():
-            return self._journal.is_settled(self._settle.progress().watermarks)
+            return self._journal.is_settled(self._settle.progress().watermarks, up_to=up_to)
 
     def _end(self, query: StreamingQuery) -> None:
         """Stop the query; between two batches where they run in this process."""

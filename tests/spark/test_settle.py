@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import pytest
@@ -14,17 +14,16 @@ from delta_store.entries.staged_file import StagedFile
 from delta_store.log.log_repair import repair_messages
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling import upkeep_choice
-from delta_store.settling.journal_source import JournalSource
-from delta_store.settling.journal_start import starting_version
+from delta_store.settling.journal_stream import JournalStreamReader
 from delta_store.settling.settle_batch import DamagedRows
 from delta_store.settling.warm_up import ROWS, warm_up
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Blob
 from delta_store.transforms.settled_rows import staged_columns
 from delta_store.values.journal_errors import Fenced, StorageFull
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import RowColumns, checksum, stored_size
 from delta_store.values.watermark import CommitNote, JournalGap, Op
-from tests.groups import reader
 from tests.spark.store import Store
 from tests.tables import marks_of
 
@@ -110,7 +109,7 @@ def test_a_gap_stops_settling(store: MakeStore) -> None:
     here.publish("A", "x")
     here.rows = RowColumns()
     here.publish("A", "x")
-    with pytest.raises(Exception, match="JournalGap"):
+    with pytest.raises(JournalGap):
         here.settle()
     assert here.settled_seqs("A") == [1]
     assert JournalGap("A", 1, 3).settled == 1
@@ -222,7 +221,7 @@ def test_a_dummy_batch_leaves_nothing_behind(store: MakeStore) -> None:
     here.create("A")
     here.publish("A", "x")
     here.sink = sent
-    journal = JournalSource(here.spark, str(here.data / "journal"))
+    journal = here.source
     assert journal.is_settled({})
     here.settle()
     assert not journal.is_settled({})
@@ -307,22 +306,58 @@ def test_table_is_made_to_be_read_by_delta_rs(store: MakeStore) -> None:
     assert table.to_pyarrow_table().num_rows == 2
 
 
-def test_starting_version_is_the_first_unsettled_one(store: MakeStore) -> None:
-    """Commits of settled rows are passed over; commits without rows do not mislead the search."""
+def test_batches_of_the_journal_are_bounded_and_in_order(store: MakeStore) -> None:
+    """Each commit is in one batch, none has more files or bytes than it may, and damage is named, not read."""
+    here = store()
+    here.create("A")
+    for _ in range(5):
+        here.publish("A", "x")
+        here.commit()
+    path = here.data / "journal"
+    bounds = {"path": str(path), "secret_storage": "{}", "bytes_max": str(1 << 30), "files_max": "2"}
+    found = [batch for batch, _ in _batches(bounds | {"after": "-1"})]
+    assert found == [[0, 1, 2], [3, 4], [5]]
+    assert len(list(_batches(bounds | {"after": "-1", "bytes_max": "1"}))) == 5
+    newest = max(path.glob("*.parquet"))
+    (last,) = [after for batch, after in _batches(bounds | {"after": "-1"}) if 5 in batch]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.raises(DamagedData, match=newest.name):
+        list(_batches(bounds | {"after": str(last)}))
+
+
+def _batches(options: dict[str, str]) -> Iterator[tuple[list[int], int]]:
+    """Sequences of each batch, and the version behind which it begins."""
+    reader = JournalStreamReader(options)
+    begin = reader.initialOffset()
+    while (end := reader.latestOffset()) != begin:
+        [partition] = pickle.loads(pickle.dumps(reader)).partitions(begin, end)
+        rows = [seq for batch in reader.read(partition) for seq in batch["seq"].to_pylist()]
+        yield rows, begin["version"]
+        begin = end
+
+
+def test_settling_begins_at_the_first_unsettled_commit(store: MakeStore) -> None:
+    """Watermarks tell what is settled; also of a journal that was truncated."""
     here = store()
     here.create("A")
     versions = []
-    for _ in range(5):
+    for _ in range(4):
         here.publish("A", "x")
         versions.append(here.commit())
-    log = reader(here.data / "journal").log
-    entries = {version: log.entry(version) for version in log.listed().versions}
-    for seq, version in enumerate(versions):
-        marks = {"A": marks_of(here.catalog)["A"]._replace(seq=seq)} if seq else {}
-        assert starting_version(entries.__getitem__, 0, max(entries), marks) == (version if seq else versions[0])
-    everything = marks_of(here.catalog)
-    assert starting_version(entries.__getitem__, 0, max(entries), everything) == max(entries)
-    assert starting_version(entries.__getitem__, 3, max(entries), {}) is None
+    journal = here.source
+    all_settled = marks_of(here.catalog)
+    for seq, version in enumerate(versions[:-1], 1):
+        marks = {"A": all_settled["A"]._replace(seq=seq)}
+        assert journal.is_settled(marks, up_to=version)
+        assert not journal.is_settled(marks, up_to=version + 1)
+    assert journal.is_settled(all_settled)
+    here.settle()
+    assert here.truncate()
+    assert journal.is_settled(all_settled)
+    here.publish("A", "x")
+    here.commit()
+    here.settle_by_query()
+    assert here.settled_seqs("A") == [1, 2, 3, 4, 5]
 
 
 def test_a_lost_table_is_settled_anew(store: MakeStore, spark: object) -> None:
