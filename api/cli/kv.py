@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from api.cli.as_of import AsOf, NotAPoint, parse_as_of
+from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
 from api.cli.connection import connected
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption

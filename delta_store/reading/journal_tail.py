@@ -151,6 +151,11 @@ class JournalTail:
         tables = [found.events for found in self._metadata.of(snapshot.of_stream(stream))]
         return [table.filter(pc.equal(table["stream"], stream)) for table in tables if table is not None]
 
+    def all_events(self, snapshot: Snapshot) -> list[Any]:
+        """Return the event rows of all streams as :meth:`events_of`."""
+        found = self._metadata.of(list(snapshot.files.values()))
+        return [tables.events for tables in found if tables.events is not None]
+
     def fetch(self, snapshot: Snapshot, stream: str, stream_id: int, seqs: Sequence[int]) -> dict[int, StreamMessage]:
         """Return messages by sequence; those that the version does not hold are omitted."""
         wanted = np.unique(np.asarray(seqs, dtype=np.int64))

@@ -20,7 +20,7 @@ from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
-from delta_store.reading.state_at import END, Columns, EventRow, cut_at, last_of_each, live_at
+from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
@@ -29,9 +29,17 @@ from delta_store.values.subjects import SubjectFilter
 
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "ts_ns")
 _LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
-_VIEW_TRIES: Final = 6
+VIEW_TRIES: Final = 6
+"""Views that are pinned in turn before a file that is gone is an error."""
 _WORKER_CACHE_BYTES: Final = 32 * 1024 * 1024
 Answer = TypeVar("Answer")
+
+
+class Pinned(NamedTuple):
+    """One version of each table; the journal's was pinned first."""
+
+    journal: Snapshot
+    settled: Snapshot
 
 
 class View(NamedTuple):
@@ -56,6 +64,14 @@ class Point(NamedTuple):
     """The state right after this message was stored."""
     before_ns: int = 0
     """Include removals after it and before this time; 0 for none."""
+
+
+class Past(NamedTuple):
+    """All that decides which rows of a view were live at a point."""
+
+    base: Snapshot
+    """The version of ``messages`` with the settled part of the state."""
+    cut: Cut
 
 
 class PastState(NamedTuple):
@@ -93,9 +109,7 @@ class PointInTime:
         subjects = SubjectFilter(filters)
 
         def read(view: View) -> PastState:
-            point = Point(END if up_to_seq is None or up_to_seq > view.last_seq else up_to_seq)
-            if up_to_ts_ns is not None:
-                point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
+            point = self.point(view, up_to_seq, up_to_ts_ns)
             messages, more = self._messages(view, subjects, point, limit) if point.seq > 0 else ([], False)
             return PastState(min(point.seq, view.last_seq), messages, more)
 
@@ -107,18 +121,24 @@ class PointInTime:
 
     def _with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
-        for _ in range(_VIEW_TRIES - 1):
+        for _ in range(VIEW_TRIES - 1):
             try:
-                return read(self._view(stream))
+                return read(self.view(stream, self.pinned()))
             except FileGone:
                 continue
-        return read(self._view(stream))
+        return read(self.view(stream, self.pinned()))
 
-    def _view(self, stream: str) -> View:
+    def pinned(self) -> Pinned:
+        """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
         journal = self._journal.refresh()
         settled = self._settled.refresh()
         if fault := fault_of_lost_journal(journal.version, settled.watermarks):
             raise DamagedData(self._journal.location, fault)
+        return Pinned(journal, settled)
+
+    def view(self, stream: str, pinned: Pinned) -> View:
+        """Return a stream at pinned versions. Raises ``NoSuchStream``, ``DamagedData`` or ``FileGone``."""
+        journal, settled = pinned
         mark = settled.watermarks.get(stream)
         position = mark.position if mark is not None else None
         tail = self._journal.rows_of(journal, stream, above=position)
@@ -143,19 +163,29 @@ class PointInTime:
         found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
         return tuple(sorted(found.values()))
 
+    def point(self, view: View, up_to_seq: int | None, up_to_ts_ns: int | None) -> Point:
+        """Return the point of a sequence (inclusive), a time (exclusive), or now. Raises ``PastHorizon``."""
+        if up_to_ts_ns is not None:
+            return Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
+        return Point(END if up_to_seq is None or up_to_seq > view.last_seq else up_to_seq)
+
+    def past(self, view: View, point: Point) -> Past:
+        """Return what decides the state at a point. Raises ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
+        base = self._base(view, point.seq)
+        first_seq = self._first_seq(base, view, point.seq)
+        return Past(base, cut_at(point.seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns))
+
     def _messages(
         self, view: View, subjects: SubjectFilter, point: Point, limit: int | Part | None
     ) -> tuple[list[StreamMessage], bool]:
         """Return the requested messages, and whether others follow them."""
         seq = point.seq
-        base = self._base(view, seq)
+        base, cut = self.past(view, point)
         parts = [self._settled_rows(base, view, subjects, seq)]
         if seq > view.settled_seq and view.tail is not None:
             parts.append(_chosen(view.tail, view.stream_id, subjects))
         rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
         seqs = _ints(rows, "seq")
-        first_seq = self._first_seq(base, view, seq)
-        cut = cut_at(seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns)
         live = live_at(Columns(seqs, _ints(rows, "evicts")), cut)
         wanted = last_of_each(seqs[live], _subject_ids(rows)[live])
         if isinstance(limit, Part):

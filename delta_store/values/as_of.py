@@ -1,4 +1,4 @@
-"""The values of ``--as-of``: a revision, a time, or an age. Pure."""
+"""A point in a stream's history as users write it: a sequence (a revision), a time, or an age. Pure."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,7 @@
 """The rows of ``messages`` that tell of streams, read without Spark: they are few."""
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from delta_store.entries.batch_layout import told_by
 from delta_store.entries.batch_report import Told
@@ -10,7 +10,7 @@ from delta_store.reading.settled_files import MessageFiles
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.values.records import Kind, Position
 
-_COLUMNS = ("stream_id", "seq", "event_no", "kind", "data")
+COLUMNS = ("stream_id", "seq", "event_no", "kind", "data")
 
 
 class StreamEvent(NamedTuple):
@@ -25,14 +25,20 @@ class StreamEvent(NamedTuple):
 def stream_events(snapshot: Snapshot, location: str, options: Mapping[str, str]) -> list[StreamEvent]:
     """Return those of a version, in their order. Raises ``FileGone`` or ``DamagedData``."""
     filesystem, root = filesystem_of(location, options)
-    files, found = MessageFiles(filesystem, cache_bytes=0), []
-    for file in snapshot.files.values():
-        if file.events_only:
-            rows = files.columns(f"{root}/{file.path}", _COLUMNS)
-            for *place, kind, data in zip(*(rows[name].to_pylist() for name in _COLUMNS), strict=True):
-                if kind in (Kind.STREAM, Kind.STREAM_DELETE):
-                    found.append(StreamEvent(Position(*place), file.stream or "", kind, data))
-    return sorted(found)
+    files = MessageFiles(filesystem, cache_bytes=0)
+    tables = (
+        (file.stream or "", files.columns(f"{root}/{file.path}", COLUMNS))
+        for file in snapshot.files.values()
+        if file.events_only
+    )
+    return sorted(event for stream, rows in tables for event in events_in(rows, [stream] * len(rows)))
+
+
+def events_in(rows: Any, streams: Iterable[str]) -> Iterator[StreamEvent]:
+    """Iterate over those in an Arrow table with :data:`COLUMNS`; ``streams`` names the stream of each row."""
+    for stream, *place, kind, data in zip(streams, *(rows[name].to_pylist() for name in COLUMNS), strict=True):
+        if kind in (Kind.STREAM, Kind.STREAM_DELETE):
+            yield StreamEvent(Position(*place), stream, kind, data)
 
 
 def told_in(events: Iterable[StreamEvent]) -> list[Told]:

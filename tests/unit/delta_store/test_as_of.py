@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from api.cli.as_of import AsOf, NotAPoint, parse_as_of
+from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
