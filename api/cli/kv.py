@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
 from api.cli.connection import connected
 from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
@@ -29,6 +28,7 @@ from consumers.client import (
     Stream,
 )
 from consumers.client.errors import MessageNotFound, NoResponders, NothingFound, StreamNotFound, TooManySubjects
+from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
 
 _ENTRY = ("key", "revision", "operation", "created", "value")
 _STALLED_SECONDS = 5.0

@@ -55,15 +55,16 @@ def rows_above(
         yield from _chunks(gathered)
 
 
-def unsettled(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks, stream: str) -> Any:
-    """Return a stream's unsettled rows as an Arrow table, payloads included, by position. Raises as :func:`rows_above`.
+def unsettled(journal: JournalTail, pinned: Snapshot, watermarks: Watermarks, stream: str | None = None) -> Any:
+    """Return the unsettled rows (of one stream) as an Arrow table, in commit order. Raises as :func:`rows_above`.
 
-    All are in memory together; the rows of other streams are verified where they share a file.
+    All are in memory together, payloads included; rows of other streams are verified where they share a file.
     """
-    files = sorted(pinned.of_stream(stream), key=lambda file: file.path)
+    found = pinned.files.values() if stream is None else pinned.of_stream(stream)
+    files = sorted(found, key=lambda file: file.path)
     batches = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
     tables = [
-        table.filter(pc.equal(table["stream"], stream))
+        table if stream is None else table.filter(pc.equal(table["stream"], stream))
         for table in _in_order(journal, lambda batch: _unsettled(journal, batch, watermarks), batches, lambda _: None)
     ]
     return pa.concat_tables(tables) if tables else JOURNAL_SCHEMA.empty_table()

@@ -17,8 +17,8 @@ from pyspark.sql import functions as sf
 from conf.clock import Clock
 from conf.log import log
 from delta_store.entries.settled_log import DataFile
-from delta_store.settling.settle_batch import Progress, SettleBatch
 from delta_store.reading.settled_events import existing_in
+from delta_store.settling.settle_batch import Progress, SettleBatch
 from delta_store.settling.spark_session import is_remote
 from delta_store.settling.staging import REWRITE_SCHEMA, Rewriting, staged
 from delta_store.settling.upkeep_choice import dead_files, small_files

@@ -23,10 +23,10 @@ from conf.clock import SystemClock
 from conf.log import log
 from delta_store.entries.batch_report import BatchReport, Told
 from delta_store.entries.staged_file import Writing
+from delta_store.reading.settled_events import StreamEvent, stream_events, told_in
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
 from delta_store.settling.settle_debt import Debt
-from delta_store.reading.settled_events import StreamEvent, stream_events, told_in
 from delta_store.settling.staging import Staging, staged
 from delta_store.storage.open_storage import open_storage
 from delta_store.transforms.batch_rows import above, gaps_behind, once

@@ -12,6 +12,7 @@ from delta_store.values.subject_relations import SubjectTrie, overlaps, subset
 
 __all__ = [
     "SubjectFilter",
+    "expression",
     "has_white_space",
     "has_wildcard",
     "literal",
@@ -146,10 +147,10 @@ def _finder(wild: list[str]) -> Callable[[str], object | None] | None:
     if len(wild) > _EXPRESSIONS_MAX:
         trie = SubjectTrie((one, None) for one in wild)
         return lambda subject: next(trie.matching(subject), None)
-    return re.compile("|".join(map(_expression, wild)), re.DOTALL).fullmatch
+    return re.compile("|".join(map(expression, wild)), re.DOTALL).fullmatch
 
 
-def _expression(pattern: str) -> str:
+def expression(pattern: str) -> str:
     """Return a regular expression that fully matches the literal subjects of one filter."""
     parts = {"*": r"[^.]+", ">": r".+"}
     return r"\.".join(parts.get(token) or re.escape(token) for token in pattern.split("."))

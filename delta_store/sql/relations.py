@@ -1,0 +1,85 @@
+"""Streams given to DuckDB as relations: settled files by name, unsettled rows as Arrow tables."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from delta_store.entries.settled_log import DataFile
+from delta_store.sql.arrow_source import dataset_of
+from delta_store.sql.duck_dialect import DuckDialect, is_pattern
+from delta_store.sql.duck_session import DuckSession
+from delta_store.sql.narrowing import EVERYTHING, Narrow
+from delta_store.sql.store_state import NOW, StoreState, StreamAt, evicts
+from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
+from delta_store.values.as_of import AsOf
+
+_RANGES: Final = pa.schema([("low", pa.int64()), ("high", pa.int64())])
+
+
+class Relations:
+    """The relations of one statement. Used by one thread."""
+
+    def __init__(self, session: DuckSession, state: StoreState) -> None:
+        self._session, self._state = session, state
+        self.dialect: Final = DuckDialect()
+        self.files: set[str] = set()
+        """The settled files that the relations read; probes for evictions, which read footers, are left out."""
+
+    def messages(self, stream: str, as_of: AsOf = NOW, *, narrow: Narrow = EVERYTHING, condition: str = "") -> str:
+        """Return the query of a stream's live messages at a point, as :func:`live_messages` does.
+
+        Raises ``NoSuchStream``, ``PastHorizon``, ``FileGone`` or ``DamagedData``.
+        """
+        at = self._state.at(stream, as_of)
+        return live_messages(self._relation(at, narrow), self.dialect, condition)
+
+    def source(self, files: Sequence[DataFile]) -> str:
+        """Return settled files as they stand behind FROM."""
+        paths = [self._state.path_of(file) for file in files]
+        self.files.update(paths)
+        return self._source(paths)
+
+    def table(self, rows: pa.Table) -> str:
+        """Return an Arrow table as it stands behind FROM."""
+        return self.dialect.name(self._session.table(rows))
+
+    def _relation(self, at: StreamAt, narrow: Narrow) -> StreamRelation:
+        stream_id, cut = at.view.stream_id, at.cut
+        chosen = [file for file in at.files if narrow.admits(file)]
+        inside = all(
+            file.stream_ids == (stream_id, stream_id) and file.seq[0] >= cut.first_seq and file.seq[1] <= cut.up_to_seq
+            for file in chosen
+        )
+        ranges = tuple(one for one in cut.removed if one[1] >= cut.first_seq)
+        few = len(ranges) <= INLINE_RANGES_MAX
+        return StreamRelation(
+            stream_id,
+            settled=self.source(chosen) if chosen else None,
+            tail=self.table(at.tail) if len(at.tail) or not chosen else None,
+            up_to_seq=cut.up_to_seq,
+            first_seq=cut.first_seq,
+            ranges=ranges if few else (),
+            range_table=None if few else self.table(_ranges(ranges)),
+            evicting=self._evicting(at),
+            tail_evicts=evicts(at.tail),
+            oldest_ts_ns=at.oldest_ts_ns,
+            bounded=inside,
+        )
+
+    def _evicting(self, at: StreamAt) -> str | None:
+        """Return the settled messages if any of them evicts one, which the footers of their files mostly rule out."""
+        if not at.files:
+            return None
+        source = self._source([self._state.path_of(file) for file in at.files])
+        return source if self._session.holds(f"SELECT seq FROM {source} WHERE evicts > 0") else None
+
+    def _source(self, paths: Sequence[str]) -> str:
+        if self._state.is_local and not any(map(is_pattern, paths)):
+            self._session.allow(paths)
+            return self.dialect.parquet(paths)
+        return self.dialect.name(self._session.table(dataset_of(self._state.settled.log.filesystem, paths)))
+
+
+def _ranges(ranges: Sequence[tuple[int, int]]) -> pa.Table:
+    return pa.table([[low for low, _ in ranges], [high for _, high in ranges]], schema=_RANGES)

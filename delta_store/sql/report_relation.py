@@ -1,0 +1,44 @@
+"""The streams and consumers of a store as relations. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from delta_store.reading.stream_heads import Head
+from delta_store.sql.stream_relation import Dialect
+
+STREAMS_VIEW: Final = "silt_streams"
+CONSUMERS_VIEW: Final = "silt_consumers"
+
+
+def stream_query(head: Head, raw: str, dialect: Dialect, *, first_seq: int, last_seq: int, settled_seq: int) -> str:
+    """Return the query of one stream's row of :data:`STREAMS_VIEW`, with its state as in stream info.
+
+    ``raw`` are its live messages; ``first_seq`` counts where none is left.
+    """
+    return (
+        f"SELECT {dialect.literal(head.stream)} AS name, {dialect.time(str(head.created_ns))} AS created,"
+        " count(*) AS messages, CAST(coalesce(sum(size), 0) AS BIGINT) AS bytes, count(DISTINCT subject) AS subjects,"
+        f" coalesce(min(seq), {first_seq}) AS first_seq, CAST({last_seq} AS BIGINT) AS last_seq,"
+        f" {dialect.time('min(ts_ns)')} AS first_time, {dialect.time('max(ts_ns)')} AS last_time,"
+        f" CAST({settled_seq} AS BIGINT) AS settled_seq, {dialect.literal(head.config)} AS config"
+        f" FROM ({raw}) AS live"
+    )
+
+
+def consumers_query(heads: Iterable[Head], events: Iterable[str], dialect: Dialect) -> str:
+    """Return the query of :data:`CONSUMERS_VIEW`; ``events`` are relations with consumers' rows among others."""
+    pairs = [(head.stream, head.stream_id) for head in heads] or [("", 0)]
+    named = ", ".join(f"({dialect.literal(stream)}, {stream_id})" for stream, stream_id in pairs)
+    columns = "stream_id, subject, seq, event_no, kind, data"
+    rows = " UNION ALL ".join(
+        f"SELECT {columns} FROM {one} WHERE kind IN ('consumer', 'consumer_delete')" for one in events
+    )
+    said = dialect.text("data")
+    created, config = (dialect.json_field(said, name) for name in ("created_ns", "config"))
+    return (
+        f"SELECT h.stream, c.subject AS name, {dialect.time(f'CAST({created} AS BIGINT)')} AS created,"
+        f" {config} AS config FROM (SELECT *, row_number() OVER"
+        f" (PARTITION BY stream_id, subject ORDER BY seq DESC, event_no DESC) AS place FROM ({rows}) AS r) AS c"
+        f" JOIN (VALUES {named}) AS h(stream, stream_id) ON c.stream_id = h.stream_id"
+        " WHERE c.place = 1 AND c.kind = 'consumer'"
+    )

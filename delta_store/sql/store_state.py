@@ -1,0 +1,158 @@
+"""The store as one statement sees it: both tables at one version each, streams at any point of them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_store.entries.settled_log import DataFile
+from delta_store.reading.journal_scan import unsettled
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.point_in_time import PointInTime, View
+from delta_store.reading.settled import SettledTable
+from delta_store.reading.state_at import Cut
+from delta_store.reading.stream_heads import Head, PinnedHeads
+from delta_store.streams.event_rows import read_stream
+from delta_store.values.as_of import AsOf
+from delta_store.values.read_errors import FileGone, NoSuchStream
+from delta_store.values.records import Kind
+from delta_store.values.schemas import JOURNAL_SCHEMA
+from delta_store.values.watermark import Op
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NOW: Final = AsOf()
+
+
+class StreamAt(NamedTuple):
+    """A stream at a point."""
+
+    view: View
+    files: list[DataFile]
+    """Settled messages; of other incarnations too, and behind the point."""
+    tail: Any
+    """The unsettled messages up to the point, verified, as an Arrow table with the journal's columns."""
+    cut: Cut
+    oldest_ts_ns: int | None
+    """Messages at or before this time have outlived ``max_age``, recorded or not; None for no such limit."""
+
+
+class Settling(NamedTuple):
+    """A version of ``messages`` and what it settled of a stream."""
+
+    version: int
+    committed: datetime
+    first_seq: int
+    last_seq: int
+    first_ts_ns: int
+    last_ts_ns: int
+
+
+class StoreState:
+    """Both tables at pinned versions; every method but the heads' names reads one stream. Used by one thread."""
+
+    def __init__(self, settled: SettledTable, journal: JournalTail, *, now_ns: int) -> None:
+        """Pin the newest versions. Raises ``DamagedData``: nothing past damage is read."""
+        self.settled, self.journal, self.now_ns = settled, journal, now_ns
+        self._past = PointInTime(settled, journal)
+        self.pinned = self._past.pinned()
+        self._heads = PinnedHeads(settled, journal, self.pinned)
+        self._views: dict[str, View] = {}
+        self._tails: dict[str, Any] = {}
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The pinned versions of ``journal`` and ``messages``."""
+        return self.pinned.journal.version, self.pinned.settled.version
+
+    @property
+    def heads(self) -> dict[str, Head]:
+        """The existing streams by name."""
+        return self._heads.by_name
+
+    def view(self, stream: str) -> View:
+        """Return a stream at the pinned versions. Raises ``NoSuchStream``."""
+        if stream not in self._views:
+            self._views[stream] = self._past.view(stream, self.pinned)
+        return self._views[stream]
+
+    def exists(self, stream: str) -> bool:
+        """Whether there is a stream of this name."""
+        try:
+            self.view(stream)
+        except NoSuchStream:
+            return False
+        return True
+
+    def at(self, stream: str, as_of: AsOf = NOW) -> StreamAt:
+        """Return a stream at a point. Raises ``NoSuchStream``, ``PastHorizon``, ``FileGone`` or ``DamagedData``."""
+        view = self.view(stream)
+        until_ns = None if as_of.time is None else (as_of.time - _EPOCH) // timedelta(microseconds=1) * 1000
+        point = self._past.point(view, as_of.seq, until_ns)
+        if point.seq <= 0:
+            return StreamAt(view, [], JOURNAL_SCHEMA.empty_table(), Cut(0, 1, ()), None)
+        base, cut = self._past.past(view, point)
+        files = [one for one in base.of_stream(stream) if one.has_messages and one.seq[0] <= cut.up_to_seq]
+        tail = self._tail(stream, view)
+        if cut.up_to_seq < view.last_seq:
+            tail = tail.filter(pc.less_equal(tail["seq"], cut.up_to_seq))
+        return StreamAt(view, files, tail, cut, self._oldest(view) if as_of == NOW else None)
+
+    def consumer_events(self) -> tuple[list[DataFile], Any]:
+        """Return the settled files of events, where those of consumers are, and the unsettled rows of all streams."""
+        files = [one for one in self.pinned.settled.files.values() if not one.has_messages]
+        return files, unsettled(self.journal, self.pinned.journal, self.pinned.settled.watermarks)
+
+    def settlings(self, stream: str) -> Iterator[Settling]:
+        """Iterate over the versions of ``messages`` that settled messages of a stream, as far as the log goes back."""
+        stream_id = self.view(stream).stream_id
+        for version in range(self.settled.log.oldest_entry(), self.pinned.settled.version + 1):
+            try:
+                entry = self.settled.log.entry(version)
+            except FileGone:
+                continue
+            files = [one for one in entry.added if one.stream == stream and one.has_messages]
+            files = [one for one in files if one.stream_ids[1] >= stream_id]
+            if files and entry.note is not None and entry.note.op is Op.APPEND:
+                yield Settling(
+                    version,
+                    _EPOCH + timedelta(milliseconds=entry.timestamp_ms),
+                    min(one.seq[0] for one in files),
+                    max(one.seq[1] for one in files),
+                    min(one.ts_ns[0] for one in files),
+                    max(one.ts_ns[1] for one in files),
+                )
+
+    def path_of(self, file: DataFile) -> str:
+        """Return the path of a settled file."""
+        return self.settled.log.path_of(file)
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the files are on this machine."""
+        return "://" not in self.settled.log.location
+
+    def _tail(self, stream: str, view: View) -> Any:
+        if stream not in self._tails:
+            rows = unsettled(self.journal, self.pinned.journal, self.pinned.settled.watermarks, stream)
+            chosen = pc.and_(pc.equal(rows["stream_id"], view.stream_id), pc.equal(rows["kind"], Kind.MESSAGE.value))
+            self._tails[stream] = rows.filter(chosen)
+        return self._tails[stream]
+
+    def _oldest(self, view: View) -> int | None:
+        """Return the time up to which messages are too old by now, if the newest configuration says so.
+
+        Not in streams with TTLs of single messages: some never grow too old, so there only recorded removals count.
+        """
+        newest = max(event for event in view.events if event.kind == Kind.STREAM)
+        config, _ = read_stream(newest.data)
+        if config.max_age <= 0 or config.allow_msg_ttl:
+            return None
+        return self.now_ns - config.max_age
+
+
+def evicts(rows: pa.Table) -> bool:
+    """Whether any of the rows evicts a message."""
+    return bool(pc.any(pc.greater(rows["evicts"], 0)).as_py())
