@@ -25,7 +25,7 @@ from delta_store.reading.state_at import EventRow, cut_at
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import event_row, removal_data, stream_data
+from delta_store.streams.event_rows import event_row, read_removal, removal_data, stream_data
 from delta_store.values.records import Kind, Position, Removal, Row, checksum
 from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
@@ -203,6 +203,15 @@ def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
     return live
 
 
+def live_before(rows: Iterable[Row], ts_ns: int) -> set[int]:
+    """Return the live sequences of one incarnation at a time: after all that came before it, none erased later."""
+    rows = list(rows)
+    live = live_sequences([row for row in rows if row.ts_ns < ts_ns])
+    later = [read_removal(row.data)[0] for row in rows if row.kind == Kind.REMOVE and row.ts_ns >= ts_ns]
+    erased = [one for removal in later if removal.erase for one in removal.ranges]
+    return {seq for seq in live if not any(low <= seq <= high for low, high in erased)}
+
+
 @dataclass(slots=True)
 class History:
     """A stream whose rows are decided as by the gateway: limits recorded on rows; deletes, purges, expiry as events."""
@@ -221,10 +230,10 @@ class History:
     def __post_init__(self) -> None:
         self.stream_id = self.stream_id or START_NS + (self.stream != "S") * crc32(self.stream.encode())
 
-    def create(self) -> Row:
-        """Return the stream's creation event."""
+    def create(self, **fields: object) -> Row:
+        """Return the stream's creation event; ``fields`` of its configuration may be given."""
         self.event_no += 1
-        config = StreamConfig(name=self.stream, subjects=("s.>",), allow_direct=True)
+        config = StreamConfig(**{"name": self.stream, "subjects": ("s.>",), "allow_direct": True, **fields})
         return self._event(Kind.STREAM, stream_data(config, self.stream_id))
 
     def publish(

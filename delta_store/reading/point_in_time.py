@@ -20,6 +20,7 @@ from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
+from delta_store.reading.settled_times import SettledTimes
 from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
@@ -261,34 +262,11 @@ class PointInTime:
             earlier = _ints(tail, "seq")[_ints(tail, "ts_ns") < ts_ns]
             if len(earlier):
                 return int(earlier.max())
-        return self._settled_before(view, ts_ns)
-
-    def _settled_before(self, view: View, ts_ns: int) -> int:
-        """Bisect the settled sequences: each probe reads the rows that one append added, before any removal."""
-        low, high, proven = 0, view.settled_seq, True
-        while low < high:
-            middle = (low + high + 1) // 2
-            try:
-                version = self._settled.append_version_for(view.stream, view.stream_id, middle)
-            except PastHorizon:
-                low, proven = middle, False
-                continue
-            files = [
-                file
-                for file in self._settled.log.entry(version).added
-                if file.stream == view.stream and file.has_messages
-            ]
-            if ts_ns <= min(file.ts_ns[0] for file in files):
-                high = min(file.seq[0] for file in files) - 1
-            elif ts_ns > max(file.ts_ns[1] for file in files):
-                low, proven = max(file.seq[1] for file in files), True
-            else:
-                table = self._past_columns(self._settled.log.at(version), view, files, ("stream_id", "seq", "ts_ns"))
-                table = table.filter(pc.equal(table["stream_id"], view.stream_id))
-                return int(_ints(table, "seq")[_ints(table, "ts_ns") < ts_ns].max())
-        if not proven:
-            raise PastHorizon(view.stream, None)
-        return low
+        return SettledTimes(
+            self._settled,
+            (view.stream, view.stream_id),
+            lambda base, files, names: self._past_columns(base, view, files, names),
+        ).last_before(ts_ns, view.settled_seq)
 
 
 def _chosen(table: Any, stream_id: int, subjects: SubjectFilter) -> Any:

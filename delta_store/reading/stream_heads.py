@@ -2,23 +2,14 @@
 
 import json
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import Pinned
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_events import COLUMNS, StreamEvent, events_in
 from delta_store.values.records import Kind
-
-
-class Head(NamedTuple):
-    """An existing stream."""
-
-    stream: str
-    stream_id: int
-    created_ns: int
-    config: str
-    """The configuration as recorded (JSON)."""
+from delta_store.values.stream_head import Head
 
 
 class PinnedHeads:

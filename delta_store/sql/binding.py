@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from delta_store.reading.stream_heads import Head
 from delta_store.sql.bucket_relation import HISTORY_SUFFIX, STREAM_PREFIX, bucket_of, history_view, values_view
 from delta_store.sql.call_arguments import Arguments, moment
 from delta_store.sql.duck_session import DuckSession
@@ -27,6 +26,7 @@ from delta_store.sql.stream_relation import (
 )
 from delta_store.values.read_errors import NoSuchStream
 from delta_store.values.schemas import JOURNAL_SCHEMA
+from delta_store.values.stream_head import Head
 
 BUCKET_VIEW: Final = "kv_"
 _MOMENT: Final = pa.timestamp("us", tz="UTC")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from delta_store.sql.stream_relation import Dialect
+from delta_store.sql.stream_relation import SqlDialect
 
 STREAM_PREFIX: Final = "KV_"
 HISTORY_SUFFIX: Final = "_history"
@@ -15,7 +15,7 @@ def bucket_of(stream: str) -> str | None:
     return stream.removeprefix(STREAM_PREFIX) if stream.startswith(STREAM_PREFIX) else None
 
 
-def history_view(raw: str, bucket: str, dialect: Dialect) -> str:
+def history_view(raw: str, bucket: str, dialect: SqlDialect) -> str:
     """Return the query of a bucket's entries, deletions and purges included; a limit's delete marker is a PURGE."""
     prefix = f"$KV.{bucket}."
     headers = f"coalesce({dialect.text('headers')}, '')"

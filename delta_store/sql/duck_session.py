@@ -148,7 +148,8 @@ class DuckSession:
         return invalid(text)
 
     def _one(self, query: str, argument: str) -> Any:
-        return self._database.sql(query, params=[argument]).to_arrow_table().column(0).to_pylist()[0]
+        with self.telling():
+            return self._database.sql(query, params=[argument]).to_arrow_table().column(0).to_pylist()[0]
 
 
 def first_line(text: str) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Final
 
-from delta_store.reading.stream_heads import Head
-from delta_store.sql.stream_relation import Dialect
+from delta_store.sql.stream_relation import SqlDialect
+from delta_store.values.stream_head import Head
 
 STREAMS_VIEW: Final = "silt_streams"
 CONSUMERS_VIEW: Final = "silt_consumers"
 
 
-def stream_query(head: Head, raw: str, dialect: Dialect, *, first_seq: int, last_seq: int, settled_seq: int) -> str:
+def stream_query(head: Head, raw: str, dialect: SqlDialect, *, first_seq: int, last_seq: int, settled_seq: int) -> str:
     """Return the query of one stream's row of :data:`STREAMS_VIEW`, with its state as in stream info.
 
     ``raw`` are its live messages; ``first_seq`` counts where none is left.
@@ -25,7 +25,7 @@ def stream_query(head: Head, raw: str, dialect: Dialect, *, first_seq: int, last
     )
 
 
-def consumers_query(heads: Iterable[Head], events: Iterable[str], dialect: Dialect) -> str:
+def consumers_query(heads: Iterable[Head], events: Iterable[str], dialect: SqlDialect) -> str:
     """Return the query of :data:`CONSUMERS_VIEW`; ``events`` are relations with consumers' rows among others."""
     pairs = [(head.stream, head.stream_id) for head in heads] or [("", 0)]
     named = ", ".join(f"({dialect.literal(stream)}, {stream_id})" for stream, stream_id in pairs)

@@ -2,8 +2,8 @@
 
 DuckDB parses the text and shows its tree as JSON (``json_serialize_sql``, which takes nothing but SELECT). A tree may
 hold tables by plain names, the table functions in :data:`TABLE_FUNCTIONS`, Silt's own (:data:`SILT_FUNCTIONS`), which
-are taken out as :class:`Call` to be bound to relations, and any function that is neither in :data:`REFUSED_FUNCTIONS`
-nor DuckDB's internal one. What is not known is refused, so that what a new version adds is shut until it is looked at.
+are taken out as :class:`Call` to be bound to relations, and functions of values but for :data:`REFUSED_FUNCTIONS`.
+Kinds of statements, tables and table functions that are not known are refused: what a new version adds is shut.
 """
 
 import json
@@ -31,6 +31,7 @@ REFUSED_FUNCTIONS: Final = frozenset(
         "json_execute_serialized_sql", "json_serialize_plan", "current_query", "pg_get_viewdef", "pg_get_constraintdef",
         "pg_get_expr", "parse_duckdb_log_message", "query", "query_table", "read_text", "read_blob", "glob",
         "inet_client_addr", "inet_client_port", "inet_server_addr", "inet_server_port", "setseed", "add_parquet_key",
+        "get_block_size",
     )
 )  # fmt: skip
 """Functions that show or change the state of the engine or of its process, or that wait."""

@@ -14,12 +14,13 @@ from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime, View
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import Cut
-from delta_store.reading.stream_heads import Head, PinnedHeads
+from delta_store.reading.stream_heads import PinnedHeads
 from delta_store.streams.event_rows import read_stream
 from delta_store.values.as_of import AsOf
 from delta_store.values.read_errors import FileGone, NoSuchStream
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_SCHEMA
+from delta_store.values.stream_head import Head
 from delta_store.values.watermark import Op
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

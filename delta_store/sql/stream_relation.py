@@ -18,7 +18,7 @@ INLINE_RANGES_MAX: Final = 32
 """Removed ranges that are written into the statement; more are a relation of their own."""
 
 
-class Dialect(Protocol):
+class SqlDialect(Protocol):
     """What DuckDB and Spark write differently."""
 
     def name(self, name: str) -> str:
@@ -90,7 +90,7 @@ class StreamRelation:
     """Whether ``settled`` holds nothing but messages of this incarnation within ``first_seq`` and ``up_to_seq``."""
 
 
-def live_messages(relation: StreamRelation, dialect: Dialect, condition: str = "") -> str:
+def live_messages(relation: StreamRelation, dialect: SqlDialect, condition: str = "") -> str:
     """Return the query of the live messages, with the columns :data:`RAW`; ``condition`` may choose some by subject."""
     rows = _rows(relation, dialect)
     if relation.range_table is not None:
@@ -106,7 +106,7 @@ def live_messages(relation: StreamRelation, dialect: Dialect, condition: str = "
     return f"SELECT {', '.join(f'm.{name}' for name in RAW)} FROM ({rows}) AS m{where}"
 
 
-def messages_view(raw: str, dialect: Dialect) -> str:
+def messages_view(raw: str, dialect: SqlDialect) -> str:
     """Return the query of a stream's view over its live messages."""
     text = dialect.text("data")
     return (
@@ -134,7 +134,7 @@ def difference(before: str, after: str) -> str:
     )
 
 
-def subject_condition(chosen: SubjectFilter, dialect: Dialect) -> str:
+def subject_condition(chosen: SubjectFilter, dialect: SqlDialect) -> str:
     """Return the condition on ``m.subject`` that a filter matches it; empty for all."""
     if chosen.matches_all:
         return ""
@@ -147,7 +147,7 @@ def subject_condition(chosen: SubjectFilter, dialect: Dialect) -> str:
     return f"({' OR '.join(conditions)})" if conditions else "false"
 
 
-def _rows(relation: StreamRelation, dialect: Dialect) -> str:
+def _rows(relation: StreamRelation, dialect: SqlDialect) -> str:
     bounds = [] if relation.first_seq <= 1 else [f"seq >= {relation.first_seq}"]
     parts = []
     if relation.settled is not None:
@@ -177,7 +177,7 @@ def _where(conditions: list[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _size(dialect: Dialect) -> str:
+def _size(dialect: SqlDialect) -> str:
     """Return :func:`delta_store.values.records.stored_size` as an expression."""
     headers = dialect.bytes("headers")
     return (

@@ -10,11 +10,10 @@ from conf.data_location import DataLocation
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime, multi_last
 from delta_store.reading.settled import SettledTable
-from delta_store.streams.event_rows import read_removal
 from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
-from tests.tables import History, Tables, live_sequences
+from tests.tables import History, Tables, live_before, live_sequences
 
 FILTERS = [["s.>"], ["s.1"], ["s.0", "s.3"], ["s.*", "s.2"], ["none"]]
 
@@ -31,11 +30,8 @@ def truth(rows: list[Row], filters: list[str], point: int) -> list[int]:
 
 
 def truth_before(rows: list[Row], filters: list[str], ts_ns: int) -> list[int]:
-    """The same at a time: all that happened before it, and nothing that was erased later."""
-    live = live_sequences([row for row in rows if row.ts_ns < ts_ns])
-    later = [read_removal(row.data)[0] for row in rows if row.kind == Kind.REMOVE and row.ts_ns >= ts_ns]
-    erased = [one for removal in later if removal.erase for one in removal.ranges]
-    return last_of(rows, filters, {seq for seq in live if not any(low <= seq <= high for low, high in erased)})
+    """The same at a time."""
+    return last_of(rows, filters, live_before(rows, ts_ns))
 
 
 def last_of(rows: list[Row], filters: list[str], live: set[int]) -> list[int]:

@@ -19,27 +19,13 @@ from delta_store.sql.sql_limits import SqlLimits
 from delta_store.streams.event_rows import event_row, stream_data
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon
 from delta_store.values.records import Kind, Row
+from tests.clocks import FixedClock
 from tests.sql_answers import column_of, engine_on, error_of, rows_of
 from tests.stores import Both, flip, flip_payload
 from tests.tables import START_NS, History, Tables, live_sequences
 
 SECOND = 1_000_000_000
 END = 1 << 61
-
-
-class FixedClock:
-    """A clock that stands still."""
-
-    def __init__(self, ns: int) -> None:
-        self._ns = ns
-
-    def now_ns(self) -> int:
-        """Return the time that was set."""
-        return self._ns
-
-    def monotonic(self) -> float:
-        """Return the same in seconds."""
-        return self._ns / SECOND
 
 
 def half_settled(data: Path) -> tuple[Tables, History]:

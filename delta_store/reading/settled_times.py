@@ -1,0 +1,64 @@
+"""Which settled message came last before a time, by what each version of ``messages`` added, before any removal."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
+from delta_store.reading.settled import SettledTable
+from delta_store.values.read_errors import PastHorizon
+
+ReadColumns = Callable[[Snapshot, Sequence[DataFile], Sequence[str]], Any]
+"""Reads columns of a version's files as an Arrow table."""
+
+
+class SettledTimes:
+    """The times of the settled messages of one incarnation of a stream."""
+
+    def __init__(self, settled: SettledTable, incarnation: tuple[str, int], read: ReadColumns) -> None:
+        self._settled, self._read = settled, read
+        self._stream, self._stream_id = incarnation
+
+    def last_before(self, ts_ns: int, settled_seq: int) -> int:
+        """Return the last sequence up to ``settled_seq`` that was stored before a time; 0 for none.
+
+        Bisects the versions. Raises ``PastHorizon`` where they are gone.
+        """
+        low, high, proven = 0, settled_seq, True
+        while low < high:
+            middle = (low + high + 1) // 2
+            try:
+                version = self._settled.append_version_for(self._stream, self._stream_id, middle)
+            except PastHorizon:
+                low, proven = middle, False
+                continue
+            seqs, times = self._settled_by(version, ts_ns)
+            if ts_ns <= times[0]:
+                high = int(seqs[0]) - 1
+            elif ts_ns > times[-1]:
+                low, proven = int(seqs[-1]), True
+            else:
+                return int(seqs[times < ts_ns].max())
+        if not proven:
+            raise PastHorizon(self._stream, None)
+        return low
+
+    def _settled_by(self, version: int, ts_ns: int) -> tuple[Int64s, Int64s]:
+        """Return sequences and times of the messages that a version settled, ascending.
+
+        Only the first and the last where statistics tell them and ``ts_ns`` is not between; a file may hold rows of an
+        incarnation before, and then its bounds mean nothing.
+        """
+        added = [one for one in self._settled.log.entry(version).added if one.stream == self._stream]
+        files = [one for one in added if one.has_messages and one.stream_ids[0] <= self._stream_id <= one.stream_ids[1]]
+        first, last = min(one.ts_ns[0] for one in files), max(one.ts_ns[1] for one in files)
+        if not first < ts_ns <= last and all(one.stream_ids == (self._stream_id, self._stream_id) for one in files):
+            ends = min(one.seq[0] for one in files), max(one.seq[1] for one in files)
+            return np.array(ends), np.array([first, last])
+        table = self._read(self._settled.log.at(version), files, ("stream_id", "seq", "ts_ns"))
+        table = table.filter(pc.equal(table["stream_id"], self._stream_id))
+        seqs, times = table["seq"].to_numpy(), table["ts_ns"].to_numpy()
+        order = np.argsort(seqs)
+        return seqs[order], times[order]
