@@ -16,7 +16,7 @@ NEXT_SPARK := pyspark==4.2.0 delta-spark==4.4.0
 TRIES := 1 2 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars-s3 demo up test test-unit test-slow test-next test-s3 test-power-loss soak check format bench lock clean
+.PHONY: help setup jars-s3 demo up test test-failed test-unit test-slow test-next test-s3 test-power-loss soak check format bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -53,6 +53,9 @@ up: setup ## run Silt on DATA (default silt-data) until Ctrl-C
 test: setup ## every test but the slow ones (WORKERS=0: in one process)
 	$(BIN)/python -m tests.tools
 	$(BIN)/python -m pytest -n $(WORKERS) --no-loadscope-reorder -m "not slow and not power_loss"
+
+test-failed: setup ## what failed in the last run of the tests, again, one after the other
+	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none -m "not slow and not power_loss"
 
 test-unit: setup ## the pure tests only, with asyncio's debug mode
 	PYTHONASYNCIODEBUG=1 $(BIN)/python -m pytest tests/unit

@@ -37,6 +37,11 @@ class JournalSource:
         first = self._first_unsettled(watermarks)
         return first is None or first.version > up_to
 
+    def unsettled_since_ms(self, watermarks: Watermarks) -> int | None:
+        """Return when the first commit with rows above the watermarks was made, in ms since 1970; None without one."""
+        first = self._first_unsettled(watermarks)
+        return None if first is None else first.modified_ms
+
     def stream(self, watermarks: Watermarks, *, ends: bool) -> DataFrame:
         """Read the journal from the first commit with rows above the watermarks, in commit order.
 

@@ -22,7 +22,7 @@ from conf.error_text import error_text
 from conf.log import log
 from conf.settings import Settings
 from delta_store.reading.settle_state import SettleState
-from delta_store.settling.give_way import give_way
+from delta_store.settling.give_way import Niceness
 from delta_store.settling.journal_source import JournalSource
 from delta_store.settling.maintenance import Maintenance
 from delta_store.settling.settle_batch import SettleBatch
@@ -60,7 +60,7 @@ class SettleJob:
         self._settings = settings
         self._apart = is_remote(spark)
         self._rounds = available_now or settings.settle.trigger == "available-now"
-        clock = SystemClock()
+        self._clock = SystemClock()
         self._checkpoints = settings.settle.checkpoint_folder or data.local_folder(settings.storage) / "spark"
         self._journal = JournalSource(spark, data.table(JOURNAL_FOLDER), options=data.options)
         horizon = settings.history.horizon_seconds
@@ -70,7 +70,7 @@ class SettleJob:
             vacuum_interval_seconds=settings.settle.vacuum_interval_seconds,
             horizon_seconds=settings.history.horizon_seconds,
         )
-        self._maintenance = Maintenance(spark, self._settle, schedule=schedule, clock=clock)
+        self._maintenance = Maintenance(spark, self._settle, schedule=schedule, clock=self._clock)
         self._starts = 0
         self._said_ready = False
         self._tell = tell or (lambda _state, _error: None)
@@ -129,7 +129,6 @@ class SettleJob:
             sys.stdout.write(json.dumps(said) + "\n")
             sys.stdout.flush()
         self._tell(SettleState.SETTLING, "")
-        give_way(self._settings.settle.nice)
         try:
             self._attend(query, stop)
         finally:
@@ -140,13 +139,21 @@ class SettleJob:
         """Wait for the end of the query, or for maintenance that must come between two; raise what ended it."""
         if self._apart:
             self._settle.forget_position()  # the process that runs the batches claims the table
+        niceness = Niceness(self._settings.settle.nice)
         while query.isActive and not stop.wait(POLL_SECONDS):
             if not self._apart:
+                niceness.follow(self._lag_seconds())
                 self._maintenance.run_due()
             elif self._maintenance.is_due():
                 return
         if not query.isActive:
             query.awaitTermination()
+
+    def _lag_seconds(self) -> float:
+        """Return the age of the oldest unsettled commit."""
+        with self._settle.lock, self._settle.guarded():
+            since_ms = self._journal.unsettled_since_ms(self._settle.progress().watermarks)
+        return 0.0 if since_ms is None else max(0.0, self._clock.now_ns() / 1e9 - since_ms / 1e3)
 
     def _is_idle(self, *, up_to: int = sys.maxsize) -> bool:
         """Whether all is settled, of the journal's versions up to one."""

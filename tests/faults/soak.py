@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.faults.disk import Disk, NoDisk, mounted_disk
 from tests.faults.installation import KILLED, Installation, Measures
@@ -32,7 +33,7 @@ from tests.faults.written_once import WrittenOnce
 
 _WEIGHTS = (4, 2, 2, 2)
 """How often each of the processes is killed."""
-_PAUSE_SECONDS = (4.0, 16.0)
+KILLS_APART_SECONDS = (4.0, 16.0)
 _SAMPLE_SECONDS = 3.0
 _DISK_MIB = 4096
 _FINISH_SECONDS = 180.0
@@ -42,6 +43,13 @@ _ENV = {
     "SILT_HISTORY__HORIZON_SECONDS": "60",
 }
 """Maintenance comes often, and deletes what is hardly old."""
+
+
+class _Harm(NamedTuple):
+    """What is not killed, and the bounds of the seconds between two kills."""
+
+    spared: tuple[str, ...]
+    apart: tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -62,10 +70,18 @@ class Outcome:
         return "\n".join([head, *self.measures, *(f"PROBLEM {one}" for one in self.problems[:50])])
 
 
-async def soak(folder: Path, *, minutes: float, seed: int, pause: float = 0.02, spared: Sequence[str] = ()) -> Outcome:
+async def soak(
+    folder: Path,
+    *,
+    minutes: float,
+    seed: int,
+    pause: float = 0.02,
+    spared: Sequence[str] = (),
+    apart: tuple[float, float] = KILLS_APART_SECONDS,
+) -> Outcome:
     """Run for so many minutes in ``folder``; the same seed gives the same kills and messages.
 
-    ``spared`` are processes that are not killed, and "power".
+    ``spared`` are processes that are not killed, and "power". ``apart`` bounds the seconds between two kills.
     """
     outcome = Outcome(seed, minutes)
     with ExitStack() as held:
@@ -75,7 +91,7 @@ async def soak(folder: Path, *, minutes: float, seed: int, pause: float = 0.02, 
                 disk = held.enter_context(mounted_disk(folder, mib=_DISK_MIB))
         installation = Installation(folder, (disk.mount_point if disk else folder) / "data", _ENV)
         watcher = held.enter_context(WrittenOnce(installation.data))
-        await _run(installation, disk, outcome, pause, spared, watcher)
+        await _run(installation, disk, outcome, pause, _Harm(tuple(spared), apart), watcher)
         outcome.problems += watcher.problems
         outcome.counts["versions"] = watcher.versions
     return outcome
@@ -86,7 +102,7 @@ async def _run(
     disk: Disk | None,
     outcome: Outcome,
     pause: float,
-    spared: Sequence[str],
+    harm: _Harm,
     watcher: WrittenOnce,
 ) -> None:
     rng, measures = random.Random(outcome.seed), Measures()
@@ -98,7 +114,7 @@ async def _run(
             running = group.create_task(load.run())
             sampling = group.create_task(_measure(installation, measures))
             try:
-                await _harm(installation, disk, outcome, spared=spared, rng=rng, watcher=watcher)
+                await _harm(installation, disk, outcome, harm=harm, rng=rng, watcher=watcher)
                 load.publishing.set()
                 stored = await _finish(load, outcome)
             finally:
@@ -122,16 +138,16 @@ async def _harm(
     disk: Disk | None,
     outcome: Outcome,
     *,
-    spared: Sequence[str],
+    harm: _Harm,
     rng: random.Random,
     watcher: WrittenOnce,
 ) -> None:
     """Kill one process after another until the time is over; cut the power once, half-way."""
     began, seconds = time.monotonic(), 60 * outcome.minutes
     cut = disk is None
-    weights = {name: weight for name, weight in zip(KILLED, _WEIGHTS, strict=True) if name not in spared}
+    weights = {name: weight for name, weight in zip(KILLED, _WEIGHTS, strict=True) if name not in harm.spared}
     while (passed := time.monotonic() - began) < seconds:
-        await asyncio.sleep(rng.uniform(*_PAUSE_SECONDS))
+        await asyncio.sleep(rng.uniform(*harm.apart))
         if not cut and disk is not None and passed > seconds / 2:
             cut = True
             await asyncio.to_thread(_cut_power, installation, disk, watcher)
@@ -259,10 +275,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     parser.add_argument("--pause", type=float, default=0.02, help="seconds between two messages of a publisher")
     parser.add_argument("--spare", nargs="*", default=[], choices=(*KILLED, "power"), help="what is not killed")
+    parser.add_argument("--apart", nargs=2, type=float, default=KILLS_APART_SECONDS, help="seconds between two kills")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="silt-soak-"))
-    run = soak(folder, minutes=options.minutes, seed=options.seed, pause=options.pause, spared=options.spare)
-    outcome = asyncio.run(run)
+    least, most = options.apart
+    outcome = asyncio.run(
+        soak(
+            folder,
+            minutes=options.minutes,
+            seed=options.seed,
+            pause=options.pause,
+            spared=options.spare,
+            apart=(least, most),
+        )
+    )
     sys.stdout.write(f"{outcome}\n")
     if outcome.problems:
         sys.stdout.write(f"everything is kept in {folder}\n")
