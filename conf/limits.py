@@ -142,6 +142,10 @@ SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes of one settle batch, which is held in memory while it is written."""
 SETTLED_CHECKPOINT_COMMITS = 50
 """Least number of commits between two checkpoints of ``messages``."""
+BESIDE_CHECKPOINT_COMMITS = 50
+"""Commits to a table beside ``messages`` before its next checkpoint."""
+BESIDE_COMMIT_TRIES = 8
+"""Versions that a commit to such a table may lose to others before it fails."""
 STAGED_KEPT_SECONDS = 3_600
 """Least age of a data file that nobody has committed before it is deleted."""
 SETTLE_ROWS_PER_FOLDER_MIN = 100_000

@@ -4,6 +4,8 @@ Compressed, in row groups small enough that a reader of a few messages decodes f
 """
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ STATISTICS_CHARS: Final = 32
 _REPEATING: Final = ["stream_id", "event_no", "kind", "subject", "first_seq", "evicts", "headers"]
 """Columns worth a dictionary."""
 _HIGHEST_CHAR: Final = "\U0010ffff"
+_ALMOST_MILLISECOND: Final = timedelta(microseconds=999)
 
 
 class SettledFile(NamedTuple):
@@ -64,12 +67,15 @@ def decode(body: bytes, stream: str, subject_partition: str) -> pa.Table:
     return rows
 
 
-def statistics(rows: pa.Table) -> str:
-    """Return Delta's statistics of the rows: complete, as a reader may skip a file where bounds are missing."""
+def statistics(rows: pa.Table, names: Sequence[str] = STATISTICS) -> str:
+    """Return Delta's statistics of columns: complete, as a reader may skip a file where bounds are missing.
+
+    The columns are of strings, whole numbers, dates and times.
+    """
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    for name in STATISTICS:
+    for name in names:
         column = rows[name]
         nulls[name] = column.null_count
         if column.null_count < len(column):
@@ -79,12 +85,26 @@ def statistics(rows: pa.Table) -> str:
     return json.dumps(said, separators=(",", ":"))
 
 
+def _moment(value: date) -> str:
+    """Return a date or time as Delta's statistics have it, which cut off microseconds."""
+    if not isinstance(value, datetime):
+        return value.isoformat()
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
 def _lowest(value: Any) -> Any:
+    if isinstance(value, date):
+        return _moment(value)
     return value[:STATISTICS_CHARS] if isinstance(value, str) else value
 
 
 def _highest(value: Any) -> Any:
-    """Return the value, or a string at most one character longer than the limit that is not below it."""
+    """Return the value, or a string at most one character longer than the limit that is not below it.
+
+    A time is not below it either: Delta has its milliseconds.
+    """
+    if isinstance(value, date):
+        return _moment(value + _ALMOST_MILLISECOND if isinstance(value, datetime) else value)
     if not isinstance(value, str) or len(value) <= STATISTICS_CHARS:
         return value
     end = STATISTICS_CHARS

@@ -4,7 +4,6 @@ No commit waits for it. Every version within the horizon stays readable: of a fi
 counts, of the log everything from the newest checkpoint on that is older than the horizon.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
@@ -12,13 +11,13 @@ from typing import Final, NamedTuple
 from conf.clock import Clock
 from conf.limits import SETTLED_CHECKPOINT_COMMITS, STAGED_KEPT_SECONDS
 from delta_store.entries import messages_checkpoint
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name, checkpoint_version
-from delta_store.entries.log_entry import version_of
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
 from delta_store.entries.messages_checkpoint import MessagesSnapshot
 from delta_store.entries.settled_log import read_entry
 from delta_store.entries.staged_file import staged_epoch
 from delta_store.log import messages_log
 from delta_store.log.delta_log import path_of
+from delta_store.log.log_cleanup import clean_log
 from delta_store.log.messages_log import LoadedMessages
 from delta_store.storage.storage import Blob, Storage, Stored
 from delta_store.values.schemas import LOG_FOLDER
@@ -99,21 +98,10 @@ class SettledUpkeep:
                 yield file.name
 
     def clean_log(self) -> tuple[int, int]:
-        """Delete log entries and checkpoints that no version within the horizon needs; return how many of each.
-
-        Kept is everything from the newest checkpoint on that is older than the horizon, and is not the last one: that
-        might be damaged.
-        """
-        limit = self._now_ms() - self._horizon_ms
-        names = [name for name in self._storage.sizes(LOG_FOLDER) if name[:20].isdecimal()]
-        points = sorted(version for name in names if (version := checkpoint_version(name)) is not None)
-        usable = [version for version in points if version < self.newest_checkpoint]
-        base = bisect_right(usable, limit, key=self._time_of) - 1
-        if base < 0:
-            return 0, 0
-        gone = sorted(name for name in names if int(name[:20]) < usable[base])
-        self._storage.delete(map(path_of, gone))
-        return sum(version_of(name) is not None for name in gone), base
+        """Delete log entries and checkpoints that no version within the horizon needs; return how many of each."""
+        limit_ms = self._now_ms() - self._horizon_ms
+        newest = self.newest_checkpoint
+        return clean_log(self._storage, newest_checkpoint=newest, limit_ms=limit_ms, time_of=self._time_of)
 
     def _time_of(self, version: int) -> int:
         """Return when a checkpoint's version was committed (ms)."""

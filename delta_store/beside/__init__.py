@@ -1,0 +1,1 @@
+"""Tables beside ``messages``, made of what it holds: opened, committed to, kept up. Does IO; may import ``commits``."""
