@@ -146,6 +146,12 @@ BESIDE_CHECKPOINT_COMMITS = 50
 """Commits to a table beside ``messages`` before its next checkpoint."""
 BESIDE_COMMIT_TRIES = 8
 """Versions that a commit to such a table may lose to others before it fails."""
+TYPED_RETRY_SECONDS = 30.0
+"""Rest of a typed table after a failure."""
+TYPED_STEP_SECONDS = 0.5
+"""About how long typed tables are caught up between two batches, which wait meanwhile."""
+TYPED_ROUND_SECONDS = 60.0
+"""How often typed tables are cleaned and merged."""
 STAGED_KEPT_SECONDS = 3_600
 """Least age of a data file that nobody has committed before it is deleted."""
 SETTLE_ROWS_PER_FOLDER_MIN = 100_000

@@ -153,6 +153,11 @@ def create_failed(reason: str) -> ApiRefusal:
     return ApiRefusal(500, 10049, reason)
 
 
+def payload_misfit(reason: str) -> ApiRefusal:
+    """The payload does not have its stream's schema. Ours: nats-server's codes begin with 10."""
+    return ApiRefusal(400, 20001, f"message does not fit the stream's schema: {reason}")
+
+
 def stream_invalid_config(reason: str) -> ApiRefusal:
     """The stream configuration is not valid, or not one that Silt has."""
     return ApiRefusal(500, 10052, reason)

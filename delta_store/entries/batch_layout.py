@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from conf.limits import SUBJECT_PARTITIONS_EXACT_MAX
 from delta_store.entries.batch_report import BatchReport, BatchRun, Int64s, Told
+from delta_store.typed.typing_keys import own_metadata
 from delta_store.values.folder_layout import UNSPREAD, subject_folder, subject_hash
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Kind
@@ -159,7 +160,7 @@ def told_by(position: Iterable[int], stream: str, data: bytes) -> Told:
     """Return what a STREAM row says."""
     config = json.loads(data)["config"]
     window, mirror = int(config.get("duplicate_window", 0)), bool(config.get("mirror"))
-    return Told._make((*position, stream, window, mirror))
+    return Told._make((*position, stream, window, mirror, own_metadata(config.get("metadata") or {})))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Int64s, list[str]]:

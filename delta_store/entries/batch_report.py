@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from delta_store.entries.staged_file import StagedFile
+from delta_store.entries.typed_files import TypedFiles
 from delta_store.values.watermark import Run
 
 Int64s = npt.NDArray[np.int64]
@@ -43,6 +44,8 @@ class Told(NamedTuple):
     window_ns: int
     """Its ``duplicate_window``."""
     is_mirror: bool
+    typing: str = ""
+    """What its metadata says of a typed table; empty for nothing."""
 
 
 class BatchReport(NamedTuple):
@@ -57,6 +60,8 @@ class BatchReport(NamedTuple):
     """Of the message ids."""
     times: Int64s = _NO_IDS
     """``ts_ns`` of the messages with an id."""
+    typed: tuple[TypedFiles, ...] = ()
+    """Files of typed tables."""
 
     @property
     def rows(self) -> int:
@@ -73,7 +78,7 @@ class BatchReport(NamedTuple):
 
     def as_arrow(self) -> pa.RecordBatch:
         """Return the report as one row of :data:`REPORT_DDL`."""
-        said = json.dumps({"files": self.files, "runs": self.runs, "told": self.told})
+        said = json.dumps({"files": self.files, "runs": self.runs, "told": self.told, "typed": self.typed})
         columns = {"said": [said], "hashes": [self.hashes.tobytes()], "times": [self.times.tobytes()]}
         return pa.RecordBatch.from_pydict(columns)
 
@@ -87,6 +92,7 @@ class BatchReport(NamedTuple):
             tuple(Told(*one) for one in found["told"]),
             np.frombuffer(hashes, dtype=np.int64),
             np.frombuffer(times, dtype=np.int64),
+            tuple(map(TypedFiles.of, found["typed"])),
         )
 
 
@@ -105,6 +111,7 @@ def merged(reports: Sequence[BatchReport]) -> BatchReport:
         tuple(sorted(told for report in reports for told in report.told)),
         np.concatenate([_NO_IDS, *(report.hashes for report in reports)]),
         np.concatenate([_NO_IDS, *(report.times for report in reports)]),
+        tuple(one for report in reports for one in report.typed),
     )
 
 

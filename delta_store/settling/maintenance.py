@@ -47,6 +47,7 @@ class Maintenance:
         with self._settle.lock, self._settle.guarded():
             progress = self._settle.progress()
             progress.owner.upkeep()
+            progress.typed.maintain()
             began = self._clock.monotonic()
             if self._pace.rests(began):
                 return
@@ -56,6 +57,7 @@ class Maintenance:
                     self.compact(progress)
                 if self._pace.vacuum_due(began):
                     progress.owner.vacuum()
+                    progress.typed.vacuum()
             finally:
                 self._pace.ended(began, self._clock.monotonic())
 

@@ -8,7 +8,7 @@ gap stop the job, and a batch is appended once, whatever is killed between. Inva
 exactly the rows that are in the table after it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,8 @@ from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
 from delta_store.settling.settle_debt import Debt
 from delta_store.settling.staging import Staging, staged
+from delta_store.settling.typed_staging import TypedPlace
+from delta_store.settling.typed_tables import TypedTables
 from delta_store.storage.open_storage import open_storage
 from delta_store.transforms.batch_rows import above, gaps_behind, once
 from delta_store.transforms.msg_id_window import dedup_window
@@ -51,6 +53,7 @@ class Progress:
     owner: SettledOwner
     layout: FolderLayout
     debt: Debt
+    typed: TypedTables
     windows_ns: dict[str, int] = field(default_factory=dict)
     """Each stream's ``duplicate_window``."""
     mirrors: set[str] = field(default_factory=set)
@@ -69,8 +72,9 @@ class Progress:
         """The longest ``duplicate_window`` of all streams."""
         return max(self.windows_ns.values(), default=0)
 
-    def learn(self, told: Iterable[Told]) -> None:
+    def learn(self, told: Sequence[Told]) -> None:
         """Apply the settings of STREAM rows, in their order."""
+        self.typed.learn(told)
         for one in told:
             self.windows_ns[one.stream] = one.window_ns
             (self.mirrors.add if one.is_mirror else self.mirrors.discard)(one.stream)
@@ -203,6 +207,7 @@ class SettleBatch:
         except (Fenced, StorageFull):
             _discard(kept, progress)
             raise
+        progress.typed.settled(kept)
         self.batches += 1
         for one in report.runs:
             progress.layout.admit(one.run.stream, one.subjects)
@@ -213,12 +218,15 @@ class SettleBatch:
                 progress.debt.note_consumers(file.rows, file.size)
 
     def _stage(self, rows: DataFrame, progress: Progress) -> BatchReport:
-        return staged(rows.transform(staged_columns), self.staging(progress))
+        staging = self.staging(progress)._replace(typed=progress.typed.place())
+        return staged(rows.transform(staged_columns), staging)
 
     def _load(self) -> Progress:
-        storage = open_storage(self.location, self.options)
-        owner = SettledOwner.open(storage, clock=SystemClock(), horizon_seconds=self._horizon_seconds)
+        storage, clock = open_storage(self.location, self.options), SystemClock()
+        owner = SettledOwner.open(storage, clock=clock, horizon_seconds=self._horizon_seconds)
         owner.claim()
+        place = TypedPlace(self.location.rpartition("/")[0], self.options)
+        typed = TypedTables(owner, place, clock=clock, horizon_seconds=self._horizon_seconds)
         partitions: dict[str, set[str]] = {}
         debt = Debt(owner.snapshot.rows)
         for file in owner.snapshot.files.values():
@@ -226,7 +234,7 @@ class SettleBatch:
             if file.consumers_only:
                 debt.note_consumers(file.rows, 0)
         debt.note_batch(0, scattered=0, watermarks=owner.note.watermarks)
-        progress = Progress(owner, FolderLayout(partitions), debt)
+        progress = Progress(owner, FolderLayout(partitions), debt, typed)
         progress.learn(told_in(self.events(progress)))
         return progress
 
@@ -248,6 +256,7 @@ class SettleBatch:
 def _discard(report: BatchReport, progress: Progress) -> None:
     """Delete staged files that will not be committed."""
     progress.owner.storage.delete(file.path for file in report.files)
+    progress.typed.discard(report)
 
 
 def _bearing_ids(rows: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ from delta_store.entries.batch_layout import (
 from delta_store.entries.batch_report import REPORT_DDL, BatchReport, merged
 from delta_store.entries.settled_file import decode, encode
 from delta_store.entries.staged_file import StagedFile, Writing, staged_path
+from delta_store.settling.typed_staging import NO_TABLES, TypedPlace, TypedWriters
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob, Storage
 
@@ -47,24 +48,28 @@ class Staging(NamedTuple):
     """Differs each time that the table is opened, which may have been lost and made anew."""
     spread_rows_min: int = SETTLE_ROWS_PER_FOLDER_MIN
     """Recent messages of a stream that are spread by subject at once."""
+    typed: TypedPlace = NO_TABLES
+    """The typed tables for which the batch is written as well."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of one task, without superseded ones of consumers; yield its report as one row.
 
         Raises ``StorageError``; then no file is left.
         """
-        writer = _Writer(self)
+        writer, typing = _Writer(self), TypedWriters(self.typed)
         try:
-            yield self._written(writer, batches).as_arrow()
+            yield self._written(writer, typing, batches)._replace(typed=typing.end()).as_arrow()
         except Exception:
             writer.discard()
+            typing.discard()
             raise
 
-    def _written(self, writer: "_Writer", batches: Iterable[pa.RecordBatch]) -> BatchReport:
+    def _written(self, writer: "_Writer", typing: TypedWriters, batches: Iterable[pa.RecordBatch]) -> BatchReport:
         reports = [BatchReport()]
         held: list[pa.Table] = []
         for rows in _gathered(batches):
             ordered = in_order(rows)
+            typing.take(ordered)
             theirs, others = of_consumers(ordered)
             held += [theirs] if theirs.num_rows else []
             reports.append(summarised(ordered, self.bucketed)._replace(files=tuple(writer.write(others))))

@@ -24,6 +24,9 @@ from delta_store.config.subject_overlaps import first_overlap
 from delta_store.config.subject_transform import BadMapping, SubjectTransform, check_mapping
 from delta_store.streams import source_rules
 from delta_store.streams.source_rules import Find, is_asset_name, no_stream
+from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.typing_keys import VALIDATE
+from delta_store.typed.typing_terms import terms_of
 from delta_store.values import subjects
 
 Request = Mapping[str, Any]
@@ -58,6 +61,7 @@ def normalise(request: Request, *, pedantic: bool = False, find: Find = no_strea
         config = replace(config, subjects=(config.name,))
     _check_subjects(config)
     _check_transform(config)
+    _check_table(config)
     config = _with_republish(config, pedantic=pedantic)
     if config.placement is not None and config.placement.preferred:
         raise stream_invalid_config("preferred server not permitted in placement")
@@ -226,6 +230,16 @@ def _check_transform(config: StreamConfig) -> None:
         check_mapping(mapping.src, mapping.dest)
     except BadMapping as error:
         raise api_errors.transform_invalid(str(error)) from None
+
+
+def _check_table(config: StreamConfig) -> None:
+    """Check what the metadata says of a typed table."""
+    try:
+        terms = terms_of(config.metadata)
+    except BadSchema as error:
+        raise stream_invalid_config(str(error)) from None
+    if terms is not None and terms.rejects and config.allow_msg_counter:
+        raise stream_invalid_config(f"{VALIDATE}=reject can't be with message counters, whose payloads are Silt's own")
 
 
 def _with_republish(config: StreamConfig, *, pedantic: bool) -> StreamConfig:

@@ -29,6 +29,7 @@ from delta_store.streams.open_batches import OpenBatches
 from delta_store.streams.schedules import Schedules
 from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_sources import SourcePosition, read_positions
+from delta_store.typed.payload_rule import payload_rule
 from delta_store.values.records import Kind, Position, Removal, RowColumns, stored_size
 
 _MESSAGE: Final = Kind.MESSAGE.value
@@ -87,6 +88,7 @@ class StreamState:
         "fast_batches",
         "index",
         "last_msg_id",
+        "payload_rule",
         "reads_content",
         "republishes",
         "schedules",
@@ -282,6 +284,8 @@ class StreamState:
             or config.allow_msg_counter
         )
         """Whether each message must be decided by itself."""
+        self.payload_rule = payload_rule(config.metadata)
+        """Why a message is not one that the stream takes; None where it takes any."""
         if config.allow_msg_ttl and self.ttls is None:
             self.ttls = MsgTtls()
         if config.allow_msg_schedules and self.schedules is None:

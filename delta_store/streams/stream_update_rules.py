@@ -10,6 +10,9 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits, Republish
 from delta_store.config.subject_transform import BadMapping, SubjectTransform
 from delta_store.streams.stream_config_rules import check_replicas
+from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.typing_keys import SCHEMA
+from delta_store.typed.typing_terms import check_change
 
 _CHANGE: Final = "stream configuration update can not "
 _REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiRefusal], ...]] = (
@@ -52,11 +55,23 @@ def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     for is_refused, error in _REFUSED:
         if is_refused(old, new):
             raise ApiRefusal(error.code, error.err_code, error.description)
+    _check_table(old, new)
     if new.republish is not None:
         new = replace(new, republish=_mapped(new.republish))
     if not new.sealed:
         return new
     return replace(new, max_age=0, discard="new", deny_delete=True, deny_purge=True, allow_rollup_hdrs=False)
+
+
+def _check_table(old: StreamConfig, new: StreamConfig) -> None:
+    """Refuse a schema to which the typed table can't go on; both configurations are valid by themselves."""
+    before, after = (config.metadata.get(SCHEMA) for config in (old, new))
+    if before is None or after is None or before == after:
+        return
+    try:
+        check_change(before, after)
+    except BadSchema as error:
+        raise stream_invalid_config(str(error)) from None
 
 
 def _mapped(again: Republish) -> Republish:

@@ -13,7 +13,7 @@ from delta_store.streams.open_batches import BatchMessage
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import stored_size
 from ingest.publishing import schedule_checks
-from ingest.publishing.publish_checks import Fields, counter_error, rollup, rollup_error, text, uncountable
+from ingest.publishing.publish_checks import Fields, counter_error, misfit, rollup, rollup_error, text, uncountable
 from ingest.publishing.publish_headers import sequence
 
 
@@ -47,6 +47,7 @@ class BatchChecks:
             or self._unexpected(message.subject, fields)
             or schedule_checks.refusal(self._state, message.subject, fields)
             or self._rollup(message.subject, fields)
+            or misfit(self._state, message.header, message.payload)
             or self._full(message, fields)
         )
 

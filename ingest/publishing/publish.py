@@ -103,7 +103,7 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
 
 def _takes_all(state: StreamState, run: _Run) -> bool:
     """Whether the stream can't refuse any of these messages, which have no headers."""
-    if state.singly or 0 < state.config.max_msg_size < max(map(len, run.payloads)):
+    if state.singly or state.payload_rule is not None or 0 < state.config.max_msg_size < max(map(len, run.payloads)):
         return False
     return not _has_fast_batch(run.replies) and _never_full(state, run)
 
@@ -138,7 +138,7 @@ class _Intake:
             run = run._replace(replies=replies)
         start = 0
         msg_ids: list[str | None] = []
-        find, remember = state.dedup.find, state.dedup.remember
+        find, remember, rule = state.dedup.find, state.dedup.remember, state.payload_rule
         for place, (header, payload) in enumerate(zip(run.headers, run.payloads, strict=True)):
             msg_id = plain_msg_id(header) if header else ""
             if (
@@ -148,6 +148,7 @@ class _Intake:
                 or len(header) > HEADER_BYTES_MAX
                 or (msg_id and find(msg_id))
                 or state.singly
+                or (rule is not None and rule(header, payload))
                 or (fast is not None and not _follows(fast, replies, place, state.index.last_seq + 1 + len(msg_ids)))
             ):
                 self._store_part(run, start, msg_ids)
@@ -189,6 +190,7 @@ class _Intake:
             header, found = schedule_checks.rolled_up(header, found)
             size = stored_size(subject, header, payload)
             error = publish_checks.after_msg_id(state, found, sid=run.sids[place], header_bytes=len(header or b""))
+            error = error or publish_checks.misfit(state, header, payload)
             error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
         if error:
             self._refuse(reply, error)

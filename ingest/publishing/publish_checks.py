@@ -75,6 +75,12 @@ def last_msg_id_error(state: StreamState, fields: Fields) -> ApiRefusal | None:
     return api_errors.wrong_last_msg_id(state.last_msg_id)
 
 
+def misfit(state: StreamState, header: bytes | None, payload: bytes) -> ApiRefusal | None:
+    """Return the error of a payload without the schema that the stream wants."""
+    reason = state.payload_rule(header or b"", payload) if state.payload_rule is not None else None
+    return api_errors.payload_misfit(reason) if reason else None
+
+
 def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiRefusal | None:
     """Return the error of a full stream with discard ``new``, for a message of ``size`` stored bytes."""
     rolls_up = b"Nats-Rollup" in fields

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from conf.limits import SUBJECT_BUCKETS, SUBJECT_PARTITIONS_EXACT_MAX
 from delta_store.entries.batch_layout import in_order, laid_out, newest_of_consumers, of_consumers, summarised, without
 from delta_store.entries.batch_report import BatchReport, BatchRun, Told, merged
+from delta_store.entries.beside_entry import BesideFile
 from delta_store.entries.staged_file import StagedFile
+from delta_store.entries.typed_files import TypedFiles
 from delta_store.values.folder_layout import FolderLayout, subject_folder, subject_hash
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import MESSAGES_SCHEMA
@@ -102,10 +104,13 @@ def _by_hand(rows: list[dict[str, Any]]) -> Iterable[tuple[Any, ...]]:
 def test_a_report_survives_its_way_to_the_driver() -> None:
     """As one Arrow row."""
     told = summarised(in_order(table({"kind": "stream", "data": CONFIG % (7, b"")}, {"seq": 2, "id_hash": 1 << 62})))
-    report = told._replace(files=(StagedFile("p/ä", "A", "$recent", 5, 2, 1 << 31, "{}"),))
+    file = BesideFile("d/p", 5, 2, 1 << 31, "{}", (("d", "2026-01-02"),))
+    typed = TypedFiles("A", (file,), (file._replace(partition=()),), ("a.b",))
+    report = told._replace(files=(StagedFile("p/ä", "A", "$recent", 5, 2, 1 << 31, "{}"),), typed=(typed,))
     again = BatchReport.from_row(*report.as_arrow().to_pylist()[0].values())
     assert again[:3] == report[:3]
-    assert [column.tolist() for column in again[3:]] == [column.tolist() for column in report[3:]]
+    assert [column.tolist() for column in again[3:5]] == [column.tolist() for column in report[3:5]]
+    assert again.typed == report.typed
     assert merged([BatchReport()]).rows == 0
     assert report.added == {"A": 2}
 

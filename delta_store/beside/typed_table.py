@@ -1,0 +1,245 @@
+"""A stream's typed table with its dead letters: how far it has come, its rows taken in, taken out, merged.
+
+Two tables can't be committed to at once: the dead letters come first. Where the table itself then stays behind, those
+of them that are ahead of it are taken out before anything is added, so that each message ends up once in one of both.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from conf.clock import Clock
+from delta_store.beside.beside_table import BesideTable, write_file
+from delta_store.entries import beside_file
+from delta_store.entries.beside_entry import BesideFile, BesideState, Change, NewTable
+from delta_store.entries.settled_log import Int64s
+from delta_store.entries.typed_files import TypedFiles
+from delta_store.storage.storage import Storage
+from delta_store.typed.column_types import Record, record_of, schema_string
+from delta_store.typed.table_columns import DAY, REJECTS, STATISTICS, arrow_schema, row_of, with_day, without_own
+from delta_store.typed.typing_terms import TypingTerms, decoder_of, goes_on
+
+SEQ: Final = "silt-seq"
+"""The ``txn`` action with the last sequence that a table has taken in."""
+STREAM: Final = "silt.stream"
+STREAM_ID: Final = "silt.stream_id"
+KIND: Final = "silt.table"
+"""Properties of a table: whose messages it has, and whether each is a row."""
+SMALL_FILE_BYTES: Final = 16 * 1024 * 1024
+SMALL_FILES_MIN: Final = 16
+ROUND_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Small files that are merged at a time, in bytes: they are held in memory."""
+
+
+class Standing(Enum):
+    """How a table stands to what ``messages`` has of its stream."""
+
+    LEVEL = "level"
+    BEHIND = "behind"
+    """It goes on from its mark."""
+    ANEW = "anew"
+    """Nothing of it can stay: it is of another stream, or of another schema."""
+
+
+class TypedTable:
+    """The table of one stream, for the owner of ``messages``. Not thread-safe."""
+
+    def __init__(self, stream: str, *, epoch: int, clock: Clock, horizon_seconds: float) -> None:
+        self.stream = stream
+        self._epoch, self._clock, self._horizon_seconds = epoch, clock, horizon_seconds
+
+    def open(self, storage: Storage, dead_letters: Storage, stream_id: int, terms: TypingTerms | None) -> None:
+        """Open both tables, made if missing and there are ``terms``; raises as :meth:`BesideTable.open`."""
+        options = {"epoch": self._epoch, "clock": self._clock, "horizon_seconds": self._horizon_seconds}
+        new = None if terms is None else self._new(stream_id, terms)
+        rejects = None if terms is None else self._new_rejects(stream_id)
+        self.rows = BesideTable.open(storage, new, **options)  # type: ignore[arg-type]
+        self.rejects = BesideTable.open(dead_letters, rejects, **options)  # type: ignore[arg-type]
+
+    @property
+    def mark(self) -> int:
+        """The last sequence that the table has taken in."""
+        return self.rows.state.txns.get(SEQ, 0)
+
+    def standing(self, stream_id: int, last_seq: int, terms: TypingTerms) -> Standing:
+        """Compare with a stream that is settled up to ``last_seq``."""
+        state, record = self.rows.state, decoder_of(terms.schema).record
+        theirs = (state.properties.get(STREAM_ID), state.properties.get(KIND))
+        columns = columns_of(state)
+        if theirs != (str(stream_id), _kind(terms)) or self.mark > last_seq or not goes_on(columns, record):
+            return Standing.ANEW
+        return Standing.LEVEL if self.mark == last_seq and columns == record else Standing.BEHIND
+
+    def take(self, files: TypedFiles, stream_id: int, last_seq: int, terms: TypingTerms, *, base: int) -> bool:
+        """Commit the files of the messages behind ``base`` up to ``last_seq``; behind 0 they replace all that is there.
+
+        Return False, and leave the rows as they are, when others have committed meanwhile.
+        """
+        new, new_rejects = self._new(stream_id, terms), self._new_rejects(stream_id)
+        replaces = base == 0
+
+        def rejects(state: BesideState) -> Change | None:
+            ahead = replaces or state.txns.get(SEQ, 0) > base
+            gone = {path for path, file in state.files.items() if ahead and (replaces or _ahead(file, base))}
+            made = _renewed(self.rejects, new_rejects)
+            if not gone and not files.rejected and made is None:
+                return None
+            return Change(files.rejected, gone, {SEQ: last_seq}, made)
+
+        def rows(state: BesideState) -> Change | None:
+            if not replaces and state.txns.get(SEQ, 0) != base:
+                return None
+            gone, added = set(state.files) if replaces else set(), list(files.rows)
+            if terms.latest and not replaces:
+                gone, kept = self._superseded(state, files, row_of(decoder_of(terms.schema).record))
+                added += kept
+            return Change(added, gone, {SEQ: last_seq}, _renewed(self.rows, new))
+
+        self.rejects.commit(rejects)
+        return self.rows.commit(rows) is not None
+
+    def keep_only(self, live: Int64s) -> bool:
+        """Take out the rows and dead letters of messages that are not among these sequences; whether there were any."""
+        columns = row_of(columns_of(self.rows.state))
+        found = [self._keep_only(self.rejects, REJECTS, live), self._keep_only(self.rows, columns, live)]
+        return any(found)
+
+    def forget(self) -> None:
+        """Forget the mark, so that the table is made anew; until then it stays as it is."""
+        self.rows.commit(lambda _: Change(txns={SEQ: 0}, data_change=False))
+
+    def empty(self) -> None:
+        """Take out everything, as of a stream that has no table any more."""
+        for table in (self.rejects, self.rows):
+            table.commit(lambda state: Change(removed=set(state.files), operation="DELETE") if state.files else None)
+
+    def compact(self) -> int:
+        """Merge the small files of partitions that have many; return how many."""
+        columns = row_of(columns_of(self.rows.state))
+        return self._compact(self.rejects, REJECTS) + self._compact(self.rows, columns)
+
+    def upkeep(self) -> None:
+        """Write checkpoints that are due."""
+        for table in (self.rejects, self.rows):
+            table.upkeep()
+
+    def vacuum(self) -> int:
+        """Delete what no version within the horizon needs; return the number of files."""
+        return sum(table.vacuum() for table in (self.rejects, self.rows) if table.state.version >= 0)
+
+    def _new(self, stream_id: int, terms: TypingTerms) -> NewTable:
+        row = row_of(decoder_of(terms.schema).record)
+        properties = {STREAM: self.stream, STREAM_ID: str(stream_id), KIND: _kind(terms)}
+        if terms.latest:
+            return NewTable(self.stream, schema_string(row), STATISTICS, (), properties)
+        return NewTable(self.stream, schema_string(with_day(row)), STATISTICS, (DAY,), properties)
+
+    def _new_rejects(self, stream_id: int) -> NewTable:
+        properties = {STREAM: self.stream, STREAM_ID: str(stream_id), KIND: "dlq"}
+        return NewTable(f"{self.stream} dlq", schema_string(with_day(REJECTS)), STATISTICS, (DAY,), properties)
+
+    def _superseded(self, state: BesideState, files: TypedFiles, columns: Record) -> tuple[set[str], list[BesideFile]]:
+        """Return the files with rows of subjects that have newer messages, and files of what else is in them."""
+        schema = arrow_schema(columns)
+        subjects = set(files.gone)
+        for file in files.rows:
+            subjects.update(self._read(self.rows, file, schema)["subject"].to_pylist())
+        return self._without(self.rows, state, schema, lambda rows: _not_in(rows, subjects))
+
+    def _keep_only(self, table: BesideTable, columns: Record, live: Int64s) -> bool:
+        def plan(state: BesideState) -> Change | None:
+            gone, added = self._without(
+                table, state, arrow_schema(columns), lambda rows: np.isin(rows["seq"].to_numpy(), live)
+            )
+            return Change(added, gone, operation="DELETE") if gone else None
+
+        return table.commit(plan) is not None
+
+    def _without(
+        self, table: BesideTable, state: BesideState, schema: pa.Schema, chosen: Callable[[pa.Table], npt.ArrayLike]
+    ) -> tuple[set[str], list[BesideFile]]:
+        """Return the files in which a row is not ``chosen``, and files of those that are."""
+        gone: set[str] = set()
+        added: list[BesideFile] = []
+        for path, file in state.files.items():
+            rows = self._read(table, file, schema)
+            mask = np.asarray(chosen(rows), dtype=bool)
+            if not mask.all():
+                gone.add(path)
+                added += self._written(table, rows.filter(pa.array(mask)), file.partition)
+        return gone, added
+
+    def _compact(self, table: BesideTable, columns: Record) -> int:
+        def plan(state: BesideState) -> Change | None:
+            gone: set[str] = set()
+            added: list[BesideFile] = []
+            for partition, files in _small_files(state.files.values()):
+                rows = pa.concat_tables([self._read(table, file, arrow_schema(columns)) for file in files])
+                added += self._written(table, rows.sort_by("seq"), partition)
+                gone |= {file.path for file in files}
+            return Change(added, gone, operation="OPTIMIZE", data_change=False) if gone else None
+
+        before = len(table.state.files)
+        return before - len(table.state.files) if table.commit(plan) is not None else 0
+
+    def _written(
+        self, table: BesideTable, rows: pa.Table, partition: tuple[tuple[str, str | None], ...]
+    ) -> Iterator[BesideFile]:
+        if rows.num_rows:
+            values = [(name, value or "") for name, value in partition]
+            yield write_file(table.storage, rows, epoch=self._epoch, names=STATISTICS, partition=values)
+
+    def _read(self, table: BesideTable, file: BesideFile, schema: pa.Schema) -> pa.Table:
+        return beside_file.decode(table.storage.read(file.path), schema)
+
+
+def columns_of(state: BesideState) -> Record:
+    """Return the columns of the payload in a typed table."""
+    return without_own(record_of(state.metadata["schemaString"]))
+
+
+def _kind(terms: TypingTerms) -> str:
+    return "latest" if terms.latest else "append"
+
+
+def _renewed(table: BesideTable, new: NewTable) -> dict[str, object] | None:
+    """Return the ``metaData`` that a table needs to be this one; None when it is."""
+    made = table.creation(new).metadata
+    assert made is not None
+    known = table.state.metadata
+    same = all(made[key] == known.get(key) for key in ("schemaString", "partitionColumns", "configuration"))
+    return None if same else dict(made)
+
+
+def _ahead(file: BesideFile, mark: int) -> bool:
+    bounds = file.bounds("seq")
+    return bounds is not None and bounds[0] > mark
+
+
+def _not_in(rows: pa.Table, subjects: AbstractSet[str]) -> list[bool]:
+    return [subject not in subjects for subject in rows["subject"].to_pylist()]
+
+
+def _small_files(
+    files: Iterable[BesideFile],
+) -> Iterator[tuple[tuple[tuple[str, str | None], ...], list[BesideFile]]]:
+    """Iterate over the partitions with many small files, as many of these as are merged at a time."""
+    by_partition: dict[tuple[tuple[str, str | None], ...], list[BesideFile]] = {}
+    for file in files:
+        if file.size < SMALL_FILE_BYTES:
+            by_partition.setdefault(file.partition, []).append(file)
+    left = ROUND_BYTES_MAX
+    for partition, mine in by_partition.items():
+        if len(mine) >= SMALL_FILES_MIN and left > 0:
+            chosen = []
+            for file in sorted(mine, key=lambda file: file.bounds("seq") or (0, 0)):
+                if left > 0:
+                    chosen.append(file)
+                    left -= file.size
+            if len(chosen) >= SMALL_FILES_MIN:
+                yield partition, chosen

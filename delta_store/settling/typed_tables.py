@@ -1,0 +1,282 @@
+"""The typed tables of all streams, beside ``messages``: taken along with each batch, caught up, cleaned, merged.
+
+A table follows ``messages``: the files of a batch are committed after the batch itself. A table that is not where
+``messages`` was before the batch (it is new, its schema has changed, a process ended between the two commits) gets
+nothing of the batch and is caught up out of ``messages`` instead, by which it can always be made again. That is done a
+little at a time, so nothing here holds up a stream: what fails is logged, and tried again later.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from conf.clock import Clock
+from conf.error_text import error_text
+from conf.limits import TYPED_RETRY_SECONDS, TYPED_ROUND_SECONDS, TYPED_STEP_SECONDS
+from conf.log import log
+from delta_store.beside.beside_table import read_state
+from delta_store.beside.typed_table import STREAM, Standing, TypedTable
+from delta_store.entries.batch_report import BatchReport, Told
+from delta_store.entries.settled_log import NO_TABLE, Int64s
+from delta_store.entries.typed_files import TypedFiles
+from delta_store.reading.settled_files import MessageFiles
+from delta_store.settled.settled_owner import SettledOwner
+from delta_store.settling.typed_staging import TypedPlace, TypedTarget, TypedWriter, typed_storage
+from delta_store.storage.arrow_filesystem import filesystem_of
+from delta_store.storage.open_storage import open_storage
+from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.table_folders import DEAD_LETTERS, TABLES_FOLDER, table_folder
+from delta_store.typed.typed_rows import MESSAGE_COLUMNS
+from delta_store.typed.typing_terms import TypingTerms, terms_in
+from delta_store.values.journal_errors import Fenced
+from delta_store.values.records import Kind
+from delta_store.values.watermark import Watermarks
+
+_BATCH_ROWS = 16 * 1024
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A stream that has a typed table, or had one."""
+
+    stream_id: int
+    terms: TypingTerms | None
+    table: TypedTable | None = None
+    """None until it is opened."""
+    verified: TypingTerms | None = None
+    """The terms with which the table agrees."""
+    catching_up: Iterator[None] | None = None
+    unclean: bool = True
+    """Whether rows may have left ``messages`` since the table was compared with it."""
+    rest_until: float = 0.0
+    """When it is tried again after a failure, by the monotonic clock."""
+
+    def closed(self) -> None:
+        """Forget the table; what was staged is given up."""
+        self.table = self.verified = self.catching_up = None
+
+
+class TypedTables:
+    """The tables as the owner of ``messages`` sees them. One thread at a time."""
+
+    name = "typed"
+
+    def __init__(self, owner: SettledOwner, place: TypedPlace, *, clock: Clock, horizon_seconds: float) -> None:
+        self._owner, self._place = owner, place
+        self._clock, self._horizon_seconds = clock, horizon_seconds
+        self._streams: dict[str, _Stream] = {}
+        self._targets: dict[str, TypedTarget] = {}
+        """Those of the newest batch."""
+        self._compared = NO_TABLE
+        """The version of ``messages`` that was last compared with the one before."""
+        self._round_at = 0.0
+
+    def learn(self, told: Iterable[Told]) -> None:
+        """Apply the settings of STREAM rows, in their order."""
+        for one in told:
+            known = self._streams.get(one.stream)
+            if not one.typing and known is None:
+                continue
+            try:
+                terms = terms_in(one.typing)
+            except BadSchema as error:  # the gateway refuses it: it is of another version
+                log.warning("no typed table", stream=one.stream, error=str(error))
+                terms = None
+            if known is None:
+                self._streams[one.stream] = _Stream(one.stream_id, terms)
+            elif (known.stream_id, known.terms) != (one.stream_id, terms):
+                known.stream_id, known.terms, known.catching_up = one.stream_id, terms, None
+
+    def place(self) -> TypedPlace:
+        """Return the tables for which the next batch is written: those that stand where ``messages`` does."""
+        self._targets = {
+            name: TypedTarget(name, stream.stream_id, stream.terms, self._owner.epoch)
+            for name, stream in self._streams.items()
+            if stream.terms is not None and self._is_level(name, stream)
+        }
+        return self._place._replace(targets=tuple(self._targets.values()))
+
+    def discard(self, report: BatchReport) -> None:
+        """Delete staged files that will not be committed."""
+        for files in report.typed:
+            self._discard(files)
+
+    def catch_up(self) -> None:
+        """Open all tables anew, when they are next needed."""
+        for stream in self._streams.values():
+            stream.closed()
+
+    def settled(self, report: BatchReport) -> None:
+        """Commit the files of a batch that was appended. Raises :class:`Fenced`."""
+        for files in report.typed:
+            name, target, stream = files.stream, self._targets[files.stream], self._streams[files.stream]
+            last_seq, table = self._last_seq(name, stream), stream.table
+            with self._guarded(name, stream):
+                if table is None or (stream.stream_id, stream.terms) != (target.stream_id, target.terms):
+                    self._discard(files)
+                elif last_seq != table.mark:
+                    table.take(files, target.stream_id, last_seq, target.terms, base=table.mark)
+        self._targets = {}
+        self._advance()
+
+    def maintain(self) -> None:
+        """Go on with tables that are behind; now and then clean and merge. Raises :class:`Fenced`."""
+        self._advance()
+        if self._clock.monotonic() >= self._round_at and self._streams:
+            self._note_deleted()
+            for name, stream in self._streams.items():
+                if not self._rests(stream):
+                    with self._guarded(name, stream):
+                        self._clean(name, stream)
+            self._round_at = self._clock.monotonic() + TYPED_ROUND_SECONDS
+
+    def vacuum(self) -> None:
+        """Delete what no version within the horizon needs. Raises :class:`Fenced`."""
+        for name, stream in self._streams.items():
+            if stream.catching_up is None and not self._rests(stream):
+                with self._guarded(name, stream):
+                    self._opened(name, stream).vacuum()
+        self._find_others()
+
+    def _find_others(self) -> None:
+        """Find tables of streams that have none any more: they are emptied."""
+        folders = {table_folder(name).rpartition("/")[2] for name in self._streams}
+        tables = f"{self._place.data}/{TABLES_FOLDER}"
+        there = {file.name.partition("/")[0] for file in open_storage(tables, self._place.options).walk()}
+        for folder in there - folders:
+            if not folder.endswith(DEAD_LETTERS):
+                state = read_state(open_storage(f"{tables}/{folder}", self._place.options))
+                if name := state.properties.get(STREAM):
+                    self._streams[name] = _Stream(0, None)
+
+    def _last_seq(self, name: str, stream: _Stream) -> int:
+        """Return how far ``messages`` has the stream."""
+        watermarks: Watermarks = self._owner.note.watermarks
+        mark = watermarks.get(name)
+        return mark.seq if mark is not None and mark.stream_id == stream.stream_id else 0
+
+    def _is_level(self, name: str, stream: _Stream) -> bool:
+        if self._rests(stream):
+            return False
+        with self._guarded(name, stream):
+            table, last_seq, terms = self._opened(name, stream), self._last_seq(name, stream), stream.terms
+            if terms is None:
+                return False
+            if stream.verified != terms and table.standing(stream.stream_id, last_seq, terms) is Standing.LEVEL:
+                stream.verified = terms
+            return stream.verified == terms and table.mark == last_seq
+        return False
+
+    def _advance(self) -> None:
+        """Catch up for a while."""
+        until = self._clock.monotonic() + TYPED_STEP_SECONDS
+        for name, stream in self._streams.items():
+            if stream.terms is None or self._rests(stream) or self._is_level(name, stream):
+                continue
+            with self._guarded(name, stream):
+                stream.catching_up = stream.catching_up or self._catching_up(name, stream, stream.terms)
+                for _ in stream.catching_up:
+                    if self._clock.monotonic() >= until:
+                        return
+                stream.catching_up = None
+
+    def _catching_up(self, name: str, stream: _Stream, terms: TypingTerms) -> Iterator[None]:
+        """Bring a table to where ``messages`` is now; yield after each part of the work."""
+        table, last_seq = self._opened(name, stream), self._last_seq(name, stream)
+        anew = table.standing(stream.stream_id, last_seq, terms) is Standing.ANEW
+        base = 0 if anew else table.mark
+        target = TypedTarget(name, stream.stream_id, terms, self._owner.epoch)
+        writer = TypedWriter(self._place, target)
+        try:
+            for messages in self._messages(name, stream.stream_id, base, last_seq):
+                writer.take(messages)
+                yield
+            files = writer.end()
+        except BaseException:
+            writer.discard()
+            raise
+        table.take(files, stream.stream_id, last_seq, terms, base=base)
+        stream.verified = terms
+        log.info("typed table caught up", stream=name, seq=last_seq, anew=anew)
+
+    def _messages(self, name: str, stream_id: int, base: int, last_seq: int) -> Iterator[pa.Table]:
+        """Iterate over a stream's messages behind ``base`` up to ``last_seq``, out of ``messages``."""
+        filesystem, root = filesystem_of(self._owner.storage.uri, self._place.options)
+        for file in self._owner.snapshot.of_stream(name):
+            low, high = file.seq
+            if not file.has_messages or high <= base or low > last_seq:
+                continue
+            with filesystem.open_input_file(f"{root}/{file.path}") as source:
+                parquet = pq.ParquetFile(source, page_checksum_verification=True)
+                columns = [*MESSAGE_COLUMNS, "kind", "stream_id"]
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
+                    rows = pa.table(batch)
+                    seqs, ids = rows["seq"].to_numpy(), rows["stream_id"].to_numpy()
+                    kinds = np.asarray(rows["kind"].to_pylist(), dtype=object) == Kind.MESSAGE.value
+                    wanted = (seqs > base) & (seqs <= last_seq) & (ids == stream_id) & kinds
+                    yield rows.filter(pa.array(wanted)).select(MESSAGE_COLUMNS)
+
+    def _note_deleted(self) -> None:
+        """Note whose rows may have left ``messages`` since the last time."""
+        before, now = self._compared, self._owner.snapshot
+        gone = {before.files[path].stream for path in before.files.keys() - now.files.keys()}
+        for name in gone & self._streams.keys():
+            self._streams[name].unclean = True  # type: ignore[index]
+        self._compared = now
+
+    def _clean(self, name: str, stream: _Stream) -> None:
+        """Take out what has left ``messages``, merge small files, write checkpoints."""
+        table = self._opened(name, stream)
+        if table.rows.state.version < 0:
+            return
+        if stream.terms is None:
+            table.empty()
+        elif stream.unclean and stream.catching_up is None and self._is_level(name, stream):
+            if table.keep_only(self._seqs(name, stream.stream_id)) and stream.terms.latest:
+                stream.verified = None
+                table.forget()
+            stream.unclean = False
+        table.compact()
+        table.upkeep()
+
+    def _seqs(self, name: str, stream_id: int) -> Int64s:
+        """Return the sequences of a stream's messages in ``messages``."""
+        filesystem, root = filesystem_of(self._owner.storage.uri, self._place.options)
+        files, found = MessageFiles(filesystem, cache_bytes=0), [np.empty(0, dtype=np.int64)]
+        for file in self._owner.snapshot.of_stream(name):
+            if file.has_messages and file.stream_ids[0] <= stream_id <= file.stream_ids[1]:
+                rows = files.columns(f"{root}/{file.path}", ("seq", "stream_id"))
+                found.append(rows["seq"].to_numpy()[rows["stream_id"].to_numpy() == stream_id])
+        return np.concatenate(found)
+
+    def _opened(self, name: str, stream: _Stream) -> TypedTable:
+        if stream.table is None:
+            options = {"clock": self._clock, "horizon_seconds": self._horizon_seconds}
+            table = TypedTable(name, epoch=self._owner.epoch, **options)  # type: ignore[arg-type]
+            rows, dead = (typed_storage(self._place, name, dead_letters=it) for it in (False, True))
+            table.open(rows, dead, stream.stream_id, stream.terms)
+            stream.table, stream.verified = table, None
+        return stream.table
+
+    def _rests(self, stream: _Stream) -> bool:
+        return self._clock.monotonic() < stream.rest_until
+
+    @contextmanager
+    def _guarded(self, name: str, stream: _Stream) -> Iterator[None]:
+        """Leave a stream alone for a while after a failure."""
+        try:
+            yield
+        except Fenced:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, messages has the rows
+            stream.closed()
+            stream.rest_until = self._clock.monotonic() + TYPED_RETRY_SECONDS
+            log.warning("typed table left behind", stream=name, error=error_text(error).partition("\n")[0])
+
+    def _discard(self, files: TypedFiles) -> None:
+        for dead_letters, some in ((False, files.rows), (True, files.rejected)):
+            typed_storage(self._place, files.stream, dead_letters=dead_letters).delete(file.path for file in some)

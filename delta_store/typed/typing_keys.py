@@ -1,0 +1,24 @@
+"""The keys of a stream's metadata that tell of its typed table; persisted with the stream's configuration. Pure.
+
+=================  =====================================================================================
+``silt.schema``    a JSON Schema; without it the stream has no typed table
+``silt.table``     ``append`` (default): each message is a row; ``latest``: the last one of each subject
+``silt.validate``  ``dlq`` (default): what does not fit is a dead letter; ``reject``: it is not stored
+=================  =====================================================================================
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+SCHEMA: Final = "silt.schema"
+TABLE: Final = "silt.table"
+VALIDATE: Final = "silt.validate"
+CHOICES: Final = {TABLE: ("append", "latest"), VALIDATE: ("dlq", "reject")}
+"""The values of the other keys, the default first."""
+
+
+def own_metadata(metadata: Mapping[str, str]) -> str:
+    """Return what metadata says of a typed table, as a text; empty for nothing."""
+    ours = {key: value for key, value in sorted(metadata.items()) if key == SCHEMA or key in CHOICES}
+    return json.dumps(ours) if ours else ""

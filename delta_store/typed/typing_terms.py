@@ -1,0 +1,81 @@
+"""The terms of a stream's typed table, which its metadata names; and which changes of them a table can follow. Pure."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.column_types import Record, sql_type
+from delta_store.typed.payload_decoder import PayloadDecoder
+from delta_store.typed.table_columns import OWN_NAMES
+from delta_store.typed.typing_keys import CHOICES, SCHEMA, TABLE, VALIDATE
+
+_DECODERS_KEPT: Final = 256
+
+
+class TypingTerms(NamedTuple):
+    """What a stream's metadata says of its typed table."""
+
+    schema: str
+    latest: bool = False
+    """Whether a message replaces the row of its subject."""
+    rejects: bool = False
+    """Whether a message that does not fit is not stored."""
+
+
+def terms_in(text: str) -> TypingTerms | None:
+    """Return the terms in the text of :func:`own_metadata`, as :func:`terms_of`."""
+    return terms_of(json.loads(text)) if text else None
+
+
+def terms_of(metadata: Mapping[str, str]) -> TypingTerms | None:
+    """Return the terms of a stream, None without a typed table; raise ``BadSchema`` for what can't be."""
+    for key, choices in CHOICES.items():
+        if key in metadata and metadata[key] not in choices:
+            raise BadSchema(f"{key} is {' or '.join(choices)}, not {metadata[key]!r}")
+    if SCHEMA not in metadata:
+        if unused := sorted(CHOICES.keys() & metadata.keys()):
+            raise BadSchema(f"{unused[0]} needs {SCHEMA}, which the stream's metadata does not have")
+        return None
+    terms = TypingTerms(metadata[SCHEMA], metadata.get(TABLE) == "latest", metadata.get(VALIDATE) == "reject")
+    decoder_of(terms.schema)
+    return terms
+
+
+@lru_cache(maxsize=_DECODERS_KEPT)
+def decoder_of(schema: str) -> PayloadDecoder:
+    """Return the decoder of a schema; raise ``BadSchema``."""
+    from delta_store.typed.json_schema import JsonDecoder
+
+    return JsonDecoder(schema, taken=OWN_NAMES)
+
+
+def check_change(old: str, new: str) -> None:
+    """Raise ``BadSchema`` for a schema to which a table can't go on: only optional columns may be added."""
+    before, after = decoder_of(old), decoder_of(new)
+    fault = _fault(before.record, after)
+    if fault is not None:
+        raise BadSchema(
+            f"{SCHEMA} can't change so: {fault}. Add optional columns only; or take {SCHEMA} away and then set the "
+            "other one, which makes the table anew out of the stream's messages"
+        )
+
+
+def _fault(old: Record, after: PayloadDecoder) -> str | None:
+    new = {column.name: column.type for column in after.record.columns}
+    for column in old.columns:
+        if column.name not in new:
+            return f"column {column.name!r} is gone"
+        if new[column.name] != column.type:
+            return f"column {column.name!r} turns from {sql_type(column.type)} into {sql_type(new[column.name])}"
+    added = new.keys() - {column.name for column in old.columns}
+    if must := sorted(added & after.required):
+        return f"the new column {must[0]!r} is required, which older messages do not have"
+    return None
+
+
+def goes_on(old: Record, new: Record) -> bool:
+    """Whether a table with the columns ``old`` may go on with ``new``: with the same, or with more."""
+    after = {column.name: column.type for column in new.columns}
+    return all(after.get(column.name) == column.type for column in old.columns)
