@@ -4,7 +4,7 @@ Two tables can't be committed to at once: the dead letters come first. Where the
 of them that are ahead of it are taken out before anything is added, so that each message ends up once in one of both.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Final

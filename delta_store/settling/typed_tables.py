@@ -72,7 +72,7 @@ class TypedTables:
         self._targets: dict[str, TypedTarget] = {}
         """Those of the newest batch."""
         self._compared = NO_TABLE
-        """The version of ``messages`` that was last compared with the one before."""
+        """The version of ``messages`` last looked at: after each batch, so that no file comes and goes unseen."""
         self._round_at = 0.0
 
     def learn(self, told: Iterable[Told]) -> None:
@@ -121,6 +121,7 @@ class TypedTables:
                 elif last_seq != table.mark:
                     table.take(files, target.stream_id, last_seq, target.terms, base=table.mark)
         self._targets = {}
+        self._note_deleted()
         self._advance()
 
     def maintain(self) -> None:
@@ -222,7 +223,7 @@ class TypedTables:
 
     def _note_deleted(self) -> None:
         """Note whose rows may have left ``messages`` since the last time."""
-        before, now = self._compared, self._owner.snapshot
+        before, now = self._compared, self._owner.snapshot if self._streams else NO_TABLE
         gone = {before.files[path].stream for path in before.files.keys() - now.files.keys()}
         for name in gone & self._streams.keys():
             self._streams[name].unclean = True  # type: ignore[index]

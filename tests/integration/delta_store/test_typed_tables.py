@@ -6,8 +6,15 @@ import random
 from pathlib import Path
 from unittest import mock
 
+import duckdb
+import polars as pl
 import pytest
+from click.testing import Result
+from deltalake import DeltaTable
+from typer.testing import CliRunner
 
+from api.cli.app import app
+from conf.exit_codes import Exit
 from delta_store.beside.beside_table import BesideTable
 from delta_store.entries.beside_entry import Change
 from delta_store.values.journal_errors import CommitUnknown, StorageFailed
@@ -52,6 +59,131 @@ def test_a_schema_grows(store: TypedStore) -> None:
     store.settle()
     store.caught_up()
     assert store.table("S")["word"].to_pylist() == [None, "two", "three"]
+
+
+def _silt(*arguments: str, data: Path) -> Result:
+    return CliRunner().invoke(app, ["table", *arguments, "--data", str(data)], env={"COLUMNS": "200"})
+
+
+def test_tables_are_shown(store: TypedStore) -> None:
+    """With how far they have come, their newest rows and their columns."""
+    store.typed_stream("S", WORDS)
+    _publish(store, *range(1, 30), "x")
+    store.settle()
+    _publish(store, 31)
+    store.settle()
+    listed = json.loads(_silt("ls", "-o", "json", data=store.data).output)
+    said = {one["table"]: (one["stream"], one["kind"], one["rows"], one["seq"]) for one in listed}
+    assert said == {"tables/S": ("S", "append", 30, 31), "tables/S~dlq": ("S", "dlq", 1, 30)}
+    shown = json.loads(_silt("show", "S", "--limit", "2", "-o", "json", data=store.data).output)
+    assert [(row["seq"], row["n"], row["word"]) for row in shown] == [(29, 29, None), (31, 31, None)]
+    assert "got `str` - at `$.n`" in _silt("show", "S", "--dlq", data=store.data).output
+    columns = json.loads(_silt("schema", "S", "-o", "json", data=store.data).output)
+    assert [one["column"] for one in columns] == ["subject", "seq", "time", "msg_id", "n", "word", "stored_on"]
+    missing = _silt("show", "NOPE", data=store.data)
+    assert missing.exit_code == Exit.NOT_FOUND
+    assert "stream 'NOPE' has no table" in missing.stderr
+
+
+def test_a_table_follows_its_stream(store: TypedStore) -> None:
+    """It begins anew with the stream, is empty without one, and without a schema; also where no process knew it."""
+    store.typed_stream("S", NUMBERS)
+    _publish(store, 1, 2, "x")
+    store.settle()
+    store.catalog.delete("S", now_ns=store.tick(), rows=store.rows)
+    store.settle()
+    store.clean("S")
+    store.caught_up()
+    assert store.table("S").num_rows == 0
+    store.typed_stream("S", WORDS)
+    _publish(store, 7)
+    store.settle()
+    store.caught_up()
+    assert store.table("S").select(["seq", "n", "word"]).to_pylist() == [{"seq": 1, "n": 7, "word": None}]
+    store.update("S", None)
+    store.settle(ends_before_typed=True)
+    store.typed.vacuum()
+    store.caught_up()
+    assert (store.table("S").num_rows, store.rejected("S")) == (0, [])
+
+
+def test_a_late_schema_makes_the_table_of_old_messages(store: TypedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A little at a time, while batches go on."""
+    monkeypatch.setattr("delta_store.settling.typed_tables.TYPED_STEP_SECONDS", 0)
+    store.create("S")
+    for start in range(1, 60, 10):
+        _publish(store, *range(start, start + 10))
+        store.settle()
+    store.update("S", NUMBERS)
+    _publish(store, 61)
+    store.settle()
+    assert not store.folder("S").exists() or store.typed._streams["S"].catching_up is not None
+    _publish(store, 62)
+    store.settle()
+    store.caught_up()
+    assert store.table("S")["n"].to_pylist() == list(range(1, 63))
+
+
+def test_small_files_are_merged_and_others_are_left(store: TypedStore) -> None:
+    """The rows stay what they were."""
+    store.typed_stream("S", NUMBERS)
+    for number in range(1, 40):
+        _publish(store, number if number % 2 else "x")
+        store.settle()
+    before = store.table("S"), store.rejected("S")
+    store.caught_up()
+    assert len(DeltaTable(str(store.folder("S"))).file_uris()) < 16
+    assert (store.table("S"), store.rejected("S")) == before
+
+
+def test_the_table_of_a_bucket_has_the_last_of_each_key(store: TypedStore) -> None:
+    """A deleted key has none, nor one whose last value does not fit; before a removed one comes the one before."""
+    store.typed_stream("S", NUMBERS, table="latest")
+    _publish(store, 1, 2, 3, 4, "x")
+    store.publish("S", "k2", b"", headers=b"NATS/1.0\r\nKV-Operation: PURGE\r\n\r\n")
+    store.settle()
+    store.caught_up()
+    assert store.table("S").select(["subject", "n"]).to_pylist() == [{"subject": "S.k0", "n": 4}]
+    _publish(store, 8, 9)
+    store.settle()
+    assert store.table("S")["n"].to_pylist() == [8, 9]
+    store.catalog.remove("S", 7, now_ns=store.tick(), rows=store.rows)
+    store.settle()
+    store.clean("S")
+    store.caught_up()
+    assert store.table("S").select(["subject", "n"]).to_pylist() == [
+        {"subject": "S.k0", "n": 4},
+        {"subject": "S.k1", "n": 9},
+    ]
+    assert DeltaTable(str(store.folder("S"))).metadata().partition_columns == []
+
+
+def test_other_engines_read_all_columns(store: TypedStore) -> None:
+    """Nested ones too: DuckDB, Polars and delta-rs give the same rows, before and after a column was added."""
+    parts = {"at": {"type": "string", "format": "date-time"}, "tags": {"type": "array", "items": {"type": "string"}}}
+    place = {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {**parts, "place": place}}
+    store.typed_stream("S", schema)
+    store.publish("S", "a", b'{"at":"2026-01-02T03:04:05.678901Z","tags":["x","y"],"place":{"x":0.5,"y":7}}')
+    store.publish("S", "b", b'{"place":{}}')
+    store.settle()
+    store.update("S", {"type": "object", "properties": {**parts, "place": place, "more": {"type": "boolean"}}})
+    store.publish("S", "c", b'{"more":true}')
+    store.settle()
+    store.caught_up()
+    expected = store.table("S").select(["seq", "at", "tags", "place", "more"]).to_pylist()
+    assert [row["more"] for row in expected] == [None, None, True]
+    assert expected[0]["place"] == {"x": 0.5, "y": 7}
+    by_polars = (
+        pl.read_delta(str(store.folder("S"))).sort("seq").select("seq", "at", "tags", "place", "more").to_dicts()
+    )
+    assert by_polars == [{**row, "place": row["place"] or by_polars[2]["place"]} for row in expected]
+    files = DeltaTable(str(store.folder("S"))).file_uris()
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        query = "SELECT seq, tags, place, more FROM read_parquet(?, union_by_name = true) ORDER BY seq"
+        rows = db.execute(query, [files]).fetchall()
+    assert rows == [(row["seq"], row["tags"], row["place"], row["more"]) for row in expected]
 
 
 class _Walk:

@@ -9,7 +9,7 @@ from api.cli import main
 from api.cli.app import app
 from conf.exit_codes import Exit
 
-VERBS = ["up", "gateway", "settle", "serve", "sql", "doctor", "stream", "demo"]
+VERBS = ["up", "gateway", "settle", "serve", "sql", "doctor", "stream", "table", "demo"]
 
 
 def test_help_lists_every_verb_and_exit_code() -> None:
@@ -22,7 +22,9 @@ def test_help_lists_every_verb_and_exit_code() -> None:
         assert f" {code.value} " in listed
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "stream ls", "stream info", "stream report"])
+@pytest.mark.parametrize(
+    "verb", [*VERBS, "stream ls", "stream info", "stream report", "table ls", "table show", "table schema"]
+)
 def test_every_verb_has_help(verb: str) -> None:
     """Help never needs a server, a folder or Java."""
     ran = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "200"})
