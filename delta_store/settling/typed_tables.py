@@ -133,6 +133,7 @@ class TypedTables:
                 if not self._rests(stream):
                     with self._guarded(name, stream):
                         self._clean(name, stream)
+            self._advance()
             self._round_at = self._clock.monotonic() + TYPED_ROUND_SECONDS
 
     def vacuum(self) -> None:
