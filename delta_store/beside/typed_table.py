@@ -4,18 +4,14 @@ Two tables can't be committed to at once: the dead letters come first. Where the
 of them that are ahead of it are taken out before anything is added, so that each message ends up once in one of both.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from conf.clock import Clock
-from delta_store.beside.beside_table import BesideTable, write_file
-from delta_store.entries import beside_file
+from delta_store.beside.beside_table import BesideTable
+from delta_store.beside.row_files import RowFiles
 from delta_store.entries.beside_entry import BesideFile, BesideState, Change, NewTable
 from delta_store.entries.settled_log import Int64s
 from delta_store.entries.typed_files import TypedFiles
@@ -30,10 +26,6 @@ STREAM: Final = "silt.stream"
 STREAM_ID: Final = "silt.stream_id"
 KIND: Final = "silt.table"
 """Properties of a table: whose messages it has, and whether each is a row."""
-SMALL_FILE_BYTES: Final = 16 * 1024 * 1024
-SMALL_FILES_MIN: Final = 16
-ROUND_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Small files that are merged at a time, in bytes: they are held in memory."""
 
 
 class Standing(Enum):
@@ -96,7 +88,7 @@ class TypedTable:
                 return None
             gone, added = set(state.files) if replaces else set(), list(files.rows)
             if terms.latest and not replaces:
-                gone, kept = self._superseded(state, files, row_of(decoder_of(terms.schema).record))
+                gone, kept = self._superseded(state, files, decoder_of(terms.schema).record)
                 added += kept
             return Change(added, gone, {SEQ: last_seq}, _renewed(self.rows, new))
 
@@ -105,8 +97,7 @@ class TypedTable:
 
     def keep_only(self, live: Int64s) -> bool:
         """Take out the rows and dead letters of messages that are not among these sequences; whether there were any."""
-        columns = row_of(columns_of(self.rows.state))
-        found = [self._keep_only(self.rejects, REJECTS, live), self._keep_only(self.rows, columns, live)]
+        found = [files.keep(lambda rows: np.isin(rows["seq"].to_numpy(), live)) for files in self._files()]
         return any(found)
 
     def forget(self) -> None:
@@ -118,13 +109,10 @@ class TypedTable:
         for table in (self.rejects, self.rows):
             table.commit(lambda state: Change(removed=set(state.files), operation="DELETE") if state.files else None)
 
-    def compact(self) -> int:
-        """Merge the small files of partitions that have many; return how many."""
-        columns = row_of(columns_of(self.rows.state))
-        return self._compact(self.rejects, REJECTS) + self._compact(self.rows, columns)
-
     def upkeep(self) -> None:
-        """Write checkpoints that are due."""
+        """Merge the small files of partitions that have many; write checkpoints that are due."""
+        for files in self._files():
+            files.merge()
         for table in (self.rejects, self.rows):
             table.upkeep()
 
@@ -145,57 +133,17 @@ class TypedTable:
 
     def _superseded(self, state: BesideState, files: TypedFiles, columns: Record) -> tuple[set[str], list[BesideFile]]:
         """Return the files with rows of subjects that have newer messages, and files of what else is in them."""
-        schema = arrow_schema(columns)
+        found = RowFiles(self.rows, arrow_schema(row_of(columns)), epoch=self._epoch)
         subjects = set(files.gone)
         for file in files.rows:
-            subjects.update(self._read(self.rows, file, schema)["subject"].to_pylist())
-        return self._without(self.rows, state, schema, lambda rows: _not_in(rows, subjects))
+            subjects.update(found.read(file)["subject"].to_pylist())
+        return found.without(state, lambda rows: [one not in subjects for one in rows["subject"].to_pylist()])
 
-    def _keep_only(self, table: BesideTable, columns: Record, live: Int64s) -> bool:
-        def plan(state: BesideState) -> Change | None:
-            gone, added = self._without(
-                table, state, arrow_schema(columns), lambda rows: np.isin(rows["seq"].to_numpy(), live)
-            )
-            return Change(added, gone, operation="DELETE") if gone else None
-
-        return table.commit(plan) is not None
-
-    def _without(
-        self, table: BesideTable, state: BesideState, schema: pa.Schema, chosen: Callable[[pa.Table], npt.ArrayLike]
-    ) -> tuple[set[str], list[BesideFile]]:
-        """Return the files in which a row is not ``chosen``, and files of those that are."""
-        gone: set[str] = set()
-        added: list[BesideFile] = []
-        for path, file in state.files.items():
-            rows = self._read(table, file, schema)
-            mask = np.asarray(chosen(rows), dtype=bool)
-            if not mask.all():
-                gone.add(path)
-                added += self._written(table, rows.filter(pa.array(mask)), file.partition)
-        return gone, added
-
-    def _compact(self, table: BesideTable, columns: Record) -> int:
-        def plan(state: BesideState) -> Change | None:
-            gone: set[str] = set()
-            added: list[BesideFile] = []
-            for partition, files in _small_files(state.files.values()):
-                rows = pa.concat_tables([self._read(table, file, arrow_schema(columns)) for file in files])
-                added += self._written(table, rows.sort_by("seq"), partition)
-                gone |= {file.path for file in files}
-            return Change(added, gone, operation="OPTIMIZE", data_change=False) if gone else None
-
-        before = len(table.state.files)
-        return before - len(table.state.files) if table.commit(plan) is not None else 0
-
-    def _written(
-        self, table: BesideTable, rows: pa.Table, partition: tuple[tuple[str, str | None], ...]
-    ) -> Iterator[BesideFile]:
-        if rows.num_rows:
-            values = [(name, value or "") for name, value in partition]
-            yield write_file(table.storage, rows, epoch=self._epoch, names=STATISTICS, partition=values)
-
-    def _read(self, table: BesideTable, file: BesideFile, schema: pa.Schema) -> pa.Table:
-        return beside_file.decode(table.storage.read(file.path), schema)
+    def _files(self) -> tuple[RowFiles, RowFiles]:
+        """Return the files of dead letters and of rows."""
+        rows = arrow_schema(row_of(columns_of(self.rows.state)))
+        rejects = RowFiles(self.rejects, arrow_schema(REJECTS), epoch=self._epoch)
+        return rejects, RowFiles(self.rows, rows, epoch=self._epoch)
 
 
 def columns_of(state: BesideState) -> Record:
@@ -219,27 +167,3 @@ def _renewed(table: BesideTable, new: NewTable) -> dict[str, object] | None:
 def _ahead(file: BesideFile, mark: int) -> bool:
     bounds = file.bounds("seq")
     return bounds is not None and bounds[0] > mark
-
-
-def _not_in(rows: pa.Table, subjects: AbstractSet[str]) -> list[bool]:
-    return [subject not in subjects for subject in rows["subject"].to_pylist()]
-
-
-def _small_files(
-    files: Iterable[BesideFile],
-) -> Iterator[tuple[tuple[tuple[str, str | None], ...], list[BesideFile]]]:
-    """Iterate over the partitions with many small files, as many of these as are merged at a time."""
-    by_partition: dict[tuple[tuple[str, str | None], ...], list[BesideFile]] = {}
-    for file in files:
-        if file.size < SMALL_FILE_BYTES:
-            by_partition.setdefault(file.partition, []).append(file)
-    left = ROUND_BYTES_MAX
-    for partition, mine in by_partition.items():
-        if len(mine) >= SMALL_FILES_MIN and left > 0:
-            chosen = []
-            for file in sorted(mine, key=lambda file: file.bounds("seq") or (0, 0)):
-                if left > 0:
-                    chosen.append(file)
-                    left -= file.size
-            if len(chosen) >= SMALL_FILES_MIN:
-                yield partition, chosen

@@ -10,10 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from conf.clock import Clock
 from conf.error_text import error_text
 from conf.limits import TYPED_RETRY_SECONDS, TYPED_ROUND_SECONDS, TYPED_STEP_SECONDS
@@ -21,26 +17,21 @@ from conf.log import log
 from delta_store.beside.beside_table import read_state
 from delta_store.beside.typed_table import STREAM, Standing, TypedTable
 from delta_store.entries.batch_report import BatchReport, Told
-from delta_store.entries.settled_log import NO_TABLE, Int64s
+from delta_store.entries.settled_log import NO_TABLE
 from delta_store.entries.typed_files import TypedFiles
-from delta_store.reading.settled_files import MessageFiles
 from delta_store.settled.settled_owner import SettledOwner
+from delta_store.settling.stream_messages import messages_of, seqs_of
 from delta_store.settling.typed_staging import TypedPlace, TypedTarget, TypedWriter, typed_storage
-from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.typed.bad_schema import BadSchema
 from delta_store.typed.table_folders import DEAD_LETTERS, TABLES_FOLDER, table_folder
-from delta_store.typed.typed_rows import MESSAGE_COLUMNS
 from delta_store.typed.typing_terms import TypingTerms, terms_in
 from delta_store.values.journal_errors import Fenced
-from delta_store.values.records import Kind
 from delta_store.values.watermark import Watermarks
-
-_BATCH_ROWS = 16 * 1024
 
 
 @dataclass(slots=True)
-class _Stream:
+class _Following:
     """A stream that has a typed table, or had one."""
 
     stream_id: int
@@ -55,6 +46,10 @@ class _Stream:
     rest_until: float = 0.0
     """When it is tried again after a failure, by the monotonic clock."""
 
+    def rests(self, clock: Clock) -> bool:
+        """Whether it is left alone for now."""
+        return clock.monotonic() < self.rest_until
+
     def closed(self) -> None:
         """Forget the table; what was staged is given up."""
         self.table = self.verified = self.catching_up = None
@@ -68,7 +63,7 @@ class TypedTables:
     def __init__(self, owner: SettledOwner, place: TypedPlace, *, clock: Clock, horizon_seconds: float) -> None:
         self._owner, self._place = owner, place
         self._clock, self._horizon_seconds = clock, horizon_seconds
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _Following] = {}
         self._targets: dict[str, TypedTarget] = {}
         """Those of the newest batch."""
         self._compared = NO_TABLE
@@ -87,7 +82,7 @@ class TypedTables:
                 log.warning("no typed table", stream=one.stream, error=str(error))
                 terms = None
             if known is None:
-                self._streams[one.stream] = _Stream(one.stream_id, terms)
+                self._streams[one.stream] = _Following(one.stream_id, terms)
             elif (known.stream_id, known.terms) != (one.stream_id, terms):
                 known.stream_id, known.terms, known.catching_up = one.stream_id, terms, None
 
@@ -103,7 +98,7 @@ class TypedTables:
     def discard(self, report: BatchReport) -> None:
         """Delete staged files that will not be committed."""
         for files in report.typed:
-            self._discard(files)
+            _discard(self._place, files)
 
     def catch_up(self) -> None:
         """Open all tables anew, when they are next needed."""
@@ -117,7 +112,7 @@ class TypedTables:
             last_seq, table = self._last_seq(name, stream), stream.table
             with self._guarded(name, stream):
                 if table is None or (stream.stream_id, stream.terms) != (target.stream_id, target.terms):
-                    self._discard(files)
+                    _discard(self._place, files)
                 elif last_seq != table.mark:
                     table.take(files, target.stream_id, last_seq, target.terms, base=table.mark)
         self._targets = {}
@@ -130,7 +125,7 @@ class TypedTables:
         if self._clock.monotonic() >= self._round_at and self._streams:
             self._note_deleted()
             for name, stream in self._streams.items():
-                if not self._rests(stream):
+                if not stream.rests(self._clock):
                     with self._guarded(name, stream):
                         self._clean(name, stream)
             self._advance()
@@ -139,7 +134,7 @@ class TypedTables:
     def vacuum(self) -> None:
         """Delete what no version within the horizon needs. Raises :class:`Fenced`."""
         for name, stream in self._streams.items():
-            if stream.catching_up is None and not self._rests(stream):
+            if stream.catching_up is None and not stream.rests(self._clock):
                 with self._guarded(name, stream):
                     self._opened(name, stream).vacuum()
         self._find_others()
@@ -153,16 +148,16 @@ class TypedTables:
             if not folder.endswith(DEAD_LETTERS):
                 state = read_state(open_storage(f"{tables}/{folder}", self._place.options))
                 if name := state.properties.get(STREAM):
-                    self._streams[name] = _Stream(0, None)
+                    self._streams[name] = _Following(0, None)
 
-    def _last_seq(self, name: str, stream: _Stream) -> int:
+    def _last_seq(self, name: str, stream: _Following) -> int:
         """Return how far ``messages`` has the stream."""
         watermarks: Watermarks = self._owner.note.watermarks
         mark = watermarks.get(name)
         return mark.seq if mark is not None and mark.stream_id == stream.stream_id else 0
 
-    def _is_level(self, name: str, stream: _Stream) -> bool:
-        if self._rests(stream):
+    def _is_level(self, name: str, stream: _Following) -> bool:
+        if stream.rests(self._clock):
             return False
         with self._guarded(name, stream):
             table, last_seq, terms = self._opened(name, stream), self._last_seq(name, stream), stream.terms
@@ -177,7 +172,7 @@ class TypedTables:
         """Catch up for a while."""
         until = self._clock.monotonic() + TYPED_STEP_SECONDS
         for name, stream in self._streams.items():
-            if stream.terms is None or self._rests(stream) or self._is_level(name, stream):
+            if stream.terms is None or stream.rests(self._clock) or self._is_level(name, stream):
                 continue
             with self._guarded(name, stream):
                 stream.catching_up = stream.catching_up or self._catching_up(name, stream, stream.terms)
@@ -186,7 +181,7 @@ class TypedTables:
                         return
                 stream.catching_up = None
 
-    def _catching_up(self, name: str, stream: _Stream, terms: TypingTerms) -> Iterator[None]:
+    def _catching_up(self, name: str, stream: _Following, terms: TypingTerms) -> Iterator[None]:
         """Bring a table to where ``messages`` is now; yield after each part of the work."""
         table, last_seq = self._opened(name, stream), self._last_seq(name, stream)
         anew = table.standing(stream.stream_id, last_seq, terms) is Standing.ANEW
@@ -194,7 +189,7 @@ class TypedTables:
         target = TypedTarget(name, stream.stream_id, terms, self._owner.epoch)
         writer = TypedWriter(self._place, target)
         try:
-            for messages in self._messages(name, stream.stream_id, base, last_seq):
+            for messages in messages_of(self._owner, name, stream.stream_id, (base, last_seq)):
                 writer.take(messages)
                 yield
             files = writer.end()
@@ -205,23 +200,6 @@ class TypedTables:
         stream.verified = terms
         log.info("typed table caught up", stream=name, seq=last_seq, anew=anew)
 
-    def _messages(self, name: str, stream_id: int, base: int, last_seq: int) -> Iterator[pa.Table]:
-        """Iterate over a stream's messages behind ``base`` up to ``last_seq``, out of ``messages``."""
-        filesystem, root = filesystem_of(self._owner.storage.uri, self._place.options)
-        for file in self._owner.snapshot.of_stream(name):
-            low, high = file.seq
-            if not file.has_messages or high <= base or low > last_seq:
-                continue
-            with filesystem.open_input_file(f"{root}/{file.path}") as source:
-                parquet = pq.ParquetFile(source, page_checksum_verification=True)
-                columns = [*MESSAGE_COLUMNS, "kind", "stream_id"]
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns):
-                    rows = pa.table(batch)
-                    seqs, ids = rows["seq"].to_numpy(), rows["stream_id"].to_numpy()
-                    kinds = np.asarray(rows["kind"].to_pylist(), dtype=object) == Kind.MESSAGE.value
-                    wanted = (seqs > base) & (seqs <= last_seq) & (ids == stream_id) & kinds
-                    yield rows.filter(pa.array(wanted)).select(MESSAGE_COLUMNS)
-
     def _note_deleted(self) -> None:
         """Note whose rows may have left ``messages`` since the last time."""
         before, now = self._compared, self._owner.snapshot if self._streams else NO_TABLE
@@ -230,7 +208,7 @@ class TypedTables:
             self._streams[name].unclean = True  # type: ignore[index]
         self._compared = now
 
-    def _clean(self, name: str, stream: _Stream) -> None:
+    def _clean(self, name: str, stream: _Following) -> None:
         """Take out what has left ``messages``, merge small files, write checkpoints."""
         table = self._opened(name, stream)
         if table.rows.state.version < 0:
@@ -238,24 +216,13 @@ class TypedTables:
         if stream.terms is None:
             table.empty()
         elif stream.unclean and stream.catching_up is None and self._is_level(name, stream):
-            if table.keep_only(self._seqs(name, stream.stream_id)) and stream.terms.latest:
+            if table.keep_only(seqs_of(self._owner, name, stream.stream_id)) and stream.terms.latest:
                 stream.verified = None
                 table.forget()
             stream.unclean = False
-        table.compact()
         table.upkeep()
 
-    def _seqs(self, name: str, stream_id: int) -> Int64s:
-        """Return the sequences of a stream's messages in ``messages``."""
-        filesystem, root = filesystem_of(self._owner.storage.uri, self._place.options)
-        files, found = MessageFiles(filesystem, cache_bytes=0), [np.empty(0, dtype=np.int64)]
-        for file in self._owner.snapshot.of_stream(name):
-            if file.has_messages and file.stream_ids[0] <= stream_id <= file.stream_ids[1]:
-                rows = files.columns(f"{root}/{file.path}", ("seq", "stream_id"))
-                found.append(rows["seq"].to_numpy()[rows["stream_id"].to_numpy() == stream_id])
-        return np.concatenate(found)
-
-    def _opened(self, name: str, stream: _Stream) -> TypedTable:
+    def _opened(self, name: str, stream: _Following) -> TypedTable:
         if stream.table is None:
             options = {"clock": self._clock, "horizon_seconds": self._horizon_seconds}
             table = TypedTable(name, epoch=self._owner.epoch, **options)  # type: ignore[arg-type]
@@ -264,11 +231,8 @@ class TypedTables:
             stream.table, stream.verified = table, None
         return stream.table
 
-    def _rests(self, stream: _Stream) -> bool:
-        return self._clock.monotonic() < stream.rest_until
-
     @contextmanager
-    def _guarded(self, name: str, stream: _Stream) -> Iterator[None]:
+    def _guarded(self, name: str, stream: _Following) -> Iterator[None]:
         """Leave a stream alone for a while after a failure."""
         try:
             yield
@@ -279,6 +243,8 @@ class TypedTables:
             stream.rest_until = self._clock.monotonic() + TYPED_RETRY_SECONDS
             log.warning("typed table left behind", stream=name, error=error_text(error).partition("\n")[0])
 
-    def _discard(self, files: TypedFiles) -> None:
-        for dead_letters, some in ((False, files.rows), (True, files.rejected)):
-            typed_storage(self._place, files.stream, dead_letters=dead_letters).delete(file.path for file in some)
+
+def _discard(place: TypedPlace, files: TypedFiles) -> None:
+    """Delete staged files that will not be committed."""
+    for dead_letters, some in ((False, files.rows), (True, files.rejected)):
+        typed_storage(place, files.stream, dead_letters=dead_letters).delete(file.path for file in some)

@@ -33,21 +33,21 @@ class Scalar(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListType:
     """A list."""
 
     item: "ColumnType"
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf:
+class MapType:
     """A map with strings as keys."""
 
     value: "ColumnType"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TypedColumn:
     """A named part of a record."""
 
     name: str
@@ -58,10 +58,10 @@ class Column:
 class Record:
     """Columns, of a payload or of a part of one."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TypedColumn, ...]
 
 
-ColumnType = Scalar | ListOf | MapOf | Record
+ColumnType = Scalar | ListType | MapType | Record
 
 _ARROW: Final[Mapping[Scalar, pa.DataType]] = {
     Scalar.BOOLEAN: pa.bool_(),
@@ -81,9 +81,9 @@ def arrow_type(of: ColumnType) -> pa.DataType:
     match of:
         case Scalar():
             return _ARROW[of]
-        case ListOf(item):
+        case ListType(item):
             return pa.list_(arrow_type(item))
-        case MapOf(value):
+        case MapType(value):
             return pa.map_(pa.string(), arrow_type(value))
         case Record(columns):
             return pa.struct([(column.name, arrow_type(column.type)) for column in columns])
@@ -94,9 +94,9 @@ def delta_type(of: ColumnType) -> Any:
     match of:
         case Scalar():
             return of.value
-        case ListOf(item):
+        case ListType(item):
             return {"type": "array", "elementType": delta_type(item), "containsNull": True}
-        case MapOf(value):
+        case MapType(value):
             return {"type": "map", "keyType": "string", "valueType": delta_type(value), "valueContainsNull": True}
         case Record(columns):
             fields = [
@@ -112,11 +112,11 @@ def type_of(said: Any) -> ColumnType:
         return Scalar(said)
     match said["type"]:
         case "array":
-            return ListOf(type_of(said["elementType"]))
+            return ListType(type_of(said["elementType"]))
         case "map":
-            return MapOf(type_of(said["valueType"]))
+            return MapType(type_of(said["valueType"]))
         case _:
-            return Record(tuple(Column(one["name"], type_of(one["type"])) for one in said["fields"]))
+            return Record(tuple(TypedColumn(one["name"], type_of(one["type"])) for one in said["fields"]))
 
 
 def schema_string(record: Record) -> str:
@@ -136,9 +136,9 @@ def sql_type(of: ColumnType) -> str:
     match of:
         case Scalar():
             return {"integer": "int", "long": "bigint"}.get(of.value, of.value)
-        case ListOf(item):
+        case ListType(item):
             return f"array<{sql_type(item)}>"
-        case MapOf(value):
+        case MapType(value):
             return f"map<string, {sql_type(value)}>"
         case Record(columns):
             return f"struct<{', '.join(f'{column.name}: {sql_type(column.type)}' for column in columns)}>"

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from delta_store.typed.bad_schema import BadSchema
-from delta_store.typed.column_types import Column, ColumnType, ListOf, MapOf, Record, Scalar, column_names
+from delta_store.typed.column_types import ColumnType, ListType, MapType, Record, Scalar, TypedColumn, column_names
 from delta_store.typed.payload_decoder import Misfit
 
 _LONG: Final = (-(1 << 63), (1 << 63) - 1)
@@ -138,7 +138,7 @@ class _Compiler:
             case "array":
                 item = self.shape(node.get("items", {}), f"{where}[]")
                 lengths = _meta(node, where, min_length="minItems", max_length="maxItems")
-                return _Shape(ListOf(item.column), Annotated[list[item.decoded], lengths], _each(item))  # type: ignore[name-defined]
+                return _Shape(ListType(item.column), Annotated[list[item.decoded], lengths], _each(item))  # type: ignore[name-defined]
             case "string":
                 return _string(node, where)
             case "integer":
@@ -156,7 +156,7 @@ class _Compiler:
             return self._struct(node, where, _columns_of(node, where))
         if isinstance(others, dict) and others:
             value = self.shape(others, f"{where}.*")
-            return _Shape(MapOf(value.column), dict[str, value.decoded], _pairs(value))  # type: ignore[name-defined]
+            return _Shape(MapType(value.column), dict[str, value.decoded], _pairs(value))  # type: ignore[name-defined]
         return _Shape(Scalar.STRING, dict[str, Raw], _object_text)
 
     def _struct(self, node: Node, where: str, columns: Mapping[str, str]) -> _Shape:
@@ -172,7 +172,7 @@ class _Compiler:
         struct = msgspec.defstruct(
             "Payload", fields, rename=names, kw_only=True, forbid_unknown_fields=not others, gc=False
         )
-        record = Record(tuple(Column(columns[name], shape.column) for name, shape in shapes.items()))
+        record = Record(tuple(TypedColumn(columns[name], shape.column) for name, shape in shapes.items()))
         return _Shape(record, struct, _Struct([*columns.values()], list(shapes.values())))
 
     def _resolved(self, node: Any, where: str) -> Node:

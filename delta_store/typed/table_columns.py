@@ -4,21 +4,21 @@ from typing import Final
 
 import pyarrow as pa
 
-from delta_store.typed.column_types import Column, Record, Scalar, arrow_type
+from delta_store.typed.column_types import Record, Scalar, TypedColumn, arrow_type
 
 DAY: Final = "stored_on"
 """The partition: the day, UTC, on which the message was stored."""
 _PLACE: Final = (
-    Column("subject", Scalar.STRING),
-    Column("seq", Scalar.LONG),
-    Column("time", Scalar.TIMESTAMP),
-    Column("msg_id", Scalar.STRING),
+    TypedColumn("subject", Scalar.STRING),
+    TypedColumn("seq", Scalar.LONG),
+    TypedColumn("time", Scalar.TIMESTAMP),
+    TypedColumn("msg_id", Scalar.STRING),
 )
 OWN_NAMES: Final = (*(column.name for column in _PLACE), DAY)
 """A field of a payload with one of these names gets an underscore behind it."""
 STATISTICS: Final = ("subject", "seq", "time", "msg_id")
 """Columns with statistics: payloads have none, as in ``messages``."""
-REJECTS: Final = Record((*_PLACE, Column("reason", Scalar.STRING), Column("payload", Scalar.BINARY)))
+REJECTS: Final = Record((*_PLACE, TypedColumn("reason", Scalar.STRING), TypedColumn("payload", Scalar.BINARY)))
 """The columns of a row of dead letters, without the partition's."""
 
 
@@ -29,7 +29,7 @@ def row_of(payload: Record) -> Record:
 
 def with_day(row: Record) -> Record:
     """Return the columns of the table: a row's, and the partition's."""
-    return Record((*row.columns, Column(DAY, Scalar.DATE)))
+    return Record((*row.columns, TypedColumn(DAY, Scalar.DATE)))
 
 
 def without_own(table: Record) -> Record:
