@@ -27,7 +27,6 @@ from delta_store.typed.bad_schema import BadSchema
 from delta_store.typed.table_folders import DEAD_LETTERS, TABLES_FOLDER, table_folder
 from delta_store.typed.typing_terms import TypingTerms, terms_in
 from delta_store.values.journal_errors import Fenced
-from delta_store.values.watermark import Watermarks
 
 
 @dataclass(slots=True)
@@ -109,7 +108,7 @@ class TypedTables:
         """Commit the files of a batch that was appended. Raises :class:`Fenced`."""
         for files in report.typed:
             name, target, stream = files.stream, self._targets[files.stream], self._streams[files.stream]
-            last_seq, table = self._last_seq(name, stream), stream.table
+            last_seq, table = _last_seq(self._owner, name, stream), stream.table
             with self._guarded(name, stream):
                 if table is None or (stream.stream_id, stream.terms) != (target.stream_id, target.terms):
                     _discard(self._place, files)
@@ -150,17 +149,11 @@ class TypedTables:
                 if name := state.properties.get(STREAM):
                     self._streams[name] = _Following(0, None)
 
-    def _last_seq(self, name: str, stream: _Following) -> int:
-        """Return how far ``messages`` has the stream."""
-        watermarks: Watermarks = self._owner.note.watermarks
-        mark = watermarks.get(name)
-        return mark.seq if mark is not None and mark.stream_id == stream.stream_id else 0
-
     def _is_level(self, name: str, stream: _Following) -> bool:
         if stream.rests(self._clock):
             return False
         with self._guarded(name, stream):
-            table, last_seq, terms = self._opened(name, stream), self._last_seq(name, stream), stream.terms
+            table, last_seq, terms = self._opened(name, stream), _last_seq(self._owner, name, stream), stream.terms
             if terms is None:
                 return False
             if stream.verified != terms and table.standing(stream.stream_id, last_seq, terms) is Standing.LEVEL:
@@ -183,7 +176,7 @@ class TypedTables:
 
     def _catching_up(self, name: str, stream: _Following, terms: TypingTerms) -> Iterator[None]:
         """Bring a table to where ``messages`` is now; yield after each part of the work."""
-        table, last_seq = self._opened(name, stream), self._last_seq(name, stream)
+        table, last_seq = self._opened(name, stream), _last_seq(self._owner, name, stream)
         anew = table.standing(stream.stream_id, last_seq, terms) is Standing.ANEW
         base = 0 if anew else table.mark
         target = TypedTarget(name, stream.stream_id, terms, self._owner.epoch)
@@ -242,6 +235,12 @@ class TypedTables:
             stream.closed()
             stream.rest_until = self._clock.monotonic() + TYPED_RETRY_SECONDS
             log.warning("typed table left behind", stream=name, error=error_text(error).partition("\n")[0])
+
+
+def _last_seq(owner: SettledOwner, name: str, stream: _Following) -> int:
+    """Return how far ``messages`` has the stream."""
+    mark = owner.note.watermarks.get(name)
+    return mark.seq if mark is not None and mark.stream_id == stream.stream_id else 0
 
 
 def _discard(place: TypedPlace, files: TypedFiles) -> None:
