@@ -57,6 +57,8 @@ JWT_LEEWAY_SECONDS = 30.0
 """Clock difference to the issuer of tokens that is tolerated."""
 HTTP_COMPRESS_LEVEL = 2
 """gzip level: JSON shrinks nearly as much as at 9, in a fraction of the time."""
+HEADER_FILTER_MESSAGES_MAX = 20_000
+"""Messages that one request with a header filter looks at; its page says where to go on."""
 
 # --- processes: ours ---
 CHILD_START_SECONDS = 180.0

@@ -46,8 +46,11 @@ def plan(state: StreamState, request: DirectRequest) -> ReadPlan | PagePlan | Pa
     return ReadPlan(state.config.name, state.stream_id, (seq,)) if seq else None
 
 
-def multi_last(state: StreamState, request: DirectRequest) -> Lasts | PastPlan:
-    """Return the last messages of subjects at the point, from the index if it suffices. Raises ``TooMany``."""
+def multi_last(state: StreamState, request: DirectRequest, *, in_pages: bool = False) -> Lasts | PastPlan:
+    """Return the last messages of subjects at the point, from the index if it suffices.
+
+    Raises ``TooMany``, unless they are read page by page (``in_pages``), however many they are.
+    """
     index, up_to, at_ns = state.index, request.up_to_seq, request.up_to_time_ns
     subjects, limit = _filter(request.multi_last), _subjects_max(request)
     truth = state.config.metadata.get(POINT_IN_TIME) != "live"
@@ -64,7 +67,7 @@ def multi_last(state: StreamState, request: DirectRequest) -> Lasts | PastPlan:
             return Lasts(found, up_to)
     if truth and 0 < up_to <= index.last_seq and not (_is_now(state, up_to) or untouched(index, up_to, subjects)):
         return past
-    seqs = last_per_subject(index, subjects, up_to or None, limit=limit)
+    seqs = last_per_subject(index, subjects, up_to or None, limit=None if in_pages else limit)
     return Lasts(found._replace(seqs=seqs), up_to or index.last_seq)
 
 

@@ -1,12 +1,12 @@
 """Arrow's IPC stream and Parquet: the formats that keep every type."""
 
-import io
 from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from api.formats.byte_sink import ByteSink
 from api.formats.encoding import Encoder
 from api.formats.table_format import TableFormat
 
@@ -15,41 +15,11 @@ _GROUP_BYTES: Final = 16 * 1024 * 1024
 """Rows, or bytes in memory, at which a row group of Parquet is written: the most that is held."""
 
 
-class _Sink(io.RawIOBase):
-    """A file that gives away what is written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[bytes] = []
-        self._written = 0
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Keep a copy of the bytes."""
-        part = bytes(data)
-        self._parts.append(part)
-        self._written += len(part)
-        return len(part)
-
-    def tell(self) -> int:
-        """Return the number of bytes written."""
-        return self._written
-
-    def take(self) -> bytes:
-        """Return the bytes written since the last call."""
-        taken = b"".join(self._parts)
-        self._parts.clear()
-        return taken
-
-
 class ArrowStream:
     """An encoder of Arrow's IPC stream."""
 
     def __init__(self, schema: Any) -> None:
-        self._schema, self._sink = schema, _Sink()
+        self._schema, self._sink = schema, ByteSink()
         self._writer = pa.ipc.new_stream(self._sink, schema)
 
     def add(self, batch: Any) -> bytes:
@@ -67,7 +37,7 @@ class ParquetFile:
     """An encoder of a Parquet file; it holds the rows of one row group."""
 
     def __init__(self, schema: Any) -> None:
-        self._schema, self._sink = schema, _Sink()
+        self._schema, self._sink = schema, ByteSink()
         self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
         self._gathered: list[Any] = []
         self._rows = self._bytes = 0

@@ -1,4 +1,4 @@
-"""The authorization of HTTP requests, without IO: scopes, their holders, and the scope that each path needs.
+"""The authorization of HTTP requests, without IO: scopes, their holders, and the scope that each request needs.
 
 A scope is ``read``, ``publish`` or ``admin``, for every stream or, behind a colon, for a pattern of stream names:
 ``read:ORDERS``, ``read:KV_*``, where ``*`` matches any characters. Only ``admin`` without a pattern implies the
@@ -29,7 +29,7 @@ class Scope:
         """Whether it allows an action on a stream or, with None, on at least one."""
         if self.action == Action.ADMIN and self.streams == "*":
             return True
-        return self.action == action and (stream is None or _matches(self.streams, stream))
+        return self.action == action and (stream is None or matches(self.streams, stream))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class Principal:
     def may(self, action: Action, stream: str | None = None) -> bool:
         """Whether a scope allows an action on a stream or, with None, on at least one."""
         return any(scope.holds(action, stream) for scope in self.scopes)
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """Patterns of the streams that it may read, for a process that has the names only."""
+        return tuple(scope.streams for scope in self.scopes if scope.holds(Action.READ, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,10 @@ EVERYBODY: Final = Principal("everybody", (Scope(Action.ADMIN),))
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Paths of probes, which show no data."""
 _STREAMS: Final = "/v1/streams"
+_SQL: Final = "/v1/sql"
+SHARES: Final = "/delta-sharing/shares"
+SHARED_FILES: Final = "/delta-sharing/files"
+"""Files that a shared table is served as; their URLs are signed, which stands for a key."""
 
 
 def parse_scope(text: str) -> Scope:
@@ -67,20 +76,29 @@ def parse_scope(text: str) -> Scope:
     return Scope(Action(action), streams or "*")
 
 
-def need_of(path: str) -> Need | None:
+def need_of(path: str, method: str = "GET") -> Need | None:
     """Return the need of a path, whose escapes are decoded; None if it is open to all."""
-    if path in OPEN_PATHS:
+    if path in OPEN_PATHS or path.startswith(f"{SHARED_FILES}/"):
         return None
     if path == "/metrics":
         return Need(Action.ADMIN)
-    if path == _STREAMS:
+    if path in (_STREAMS, _SQL) or path.startswith(f"{_SQL}."):
         return Need(Action.READ)
     if path.startswith(f"{_STREAMS}/"):
-        return Need(Action.READ, path.removeprefix(f"{_STREAMS}/").partition("/")[0])
+        reads = method in ("GET", "HEAD")
+        return Need(Action.READ if reads else Action.PUBLISH, path.removeprefix(f"{_STREAMS}/").partition("/")[0])
+    if path == SHARES or path.startswith(f"{SHARES}/"):
+        return Need(Action.READ, _shared_stream(path))
     return Need()
 
 
-def _matches(pattern: str, name: str) -> bool:
+def _shared_stream(path: str) -> str | None:
+    """Return the stream of a path below a shared table; None of one that lists."""
+    parts = path.removeprefix(SHARES).split("/")
+    return parts[5] if len(parts) > 5 and parts[4] == "tables" else None
+
+
+def matches(pattern: str, name: str) -> bool:
     """Whether the name is the pattern with any characters in place of each ``*``."""
     first, *rest = pattern.split("*")
     if not rest:

@@ -4,16 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
-from starlette.middleware.gzip import GZipMiddleware
 
-from api.rest import messages, problems, process, streams
+from api.rest import messages, multi_last, problems, process, ranges, streams
 from api.rest.access import OPEN_PATHS
+from api.rest.compression import Compression
 from api.rest.door import Door, allowed_hosts
 from api.rest.keys import open_keyring
 from api.rest.negotiation import known_parameters
 from api.rest.problems import Problem
 from api.rest.store import RestStore
-from conf.limits import HTTP_COMPRESS_BYTES_MIN, HTTP_COMPRESS_LEVEL
 from conf.settings import Settings
 
 _DESCRIPTION = "Streams and their messages, now and at any past point within the history horizon. Read-only."
@@ -30,12 +29,14 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
         dependencies=[Depends(known_parameters), Depends(_once_open(store))],
     )
     problems.install(app)
-    app.add_middleware(GZipMiddleware, minimum_size=HTTP_COMPRESS_BYTES_MIN, compresslevel=HTTP_COMPRESS_LEVEL)
+    app.add_middleware(Compression)
     keyring = open_keyring(settings.http)
     app.add_middleware(Door, keyring=keyring, hosts=allowed_hosts(settings.http))
     app.include_router(process.routes(store))
     app.include_router(streams.routes(store, settings))
-    app.include_router(messages.routes(store, settings))
+    app.include_router(ranges.routes(store, settings))
+    app.include_router(multi_last.routes(store))
+    app.include_router(messages.routes(store))
     _describe(app, closed=keyring is not None)
     return app
 

@@ -45,7 +45,7 @@ class Door:
         headers = Headers(scope=scope)
         if self._hosts is not None and _host_of(headers.get("host", "")) not in self._hosts:
             raise problems.wrong_host()
-        need = need_of(scope["path"])
+        need = need_of(scope["path"], scope["method"])
         if self._keyring is None or need is None:
             return EVERYBODY
         principal = self._principal(headers, self._keyring)

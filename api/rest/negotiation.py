@@ -13,7 +13,7 @@ from api.rest import problems
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 BINARY: Final = "application/octet-stream"
-_REPEATED: Final = frozenset({"subject"})
+_REPEATED: Final = frozenset({"subject", "header"})
 """Parameters that may be given several times."""
 
 
@@ -59,19 +59,24 @@ def negotiate(request: Request, types: Sequence[str]) -> str:
     return best
 
 
-def _accepted(request: Request) -> list[tuple[str, float]]:
-    """Return the media ranges with their qualities, in the client's order; without the header, any type."""
-    text = ",".join(request.headers.getlist("accept"))
-    ranges = []
-    for part in text.split(",") if text.strip() else ["*/*"]:
-        kind, *parameters = part.split(";")
+def weighted(text: str) -> list[tuple[str, float]]:
+    """Return the names in a header such as ``Accept`` with their qualities, in the client's order."""
+    found = []
+    for part in text.split(","):
+        name, *parameters = part.split(";")
         quality = 1.0
         for parameter in parameters:
-            name, _, value = parameter.partition("=")
-            if name.strip().lower() == "q":
+            key, _, value = parameter.partition("=")
+            if key.strip().lower() == "q":
                 quality = _quality(value)
-        ranges.append((kind.strip().lower(), quality))
-    return ranges
+        if name.strip():
+            found.append((name.strip().lower(), quality))
+    return found
+
+
+def _accepted(request: Request) -> list[tuple[str, float]]:
+    """Return the media ranges with their qualities; without the header, any type."""
+    return weighted(",".join(request.headers.getlist("accept"))) or [("*/*", 1.0)]
 
 
 def _quality(text: str) -> float:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from api.rest import problems
 from api.rest.access import Action
@@ -13,6 +13,7 @@ from api.rest.descriptions import SUBJECT, answer
 from api.rest.door import principal_of
 from api.rest.freshness import UNCHANGED, tag_of_version, unchanged
 from api.rest.negotiation import JSON, serves
+from api.rest.parameters import StreamName
 from api.rest.store import RestStore
 from conf.limits import LIST_PAGE, SUBJECT_DETAILS_PAGE
 from conf.settings import Settings
@@ -28,7 +29,6 @@ _STREAMS = answer(
     headers=("ETag", "Link"),
     links=dict.fromkeys(("stream_info", "messages", "message", "last", "multi_last"), _OF_FIRST),
 )
-StreamName = Annotated[str, Path(description="Name of the stream")]
 
 
 def routes(store: RestStore, settings: Settings) -> APIRouter:

@@ -166,11 +166,11 @@ def test_a_range_is_lines_and_names_its_next_page(tmp_path: Path) -> None:
         seqs, _ = await page(answer.links["next"]["url"])
         assert seqs == [11, 14]
         at = format_time(history.rows[700].ts_ns)
-        assert (await page("/v1/streams/S/messages", start_time=at))[0] == [700]
+        assert (await page("/v1/streams/S/messages", from_time=at))[0] == [700]
         assert (await page("/v1/streams/S/messages", from_seq=900))[0] == []
         check_problem(await client.get("/v1/streams/S/messages", params={"limit": 10_000_000}), 400, 10003)
-        check_problem(await client.get("/v1/streams/S/messages", params={"start_time": "noon"}), 400, 10003)
-        both = {"start_time": at, "from_seq": 1}
+        check_problem(await client.get("/v1/streams/S/messages", params={"from_time": "noon"}), 400, 10003)
+        both = {"from_time": at, "from_seq": 1}
         check_problem(await client.get("/v1/streams/S/messages", params=both), 400, 10003)
 
     over(tmp_path, use)
@@ -300,10 +300,10 @@ def test_what_a_route_does_not_know_or_serve_is_refused(tmp_path: Path) -> None:
     async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
         for url in urls:
             joint = "&" if "?" in url else "?"
-            check_problem(await client.get(f"{url}{joint}end_time=2026-01-01T00:00:00Z"), 400, 10003)
-            for accept in ("text/csv", "application/xml, */*;q=0"):
+            check_problem(await client.get(f"{url}{joint}until_time=2026-01-01T00:00:00Z"), 400, 10003)
+            for accept in ("image/png", "application/xml, */*;q=0"):
                 check_problem(await client.get(url, headers={"Accept": accept}), 406, 20000)
-            assert (await client.get(url, headers={"Accept": "text/csv, */*;q=0.1"})).status_code == 200
+            assert (await client.get(url, headers={"Accept": "image/png, */*;q=0.1"})).status_code == 200
         check_problem(await client.get("/v1/streams?limit=1&limit=2"), 400, 10003)
         check_problem(await client.get("/v1/streams/S/messages", headers={"Accept": "application/json"}), 406, 20000)
         preferred = {"Accept": "application/json;q=0.5, application/octet-stream"}
