@@ -57,6 +57,28 @@ JWT_LEEWAY_SECONDS = 30.0
 """Clock difference to the issuer of tokens that is tolerated."""
 HTTP_COMPRESS_LEVEL = 2
 """gzip level: JSON shrinks nearly as much as at 9, in a fraction of the time."""
+HTTP_TAILS_MAX = 1_000
+"""Live tails that one process serves at once."""
+TAIL_HEARTBEAT_SECONDS = 15.0
+"""Longest silence of a live tail: proxies close connections on which nothing comes for half a minute."""
+PUBLISH_ANSWER_SECONDS = 10.0
+"""Longest wait of an HTTP publish for its acknowledgement."""
+HTTP_PUBLISH_BYTES_MAX = 96 * MIB
+"""Largest body of a publish: the largest payload in base64, and its headers."""
+HTTP_QUESTION_BYTES_MAX = MIB
+"""Largest body of any other request."""
+SQL_NICE = 5
+"""Niceness of a process that answers SQL: reads come first."""
+SQL_SPARE_BYTES = 1024 * MIB
+"""Heap of such a process beyond the query's own memory: Python, Arrow, files that are being read and written."""
+SQL_GRACE_SECONDS = 5.0
+"""Time after its limit at which a query is killed that did not end by itself."""
+SQL_TRANSFER_SECONDS = 600.0
+"""Longest time that a client may take to fetch an answer: it occupies a process."""
+SQL_IDLE_SECONDS = 60.0
+"""Time after which an unused process is ended; another takes half a second to start."""
+SQL_WAITING_MAX = 16
+"""Queries that may wait for a process."""
 HEADER_FILTER_MESSAGES_MAX = 20_000
 """Messages that one request with a header filter looks at; its page says where to go on."""
 

@@ -176,6 +176,14 @@ class HttpSettings(_Section):
     port: int = Field(default=8222, ge=0, le=65535)
     rows_max: int = Field(default=100_000, gt=0)
     """Most messages that one request may ask for."""
+    publish_context_file: Path | None = None
+    """A context of the ``nats`` command: where and how HTTP clients' messages are published. Unset: by ``nats.url``."""
+    sql_processes_max: int = Field(default=2, ge=0)
+    """Queries that run at once, each in a process of its own; 0: none."""
+    sql_timeout_seconds: float = Field(default=60.0, gt=0)
+    sql_memory_mib: int = Field(default=1024, ge=64)
+    sql_rows_max: int = Field(default=10_000_000, gt=0)
+    """Bounds of one query; one with more rows is broken off with an error, never cut short silently."""
     api_keys_file: Path | None = None
     """Hashes of the keys that open the API, with the scopes of each (``silt key new``)."""
     jwt_keys_file: Path | None = None

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from api.cli.nats_context import NatsContext
+from api.process.nats_context import NatsContext
 from conf.error_text import error_text
 
 if TYPE_CHECKING:

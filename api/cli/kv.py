@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from api.cli.connection import connected
-from api.cli.nats_context import NatsContext, UnknownContext, find_context
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
+from api.process.nats_context import NatsContext, UnknownContext, find_context
 from conf.clock import SystemClock
 from conf.error_text import error_text
 from conf.exit_codes import EPILOG, Exit

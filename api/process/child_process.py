@@ -9,12 +9,13 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from api.process.first_of import first_of
 from api.process.parent_death import die_with
 from api.process.process_log import ProcessLog
 
@@ -147,7 +148,7 @@ class ChildProcess:
             self._process.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(timeout_seconds):
-                await _first_of(self._process.wait(), (hurry or asyncio.Event()).wait())
+                await first_of(self._process.wait(), (hurry or asyncio.Event()).wait())
         except TimeoutError:
             self._log.write(f"not ended {timeout_seconds:.0f} s after SIGTERM: killed\n".encode())
         finally:
@@ -183,15 +184,6 @@ class ChildProcess:
 
     def _failure(self, what: str) -> str:
         return f"{self._plan.name} {what}; the end of {self._log.path}:\n{self._log.tail()}"
-
-
-async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait until one is done, and cancel the others."""
-    async with asyncio.TaskGroup() as tasks:
-        waiting = {tasks.create_task(wait) for wait in waits}
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
 
 
 def _said_line(line: bytes) -> Mapping[str, Any] | None:

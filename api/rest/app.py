@@ -5,21 +5,26 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 
-from api.rest import messages, multi_last, problems, process, ranges, streams
+from api.rest import messages, multi_last, problems, process, publish, ranges, sql, streams, tail
 from api.rest.access import OPEN_PATHS
 from api.rest.compression import Compression
 from api.rest.door import Door, allowed_hosts
 from api.rest.keys import open_keyring
 from api.rest.negotiation import known_parameters
 from api.rest.problems import Problem
+from api.rest.services import Services
 from api.rest.store import RestStore
 from conf.settings import Settings
 
-_DESCRIPTION = "Streams and their messages, now and at any past point within the history horizon. Read-only."
+_DESCRIPTION = "Streams and their messages, now and at any past point within the history horizon."
 
 
-def create_app(store: RestStore, settings: Settings) -> FastAPI:
-    """Return the app over a store that the caller refreshes. Raises ``SettingsError`` for keys that can't be read."""
+def create_app(store: RestStore, settings: Settings, services: Services | None = None) -> FastAPI:
+    """Return the app over a store that the caller refreshes; without services it answers from the store alone.
+
+    Raises ``SettingsError`` for keys that can't be read.
+    """
+    services = services or Services()
     app = FastAPI(
         title="Silt",
         version="1",
@@ -36,7 +41,10 @@ def create_app(store: RestStore, settings: Settings) -> FastAPI:
     app.include_router(streams.routes(store, settings))
     app.include_router(ranges.routes(store, settings))
     app.include_router(multi_last.routes(store))
+    app.include_router(tail.routes(store, services))
     app.include_router(messages.routes(store))
+    app.include_router(publish.routes(store, services))
+    app.include_router(sql.routes(settings, services))
     _describe(app, closed=keyring is not None)
     return app
 

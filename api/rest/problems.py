@@ -13,6 +13,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from api.rest.lasting_answer import ClientGone
+from api.rest.sql_frames import SqlFailure
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.values.read_errors import (
@@ -21,6 +23,7 @@ from delta_store.values.read_errors import (
     NoSuchStream,
     PastHorizon,
     ReadError,
+    ReadErrorKind,
     StoreAway,
     TooMany,
 )
@@ -37,6 +40,15 @@ UNAUTHORIZED = 20005
 FORBIDDEN = 20006
 WRONG_HOST = 20007
 OPENING = 20008
+TOO_LARGE = 20009
+NO_PUBLISHER = 20010
+NO_GATEWAY = 20011
+UNANSWERED = 20012
+SQL_INVALID = 20013
+SQL_REFUSED = 20014
+SQL_LIMIT = 20015
+NO_SQL = 20016
+OTHER_STREAM = 10060
 OTHER = 20000
 
 
@@ -94,6 +106,64 @@ def wrong_host() -> Refused:
     return Refused(421, WRONG_HOST, "the Host header names no host of this server (setting http.allowed_hosts)")
 
 
+def no_publisher() -> Refused:
+    """Return the refusal of a publish where no NATS server is known."""
+    detail = "this server knows no NATS server to publish through: set nats.url or http.publish_context_file"
+    return Refused(501, NO_PUBLISHER, detail)
+
+
+def unanswered() -> Refused:
+    """Return the refusal of a publish whose outcome is not known."""
+    detail = "no acknowledgement came in time: the message may be stored; publish it again with the same Nats-Msg-Id"
+    return Refused(504, UNANSWERED, detail)
+
+
+_PUBLISHING: dict[int, int] = {
+    10047: 507,
+    10054: 413,
+    10060: 412,
+    10070: 412,
+    10071: 412,
+    10077: 507,
+    10097: 413,
+    10164: 412,
+}
+"""Statuses of PubAcks' errors, by ``err_code``: what was expected is a precondition, what is full is full."""
+
+
+def refused_publish(error: Mapping[str, Any]) -> Refused:
+    """Return the refusal for a PubAck's error: JetStream's own status where HTTP has none that says more."""
+    code, err_code = int(error.get("code", 500)), int(error.get("err_code", OTHER))
+    status = _PUBLISHING.get(err_code, code if code in (400, 404, 429, 503) else 500)
+    return Refused(status, err_code, str(error.get("description", "")))
+
+
+def no_sql() -> Refused:
+    """Return the refusal of a query where none is answered."""
+    return Refused(501, NO_SQL, "this server answers no SQL (http.sql_processes_max)")
+
+
+_SQL: dict[str, tuple[int, int]] = {
+    "invalid": (400, SQL_INVALID),
+    "refused": (400, SQL_REFUSED),
+    "timeout": (504, SQL_LIMIT),
+    "memory": (413, SQL_LIMIT),
+    "rows": (413, SQL_LIMIT),
+    ReadErrorKind.NO_SUCH_STREAM: (400, STREAM_NOT_FOUND),
+    ReadErrorKind.PAST_HORIZON: (410, PAST_HORIZON),
+    ReadErrorKind.DAMAGED_DATA: (500, DAMAGED),
+    ReadErrorKind.FILE_GONE: (503, BUSY),
+    ReadErrorKind.STORE_AWAY: (503, BUSY),
+}
+"""Statuses of queries that failed, by kind. A stream is named by the statement: an unknown one makes it invalid."""
+
+
+def sql_failure(failure: SqlFailure) -> Refused:
+    """Return the refusal for a query that failed, with the engine's words."""
+    status, err_code = _SQL.get(failure.kind, (500, OTHER))
+    return Refused(status, err_code, failure.text)
+
+
 _MEANINGS: dict[type[Exception], tuple[int, int]] = {
     NoSuchStream: (404, STREAM_NOT_FOUND),
     PastHorizon: (410, PAST_HORIZON),
@@ -149,6 +219,9 @@ def install(app: FastAPI) -> None:
         said.headers.update(error.headers or {})
         return said
 
+    def on_gone(_request: Request, _error: Exception) -> JSONResponse:
+        return problem(Refused(503, BUSY, "nobody waits for the answer"))
+
     def on_invalid(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
@@ -157,5 +230,6 @@ def install(app: FastAPI) -> None:
 
     for kind in (Refused, ReadError, ReadsBusy, TimeoutError):
         app.add_exception_handler(kind, on_read)
+    app.add_exception_handler(ClientGone, on_gone)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)

@@ -25,6 +25,7 @@ from api.process.process_arguments import add_data_argument, add_nats_arguments,
 from api.rest.app import create_app
 from api.rest.keys import open_keyring
 from api.rest.open_door import refuse_open_door
+from api.rest.services import Services
 from conf.clock import SystemClock
 from conf.data_location import DataLocation
 from conf.error_text import error_text
@@ -138,9 +139,10 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
     )
     listener = _listen(settings.http.host, options.http_port)
     try:
+        services = _services(options, settings)
         server = HttpServer(
             uvicorn.Config(
-                create_app(replica, settings),
+                create_app(replica, settings, services),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -157,14 +159,25 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
             running.append(tasks.create_task(_say_ready(server, opened, links, listener)))
             http = tasks.create_task(server.serve([listener]))
             await stop.wait()
+            services.stopping.set()
             server.should_exit = True
             await http
+            await services.close()
             for task in running:
                 task.cancel()
     finally:
         listener.close()
         replica.opening.abandon()
         threads.close()
+
+
+def _services(options: ServeOptions, settings: Settings) -> Services:
+    """Return the services of the process; none of them is started."""
+    from api.rest.publisher import publisher_of
+    from api.rest.sql_desk import SqlDesk
+
+    sql = SqlDesk(options.data, settings.http) if settings.http.sql_processes_max else None
+    return Services(publisher_of(settings), sql)
 
 
 def _links(options: ServeOptions, settings: Settings, replica: Replica) -> "ResponderLinks | None":

@@ -47,5 +47,8 @@ class RestStore(Protocol):
     async def settling(self) -> SettleReport:
         """Return the state of settling."""
 
+    async def changed(self, version: int) -> None:
+        """Wait until the catalog is at another version of the journal than this one."""
+
     async def refresh(self) -> None:
         """Catch up with everything committed before this call."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from api.hub.hub_config import Login
+from api.hub.hub_config import HUB_FOLDER, Login
+from api.hub.hub_credentials import CONTEXT_FILE
 from api.process.child_process import ChildPlan
 from conf.data_location import DataLocation
 
@@ -30,8 +31,8 @@ def settle_plan(data: DataLocation, local: Path) -> ChildPlan:
     return ChildPlan("settle", lambda _: _module("delta_store.settling.settle_main", "--data", str(data)), cwd=folder)
 
 
-def serve_plan(data: DataLocation, http_port: int) -> ChildPlan:
-    """Return the plan of the HTTP server; a restart keeps its port.
+def serve_plan(data: DataLocation, http_port: int, local: Path) -> ChildPlan:
+    """Return the plan of the HTTP server; a restart keeps its port. It publishes by the context that the hub writes.
 
     It answers no Direct Get: the gateway does, so that a client reads over NATS what it has just published.
     """
@@ -40,7 +41,8 @@ def serve_plan(data: DataLocation, http_port: int) -> ChildPlan:
         port = said.get("port", http_port)
         return _module("api.rest.serve_main", "--data", str(data), "--http-port", str(port), "--http-only")
 
-    return ChildPlan("serve", command)
+    context = local / HUB_FOLDER / CONTEXT_FILE
+    return ChildPlan("serve", command, env={"SILT_HTTP__PUBLISH_CONTEXT_FILE": str(context)})
 
 
 def _module(name: str, *arguments: str) -> list[str]:

@@ -118,7 +118,7 @@ class Supervisor:
         """Start all but the settle job and print the ready line; return the gateway, None when asked to stop."""
         data = self._options.data
         hub = self._begin(tasks, HubPlan(self._options.folder / HUB_FOLDER, self._options.port, self._settings))
-        serve = self._begin(tasks, serve_plan(data, self._options.http_port))
+        serve = self._begin(tasks, serve_plan(data, self._options.http_port, self._options.folder))
         if not await self._ready(hub.answers, serve.answers, all_of=(hub.answers,)):
             return None
         gateway = self._begin(tasks, gateway_plan(data, hub.answers.result()))

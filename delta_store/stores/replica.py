@@ -81,6 +81,7 @@ class Replica:
         self.opening = OpeningProgress()
         """Progress until :attr:`opened`."""
         self._opened = False
+        self._applied = asyncio.Event()
         self._watch = SettleWatch(location, clock, storage_options=storage_options)
 
     @property
@@ -128,6 +129,11 @@ class Replica:
                 seen = update.seen
             self.refreshed_at = self._clock.monotonic()
 
+    async def changed(self, version: int) -> None:
+        """Wait until the catalog is at another version of the journal than this one."""
+        while self.journal_version == version:
+            await self._applied.wait()
+
     async def run(self, interval_seconds: float) -> None:
         """Refresh again and again until cancelled; damage ends it, slowness only makes :attr:`age_seconds` grow."""
         while True:
@@ -168,3 +174,5 @@ class Replica:
             replay(self.catalog, rows)
             self.payloads.stored(rows)
         self.journal_version = update.journal_version
+        applied, self._applied = self._applied, asyncio.Event()
+        applied.set()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from api.cli.nats_context import DEFAULT_URL, UnknownContext, find_context
+from api.process.nats_context import DEFAULT_URL, UnknownContext, find_context
 
 
 def _context(home: Path, name: str, *, selected: bool = False, **fields: str) -> None:

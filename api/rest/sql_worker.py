@@ -1,0 +1,87 @@
+"""A process that answers SQL for the HTTP server: ``python -m api.rest.sql_worker --data LOCATION``.
+
+One query at a time: questions on standard input, answers on standard output (:mod:`api.rest.sql_frames`). Being a
+process, it takes no turn of the event loop from readers, may be killed at any time, and dies with the HTTP server. It
+is niced, so that reads come first.
+"""
+
+import argparse
+import os
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from api.formats.encoding import encode
+from api.process.process_arguments import add_data_argument
+from api.rest.access import matches
+from api.rest.sql_frames import Frame, Mark, SqlFailure, SqlQuestion
+from conf.limits import SQL_NICE, SQL_SPARE_BYTES
+from conf.log import configure_log
+from conf.settings import load_settings
+from delta_store.sql.sql_engine import SqlEngine
+from delta_store.sql.sql_errors import SqlError
+from delta_store.sql.sql_limits import SqlLimits
+from delta_store.values.read_errors import ReadError
+
+if TYPE_CHECKING:
+    from conf.data_location import DataLocation
+
+Send = Callable[[Frame], None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer until standard input ends; return the exit status."""
+    parser = argparse.ArgumentParser(prog="silt sql worker", description="Answer SQL for the HTTP server.")
+    add_data_argument(parser)
+    data: DataLocation = parser.parse_args(arguments).data
+    configure_log("sql")
+    os.nice(SQL_NICE)
+    with os.fdopen(os.dup(1), "wb") as answers, suppress(BrokenPipeError):
+        os.dup2(2, 1)  # what a library prints must not stand among the frames
+        engine = SqlEngine.open(data.with_settings(load_settings().storage))
+
+        def send(frame: Frame) -> None:
+            answers.write(frame.encoded())
+            answers.flush()
+
+        for line in sys.stdin.buffer:
+            answer(engine, SqlQuestion.decoded(line), send)
+    return 0
+
+
+def answer(engine: SqlEngine, question: SqlQuestion, send: Send) -> None:
+    """Answer a question; an error of the query's or the store's is an answer."""
+    _limit_memory(question.memory_bytes)
+    try:
+        limits = SqlLimits(seconds=question.seconds, memory_bytes=question.memory_bytes, rows=question.rows)
+        with engine.query(
+            question.text, question.parameters, limits=limits, readable=lambda name: _is_readable(question, name)
+        ) as query:
+            schema = query.run()
+            send(Frame(Mark.START))
+            for chunk in encode(question.format, schema, query.batches()):
+                send(Frame(Mark.DATA, chunk))
+        send(Frame(Mark.END))
+    except (SqlError, ReadError) as error:
+        send(Frame(Mark.FAILED, SqlFailure(error.kind.value, str(error)).encoded()))
+    except MemoryError:
+        send(Frame(Mark.FAILED, SqlFailure("memory", "the query needs more memory than it may have").encoded()))
+    except Exception as error:
+        send(Frame(Mark.FAILED, SqlFailure(type(error).__name__, str(error)).encoded()))
+        raise
+
+
+def _is_readable(question: SqlQuestion, stream: str) -> bool:
+    return any(matches(pattern, stream) for pattern in question.readable)
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Bound the heap: functions on lists and strings do not obey the engine's own limit."""
+    bound = memory_bytes + SQL_SPARE_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
