@@ -79,6 +79,10 @@ SQL_IDLE_SECONDS = 60.0
 """Time after which an unused process is ended; another takes half a second to start."""
 SQL_WAITING_MAX = 16
 """Queries that may wait for a process."""
+SHARED_BYTES_MAX = 4 * 1024 * MIB
+"""Bytes of all files that are rendered for Delta Sharing at once, and so of one."""
+SHARED_URL_SECONDS = 900
+"""Time for which such a file's URL is valid; each query signs a new one."""
 HEADER_FILTER_MESSAGES_MAX = 20_000
 """Messages that one request with a header filter looks at; its page says where to go on."""
 

@@ -62,6 +62,42 @@ def hash_key() -> None:
     typer.echo(hash_of(key))
 
 
+@app.command()
+def profile(
+    server: Annotated[
+        str, typer.Option(help="URL of the HTTP API, as the reader reaches it.")
+    ] = "http://127.0.0.1:8222",
+    *,
+    file: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write it to this file, made for its owner alone.")
+    ] = None,
+) -> None:
+    """Make a Delta Sharing profile of the key that stands on standard input, for example of silt key new.
+
+    Without a key it is for a server that asks for none. Exit codes: 0 done; 1 the file can't be written; 2 no key.
+    """
+    import json
+
+    from api.rest.access import SHARING
+    from api.rest.keys import KEY_PREFIX
+    from delta_store.storage.private_files import write_private
+
+    key = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
+    if key and not key.startswith(KEY_PREFIX):
+        typer.echo(f"silt key: a key begins with {KEY_PREFIX}", err=True)
+        raise typer.Exit(Exit.USAGE)
+    fields = {"shareCredentialsVersion": 1, "endpoint": server.rstrip("/") + SHARING, "bearerToken": key or "none"}
+    text = json.dumps(fields, indent=2) + "\n"
+    if file is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        write_private(file, text)
+    except OSError as error:
+        typer.echo(f"silt key: {file}: {error}", err=True)
+        raise typer.Exit(Exit.FAILED) from None
+
+
 def _entry(name: str, digest: str, scopes: list[str]) -> str:
     import json
 

@@ -63,8 +63,10 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Paths of probes, which show no data."""
 _STREAMS: Final = "/v1/streams"
 _SQL: Final = "/v1/sql"
-SHARES: Final = "/delta-sharing/shares"
-SHARED_FILES: Final = "/delta-sharing/files"
+SHARING: Final = "/delta-sharing"
+"""The endpoint of Delta Sharing."""
+SHARES: Final = f"{SHARING}/shares"
+SHARED_FILES: Final = f"{SHARING}/files"
 """Files that a shared table is served as; their URLs are signed, which stands for a key."""
 
 

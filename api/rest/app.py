@@ -5,8 +5,8 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 
-from api.rest import messages, multi_last, problems, process, publish, ranges, sql, streams, tail
-from api.rest.access import OPEN_PATHS
+from api.rest import messages, multi_last, problems, process, publish, ranges, sharing, sql, streams, tail
+from api.rest.access import OPEN_PATHS, SHARES
 from api.rest.compression import Compression
 from api.rest.door import Door, allowed_hosts
 from api.rest.keys import open_keyring
@@ -45,6 +45,7 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     app.include_router(messages.routes(store))
     app.include_router(publish.routes(store, services))
     app.include_router(sql.routes(settings, services))
+    app.include_router(sharing.routes(store, settings, services))
     _describe(app, closed=keyring is not None)
     return app
 
@@ -53,7 +54,7 @@ def _once_open(store: RestStore) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency that answers streams and messages with 503 until the store is open."""
 
     async def check(request: Request) -> None:
-        if not store.opened and request.url.path.startswith("/v1/"):
+        if not store.opened and request.url.path.startswith(("/v1/", SHARES)):
             raise problems.still_opening(store.opening)
 
     return check

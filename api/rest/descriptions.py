@@ -14,6 +14,7 @@ BARE: Final[dict[str, Any]] = {BINARY: {"schema": {"type": "string", "format": "
 _HEADERS: Final[dict[str, Any]] = {
     "ETag": {"schema": {"type": "string"}, "description": "Give it as If-None-Match: 304 when nothing has changed"},
     "Link": {"schema": {"type": "string"}, "description": 'The next page (rel="next"), when there is one'},
+    "Delta-Table-Version": {"schema": {"type": "integer"}, "description": "The sequence that the table is as of"},
     "Silt-Up-To-Seq": {"schema": {"type": "integer"}, "description": "The point that the answer shows"},
 }
 Responses = dict[int | str, dict[str, Any]]

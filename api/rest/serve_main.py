@@ -174,10 +174,11 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
 def _services(options: ServeOptions, settings: Settings) -> Services:
     """Return the services of the process; none of them is started."""
     from api.rest.publisher import publisher_of
+    from api.rest.shared_files import SharedFiles
     from api.rest.sql_desk import SqlDesk
 
     sql = SqlDesk(options.data, settings.http) if settings.http.sql_processes_max else None
-    return Services(publisher_of(settings), sql)
+    return Services(publisher_of(settings), sql, sql and SharedFiles(sql, SystemClock()))
 
 
 def _links(options: ServeOptions, settings: Settings, replica: Replica) -> "ResponderLinks | None":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from api.rest.publisher import Publisher
+    from api.rest.shared_files import SharedFiles
     from api.rest.sql_desk import SqlDesk
 
 
@@ -15,6 +16,7 @@ class Services:
 
     publisher: "Publisher | None" = None
     sql: "SqlDesk | None" = None
+    shared: "SharedFiles | None" = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process ends: answers without an end then end by themselves."""
 
