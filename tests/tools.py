@@ -1,4 +1,4 @@
-"""The foreign clients of tests, in ``.tools/``: the ``nats`` CLI and nats.go (Go), nats.js (npm).
+"""The foreign clients of tests, in ``.tools/``: the ``nats`` CLI and nats.go (Go), nats.js (npm), delta-sharing (pip).
 
 Run ``python -m tests.tools`` to fetch them ahead of a test run. A machine without Go or Node gets :class:`Missing`,
 which tests turn into a skip with that reason; any other failure is an error.
@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +28,8 @@ NPM_PACKAGES = {
     "@nats-io/kv": "3.4.0",
     "@nats-io/obj": "3.4.0",
 }
+SHARING_CLIENT = "delta-sharing==1.4.2"
+"""It wants older versions of pandas and pyarrow than ours, so it has an environment of its own."""
 STALLED = "stalled with too many outstanding async published messages"
 """Error of nats.go, and so of the CLI's bench, when an asynchronous publisher gets no ack for 200 ms."""
 _BUILD_SECONDS = 900
@@ -62,6 +65,18 @@ def node_modules() -> Path:
             (folder / "package.json").write_text(json.dumps(manifest, indent=2))
             _run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=folder)
     return folder
+
+
+def sharing_python() -> Path:
+    """Return the Python of an environment that has :data:`SHARING_CLIENT`."""
+    folder = TOOLS / "sharing"
+    python, done = folder / "bin" / "python", folder / SHARING_CLIENT
+    with _alone():
+        if not done.exists():
+            _run([sys.executable, "-m", "venv", "--clear", str(folder)], cwd=TOOLS)
+            _run([str(python), "-m", "pip", "install", "--quiet", SHARING_CLIENT], cwd=TOOLS)
+            done.touch()
+    return python
 
 
 def go_program(source: Path) -> Path:
@@ -120,7 +135,7 @@ def _run(command: list[str], *, cwd: Path) -> str:
 
 
 if __name__ == "__main__":
-    for fetch in (nats_cli, partial(go_program, GO_KILLS), node_modules):
+    for fetch in (nats_cli, partial(go_program, GO_KILLS), node_modules, sharing_python):
         try:
             print(fetch())  # noqa: T201  # its output is the answer
         except Missing as missing:

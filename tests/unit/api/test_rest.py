@@ -371,9 +371,9 @@ def test_health_and_description(tmp_path: Path) -> None:
         replica.refreshed_at -= 1000
         assert (await client.get("/healthz")).status_code == 503
         described = (await client.get("/openapi.json")).json()
-        assert len(described["paths"]) == 9
+        assert len(described["paths"]) == 22
         for path in described["paths"].values():
-            assert "400" in path["get"]["responses"]
+            assert all("400" in operation["responses"] for operation in path.values())
         assert "Problem" in described["components"]["schemas"]
         check_problem(await client.get("/nowhere"), 404, 20000)
         check_problem(await client.post("/v1/streams"), 405, 20000)

@@ -152,7 +152,7 @@ def test_multi_last_is_the_same_in_every_format(tmp_path: Path, kind: str) -> No
 
 
 def test_answers_are_compressed_as_the_client_likes_best(tmp_path: Path) -> None:
-    """The client's quality decides, then zstd before gzip; Parquet, which compresses itself, and small answers as they are."""
+    """The client's quality decides, then zstd before gzip; Parquet compresses itself, and small answers stay."""
     stored(tmp_path, count=300)
 
     async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
