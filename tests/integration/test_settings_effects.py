@@ -285,6 +285,39 @@ def test_a_reader_listens_where_it_is_told_and_looks_as_often(tmp_path: Path) ->
         assert ask("/v1/streams")[1]["streams"][0]["state"]["last_seq"] == 1
 
 
+@shows("http.sql_processes_max", "http.sql_timeout_seconds", "http.sql_memory_mib", "http.sql_rows_max")
+@shows("http.publish_context_file")
+def test_a_reader_bounds_queries_and_publishes_where_it_is_told(tmp_path: Path) -> None:
+    """One query at a time, so long, in so much memory, with so many rows; a message goes where the context says."""
+    (tmp_path / "data").mkdir()
+    history, tables = History(), Tables(tmp_path / "data")
+    tables.commit([history.create()])
+    (tmp_path / "context.json").write_text(json.dumps({"url": DEAD}))
+    bounds = {"sql_processes_max": 1, "sql_timeout_seconds": 3, "sql_memory_mib": 64, "sql_rows_max": 10}
+    told = {"port": 0, "publish_context_file": tmp_path / "context.json", **bounds}
+    with process("api.rest.serve_main", tmp_path, **{f"http__{name}": value for name, value in told.items()}) as child:
+        url = json.loads(child.wait_log(READY)[1])["url"]
+        wait_until(lambda: http_open(url) or None, what="the store is open")
+
+        def ask(path: str, body: str) -> tuple[int, int]:
+            try:
+                with urllib.request.urlopen(f"{url}{path}", body.encode(), timeout=60) as reply:
+                    return reply.status, 0
+            except HTTPError as error:
+                return error.code, json.load(error)["err_code"]
+
+        assert ask("/v1/sql", "SELECT range FROM range(10)") == (200, 0)
+        assert ask("/v1/sql", "SELECT range FROM range(11)") == (413, 20015)
+        large = "SELECT count(DISTINCT repeat(range::VARCHAR, 50)) FROM range(20000000)"
+        assert ask("/v1/sql", large) in ((413, 20015), (504, 20015))
+        endless = "SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b"
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda _: ask("/v1/sql", endless), range(2)))
+        assert (504, 20015) in answers
+        assert set(answers) <= {(504, 20015), (503, 20004)}
+        assert ask("/v1/streams/S/messages?subject=s.1", "x") == (503, 20011)
+
+
 @shows("settle.spark_master", "settle.driver_memory_mib", "settle.nice")
 def test_the_settle_job_starts_java_as_told(tmp_path: Path) -> None:
     """Memory and master are on Java's command line, and it gives way: a little while it starts, then as told."""
