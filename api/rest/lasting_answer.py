@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -39,15 +38,16 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Re
 
     The body of the request must have been read.
     """
+    gone = False
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(_outcome(work))
         while not running.done():
             await asyncio.wait([running], timeout=_LOOK_SECONDS)
             if not running.done() and await request.is_disconnected():
-                running.cancel()
-                with suppress(asyncio.CancelledError):
-                    await running
-                raise ClientGone
+                gone = running.cancel()
+                break
+    if gone:
+        raise ClientGone
     result, error = running.result()
     if error is not None:
         raise error

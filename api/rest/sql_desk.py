@@ -26,6 +26,7 @@ class SqlProcess:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self._killed = False
         self.idle: asyncio.TimerHandle | None = None
         """Ends the process when it has been idle for long."""
 
@@ -43,13 +44,8 @@ class SqlProcess:
 
     @property
     def lives(self) -> bool:
-        """Whether it has not ended yet."""
-        return self._process.returncode is None
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
+        """Whether it may be asked."""
+        return not self._killed and self._process.returncode is None
 
     async def ask(self, question: SqlQuestion) -> None:
         """Put a question, whose answer must be read up to its end before the next."""
@@ -65,6 +61,7 @@ class SqlProcess:
 
     def kill(self) -> None:
         """End it at once."""
+        self._killed = True
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -103,7 +100,7 @@ class SqlAnswer:
                 yield frame.content
 
     def release(self) -> None:
-        """Give the process back; one that has not ended its answer is killed."""
+        """Give the process back; one that has not ended its answer, or has no memory left, is killed."""
         self._limit.cancel()
         if not self._released:
             self._released = True
@@ -113,9 +110,11 @@ class SqlAnswer:
 
     async def _next(self) -> Frame:
         frame = await self._process.frame()
-        self._over = frame.mark in (Mark.END, Mark.FAILED)
         if frame.mark is Mark.FAILED:
-            raise problems.sql_failure(SqlFailure.decoded(frame.content))
+            failure = SqlFailure.decoded(frame.content)
+            self._over = failure.kind != "memory"
+            raise problems.sql_failure(failure)
+        self._over = frame.mark is Mark.END
         return frame
 
 
@@ -124,7 +123,6 @@ class SqlDesk:
 
     def __init__(self, data: DataLocation, settings: HttpSettings) -> None:
         self._data = data
-        self._settings = settings
         self._free = asyncio.Semaphore(settings.sql_processes_max)
         self._waiting = 0
         self._idle: list[SqlProcess] = []

@@ -18,7 +18,7 @@ from api.process.process_arguments import add_data_argument
 from api.rest.access import matches
 from api.rest.sql_frames import Frame, Mark, SqlFailure, SqlQuestion
 from conf.limits import SQL_NICE, SQL_SPARE_BYTES
-from conf.log import configure_log
+from conf.log import configure_log, log
 from conf.settings import load_settings
 from delta_store.sql.sql_engine import SqlEngine
 from delta_store.sql.sql_errors import SqlError
@@ -69,8 +69,8 @@ def answer(engine: SqlEngine, question: SqlQuestion, send: Send) -> None:
     except MemoryError:
         send(Frame(Mark.FAILED, SqlFailure("memory", "the query needs more memory than it may have").encoded()))
     except Exception as error:
+        log.exception("query failed")
         send(Frame(Mark.FAILED, SqlFailure(type(error).__name__, str(error)).encoded()))
-        raise
 
 
 def _is_readable(question: SqlQuestion, stream: str) -> bool:
