@@ -17,6 +17,7 @@ from api.formats.encoding import encode
 from api.process.process_arguments import add_data_argument
 from api.rest.access import matches
 from api.rest.sql_frames import Frame, Mark, SqlFailure, SqlQuestion
+from conf.error_text import error_text
 from conf.limits import SQL_NICE, SQL_SPARE_BYTES
 from conf.log import configure_log, log
 from conf.settings import load_settings
@@ -69,7 +70,7 @@ def answer(engine: SqlEngine, question: SqlQuestion, send: Send) -> None:
     except MemoryError:
         send(Frame(Mark.FAILED, SqlFailure("memory", "the query needs more memory than it may have").encoded()))
     except Exception as error:
-        log.exception("query failed")
+        log.error("query failed", error=error_text(error))
         send(Frame(Mark.FAILED, SqlFailure(type(error).__name__, str(error)).encoded()))
 
 
