@@ -48,7 +48,8 @@ def encode(kind: TableFormat, schema: Any, batches: Iterable[Any]) -> Iterator[b
         for start in range(0, len(batch), _PART_ROWS):
             if chunk := table.add(batch.slice(start, _PART_ROWS)):
                 yield chunk
-    yield table.end()
+    if rest := table.end():
+        yield rest
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -41,7 +41,7 @@ def chosen_format(request: Request, formats: Sequence[TableFormat]) -> TableForm
     return by_type[negotiate(request, tuple(by_type))]
 
 
-class _Lines:
+class _MessageLines:
     """NDJSON with the fields of the JSON answers: ``text`` is left out where there is none."""
 
     def __init__(self, stream: str) -> None:
@@ -54,7 +54,7 @@ class _Lines:
         return b""
 
 
-class _Table:
+class _MessageTable:
     """Any other format, by way of Arrow."""
 
     def __init__(self, stream: str, kind: TableFormat) -> None:
@@ -72,8 +72,8 @@ class _Table:
         return self._encoder.end()
 
 
-def _table(kind: TableFormat, stream: str) -> _Lines | _Table:
-    return _Lines(stream) if kind is TableFormat.NDJSON else _Table(stream, kind)
+def _table(kind: TableFormat, stream: str) -> _MessageLines | _MessageTable:
+    return _MessageLines(stream) if kind is TableFormat.NDJSON else _MessageTable(stream, kind)
 
 
 async def streamed(

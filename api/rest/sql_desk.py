@@ -12,7 +12,7 @@ from typing import Final
 
 from api.process.parent_death import die_with
 from api.rest import problems
-from api.rest.sql_frames import HEAD_BYTES, Frame, Mark, SqlFailure, SqlQuestion, read_head
+from api.rest.sql_frames import HEAD_BYTES, Mark, SqlFailure, SqlFrame, SqlQuestion, read_head
 from conf.data_location import DataLocation
 from conf.limits import SQL_GRACE_SECONDS, SQL_IDLE_SECONDS, SQL_TRANSFER_SECONDS, SQL_WAITING_MAX
 from conf.settings import HttpSettings
@@ -53,11 +53,11 @@ class SqlProcess:
         self._process.stdin.write(question.encoded())
         await self._process.stdin.drain()
 
-    async def frame(self) -> Frame:
+    async def frame(self) -> SqlFrame:
         """Return the next frame of the answer; raises ``EOFError`` when the process has ended."""
         assert self._process.stdout is not None
         mark, size = read_head(await self._process.stdout.readexactly(HEAD_BYTES))
-        return Frame(mark, await self._process.stdout.readexactly(size))
+        return SqlFrame(mark, await self._process.stdout.readexactly(size))
 
     def kill(self) -> None:
         """End it at once."""
@@ -66,13 +66,13 @@ class SqlProcess:
             self._process.kill()
 
 
-class SqlAnswer:
+class SqlReply:
     """An answer on its way: :meth:`chunks` yields it; :meth:`release` must be called in the end, also without."""
 
     def __init__(self, desk: "SqlDesk", process: SqlProcess, seconds: float) -> None:
         self._desk, self._process = desk, process
         self._over = self._released = False
-        self._first: list[Frame] = []
+        self._first: list[SqlFrame] = []
         self._limit = asyncio.get_running_loop().call_later(seconds + SQL_GRACE_SECONDS, process.kill)
 
     async def begin(self, question: SqlQuestion) -> None:
@@ -108,7 +108,7 @@ class SqlAnswer:
                 self._process.kill()
             self._desk.give_back(self._process)
 
-    async def _next(self) -> Frame:
+    async def _next(self) -> SqlFrame:
         frame = await self._process.frame()
         if frame.mark is Mark.FAILED:
             failure = SqlFailure.decoded(frame.content)
@@ -128,7 +128,7 @@ class SqlDesk:
         self._idle: list[SqlProcess] = []
         self._all: set[SqlProcess] = set()
 
-    async def answer(self, question: SqlQuestion) -> SqlAnswer:
+    async def answer(self, question: SqlQuestion) -> SqlReply:
         """Return the answer to a question, once its first rows are there or it has none.
 
         Raises :class:`problems.Refused`, ``ReadsBusy`` when too many wait already, ``TimeoutError`` after a long wait.
@@ -142,7 +142,7 @@ class SqlDesk:
         finally:
             self._waiting -= 1
         try:
-            answer = SqlAnswer(self, await self._process(), question.seconds)
+            answer = SqlReply(self, await self._process(), question.seconds)
         except BaseException:
             self._free.release()
             raise

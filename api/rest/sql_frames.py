@@ -23,7 +23,7 @@ class Mark(StrEnum):
     FAILED = "F"
 
 
-class Frame(NamedTuple):
+class SqlFrame(NamedTuple):
     """A part of an answer."""
 
     mark: Mark

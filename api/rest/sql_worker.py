@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from api.formats.encoding import encode
 from api.process.process_arguments import add_data_argument
 from api.rest.access import matches
-from api.rest.sql_frames import Frame, Mark, SqlFailure, SqlQuestion
+from api.rest.sql_frames import Mark, SqlFailure, SqlFrame, SqlQuestion
 from conf.error_text import error_text
 from conf.limits import SQL_NICE, SQL_SPARE_BYTES
 from conf.log import configure_log, log
@@ -29,7 +29,7 @@ from delta_store.values.read_errors import ReadError
 if TYPE_CHECKING:
     from conf.data_location import DataLocation
 
-Send = Callable[[Frame], None]
+Send = Callable[[SqlFrame], None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(2, 1)  # what a library prints must not stand among the frames
         engine = SqlEngine.open(data.with_settings(load_settings().storage))
 
-        def send(frame: Frame) -> None:
+        def send(frame: SqlFrame) -> None:
             answers.write(frame.encoded())
             answers.flush()
 
@@ -61,17 +61,17 @@ def answer(engine: SqlEngine, question: SqlQuestion, send: Send) -> None:
             question.text, question.parameters, limits=limits, readable=lambda name: _is_readable(question, name)
         ) as query:
             schema = query.run()
-            send(Frame(Mark.START))
+            send(SqlFrame(Mark.START))
             for chunk in encode(question.format, schema, query.batches()):
-                send(Frame(Mark.DATA, chunk))
-        send(Frame(Mark.END))
+                send(SqlFrame(Mark.DATA, chunk))
+        send(SqlFrame(Mark.END))
     except (SqlError, ReadError) as error:
-        send(Frame(Mark.FAILED, SqlFailure(error.kind.value, str(error)).encoded()))
+        send(SqlFrame(Mark.FAILED, SqlFailure(error.kind.value, str(error)).encoded()))
     except MemoryError:
-        send(Frame(Mark.FAILED, SqlFailure("memory", "the query needs more memory than it may have").encoded()))
-    except Exception as error:
+        send(SqlFrame(Mark.FAILED, SqlFailure("memory", "the query needs more memory than it may have").encoded()))
+    except Exception as error:  # noqa: BLE001  # the next question may fare better
         log.error("query failed", error=error_text(error))
-        send(Frame(Mark.FAILED, SqlFailure(type(error).__name__, str(error)).encoded()))
+        send(SqlFrame(Mark.FAILED, SqlFailure(type(error).__name__, str(error)).encoded()))
 
 
 def _is_readable(question: SqlQuestion, stream: str) -> bool:

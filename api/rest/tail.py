@@ -59,7 +59,7 @@ class _Asked(BaseModel):
     seconds: float | None = Field(None, gt=0, le=_DAY, description="End after so long; without it, never")
 
 
-class _Place:
+class _TailPlace:
     """The place of one client in a stream."""
 
     def __init__(self, store: RestStore, state: StreamState, asked: _Asked, after: int | None) -> None:
@@ -117,7 +117,7 @@ def routes(store: RestStore, services: Services) -> APIRouter:
         """
         nonlocal open_tails
         state = await find_stream(store, name)
-        place = _Place(store, state, asked, last_event_id)
+        place = _TailPlace(store, state, asked, last_event_id)
         if open_tails >= HTTP_TAILS_MAX:
             raise problems.Refused(503, problems.BUSY, f"there are {HTTP_TAILS_MAX} tails already")
         open_tails += 1
@@ -127,7 +127,7 @@ def routes(store: RestStore, services: Services) -> APIRouter:
 
 
 async def _events(
-    store: RestStore, name: str, place: _Place, stopping: asyncio.Event, seconds: float | None
+    store: RestStore, name: str, place: _TailPlace, stopping: asyncio.Event, seconds: float | None
 ) -> AsyncIterator[bytes]:
     """Yield events until the stream is deleted, the process ends or the time is over."""
     loop = asyncio.get_running_loop()
