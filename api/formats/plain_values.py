@@ -86,12 +86,12 @@ def _is_json_text(kind: Any) -> bool:
 
 
 def _is_bytes(kind: Any) -> bool:
-    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return any(is_kind(kind) for is_kind in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary))
 
 
 def _is_json_value(kind: Any) -> bool:
-    plain = types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind)
-    return plain or types.is_string(kind) or types.is_large_string(kind)
+    plain = (types.is_null, types.is_boolean, types.is_integer, types.is_string, types.is_large_string)
+    return any(is_kind(kind) for is_kind in plain)
 
 
 _CONVERTERS: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], list[Any]]], ...]] = (

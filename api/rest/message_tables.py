@@ -27,7 +27,7 @@ class Extension(StrEnum):
     PARQUET = "parquet"
 
     @property
-    def format(self) -> TableFormat:
+    def table_format(self) -> TableFormat:
         """The format."""
         return TableFormat(self.value)
 

@@ -66,7 +66,7 @@ def routes(store: RestStore) -> APIRouter:
         request: Request, name: StreamName, extension: InPath, asked: Annotated[_Question, Query()]
     ) -> Response:
         """The same in the format that the path names."""
-        return await _answer(store, request, name, asked, extension.format)
+        return await _answer(store, request, name, asked, extension.table_format)
 
     return router
 

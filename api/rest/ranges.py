@@ -84,7 +84,7 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         request: Request, name: StreamName, extension: InPath, asked: Annotated[Asked, Query()]
     ) -> Response:
         """The same in the format that the path names."""
-        return await _answer(store, request, name, asked, extension.format)
+        return await _answer(store, request, name, asked, extension.table_format)
 
     return router
 

@@ -178,7 +178,8 @@ def _services(options: ServeOptions, settings: Settings) -> Services:
     from api.rest.sql_desk import SqlDesk
 
     sql = SqlDesk(options.data, settings.http) if settings.http.sql_processes_max else None
-    return Services(publisher_of(settings), sql, sql and SharedFiles(sql, SystemClock()))
+    shared = None if sql is None else SharedFiles(sql, SystemClock())
+    return Services(publisher_of(settings), sql, shared)
 
 
 def _links(options: ServeOptions, settings: Settings, replica: Replica) -> "ResponderLinks | None":

@@ -50,7 +50,7 @@ class SqlExtension(StrEnum):
     TXT = "txt"
 
     @property
-    def format(self) -> TableFormat:
+    def table_format(self) -> TableFormat:
         """The format."""
         return TableFormat.TEXT if self is SqlExtension.TXT else TableFormat(self.value)
 
@@ -108,7 +108,7 @@ def routes(settings: Settings, services: Services) -> APIRouter:
     @router.get("/v1/sql.{extension}", responses=_ANSWERS, **kept)
     async def sql_as(request: Request, extension: _Extension, query: _Query) -> Response:
         """The same in the format that the path names."""
-        return await answered(request, SqlBody(query=query), extension.format)
+        return await answered(request, SqlBody(query=query), extension.table_format)
 
     @router.post("/v1/sql", responses=_POSTED, openapi_extra=_BODY, dependencies=by_accept, **kept)
     async def post_sql(request: Request) -> Response:
@@ -118,7 +118,7 @@ def routes(settings: Settings, services: Services) -> APIRouter:
     @router.post("/v1/sql.{extension}", responses=_POSTED, openapi_extra=_BODY, **kept)
     async def post_sql_as(request: Request, extension: _Extension) -> Response:
         """The same in the format that the path names."""
-        return await answered(request, await _asked(request), extension.format)
+        return await answered(request, await _asked(request), extension.table_format)
 
     return router
 

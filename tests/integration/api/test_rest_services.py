@@ -59,7 +59,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         context = folder / "context.json"
         context.write_text(json.dumps({"url": hub.url}))
         command = [sys.executable, "-m", "api.rest.serve_main", "--data", str(folder / "data"), "--http-port", "0"]
-        env = {"SILT_HTTP__PUBLISH_CONTEXT_FILE": str(context), "SILT_HTTP__SQL_ROWS_MAX": "500000"}
+        env = {"SILT_HTTP__PUBLISH_CONTEXT_FILE": str(context), "SILT_HTTP__SQL_ROWS_MAX": "300000"}
         child = Child([*command, "--http-only"], folder / "serve.log", env)
         child.start()
         try:
@@ -148,8 +148,9 @@ def test_wrong_sql_is_told_in_the_engines_words(world: World) -> None:
             assert http.post("/v1/sql", content=body).status_code == 400
         assert refused(http.post("/v1/sql", json={"query": "SELECT 1", "limit": 5})) == (400, 10003)
         with pytest.raises(httpx.RemoteProtocolError):
-            http.get("/v1/sql.ndjson", params={"query": "SELECT range FROM range(600000)"})
-        assert len(http.get("/v1/sql.ndjson", params={"query": "SELECT range FROM range(400000)"}).text) > 400_000
+            http.get("/v1/sql.arrow", params={"query": "SELECT range FROM range(600000)"})
+        whole = http.get("/v1/sql.arrow", params={"query": "SELECT range FROM range(300000)"})
+        assert pa.ipc.open_stream(whole.content).read_all().num_rows == 300_000
 
 
 def test_reads_are_served_while_heavy_queries_run(world: World) -> None:
@@ -197,7 +198,7 @@ def test_a_process_that_ends_ends_its_tails_and_queries(world: World, tmp_path: 
     with httpx.Client(base_url=url, timeout=30) as http, http.stream("GET", "/v1/streams/ORDERS/messages/tail") as tail:
         parts = tail.iter_text()
         assert next(parts) == "retry: 1000\n\n"
-        assert httpx.get(f"{url}/v1/sql", params={"query": "SELECT 1 AS one"}).json() == [{"one": 1}]
+        assert httpx.get(f"{url}/v1/sql", params={"query": "SELECT 1 AS one"}, timeout=30).json() == [{"one": 1}]
         (worker,) = other.workers()
         assert child.process is not None
         child.process.send_signal(signal.SIGTERM)
