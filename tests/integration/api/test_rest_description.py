@@ -43,7 +43,12 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSchema]:
     tables = Tables(folder / "data")
     for name in ("A", "B"):
         history = History(stream=name, per_subject=2)
-        tables.commit([history.create(subjects=(f"{name}.>",)), *(history.publish(f"{name}.{number % 5}") for number in range(40))])
+        tables.commit(
+            [
+                history.create(subjects=(f"{name}.>",)),
+                *(history.publish(f"{name}.{number % 5}") for number in range(40)),
+            ]
+        )
         tables.settle()
     with nats_server(folder / "hub", leaf=True) as hub, gateway(hub, folder / "data"):
         command = [sys.executable, "-m", "api.rest.serve_main", "--data", str(folder / "data"), "--http-port", "0"]
