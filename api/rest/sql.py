@@ -82,7 +82,7 @@ _Query = Annotated[
     Query(
         min_length=1,
         description="One statement that only reads",
-        examples=["SELECT stream, messages FROM silt_streams"],
+        examples=["SELECT name, messages FROM silt_streams"],
     ),
 ]
 _Extension = Annotated[SqlExtension, Path(description="The format, whatever ``Accept`` says")]

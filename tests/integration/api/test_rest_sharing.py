@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from api.cli.app import app as silt
 from delta_store.dialect.times import format_time
+from delta_store.values.records import Row
 from tests.servers import Child, http_open, wait_until
-from tests.tables import History
+from tests.tables import History, Tables
 from tests.tools import sharing_python
-from tests.unit.api.test_rest import stored
 
 READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
 TABLE = "/delta-sharing/shares/silt/schemas/streams/tables/S"
@@ -53,6 +53,23 @@ class Shared:
         """A client with a key."""
         headers = {"Authorization": f"Bearer {self.keys[key]}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+
+def stored(folder: Path) -> tuple[Tables, History]:
+    """Six messages on four subjects, a millisecond apart, with a limit of one a subject; five are settled."""
+    history, tables = History(per_subject=1), Tables(folder)
+
+    def publish(subject: str, data: bytes) -> Row:
+        history.now_ns += 1_000_000
+        return history.publish(subject, data, headers=b"NATS/1.0\r\nA: x\r\n\r\n")
+
+    tables.commit([history.create(), *(publish(f"s.{number}", b"first") for number in (1, 2, 3))])
+    tables.settle()
+    tables.commit([publish("s.1", b"\xff\xfe"), publish("s.2", "grün".encode())])
+    tables.settle()
+    tables.apply_limits()
+    tables.commit([publish("s.4", b"last")])
+    return tables, history
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +179,7 @@ def test_a_key_sees_its_own_tables(shared: Shared) -> None:
         assert http.get(f"{base}/none/schemas").status_code == 404
         hidden = http.post("/v1/sql", content="SELECT * FROM S")
         assert (hidden.status_code, http.post("/v1/sql", content="SELECT seq FROM OTHER").json()) == (400, [{"seq": 1}])
-        assert [one["stream"] for one in http.post("/v1/sql", content="SELECT stream FROM silt_streams").json()] == [
+        assert [one["name"] for one in http.post("/v1/sql", content="SELECT name FROM silt_streams").json()] == [
             "OTHER"
         ]
     with shared.client("all") as http:
