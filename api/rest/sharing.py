@@ -112,7 +112,12 @@ def _list_routes(router: APIRouter, store: RestStore) -> None:
         page = [{"name": name, "schema": SCHEMA, "share": SHARE} for name in rest[:most]]
         return {"items": page, **({"nextPageToken": rest[most - 1]} if len(rest) > most else {})}
 
-    @router.get(f"{SHARES}/{{share}}/schemas/{{schema}}/tables", response_model=TablesBody, **kept)
+    @router.get(
+        f"{SHARES}/{{share}}/schemas/{{schema}}/tables",
+        response_model=TablesBody,
+        response_model_exclude_none=True,
+        **kept,
+    )
     async def shared_tables(
         request: Request, share: _Share, schema: _Schema, most: _Most = LIST_PAGE, token: _Token = None
     ) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def _list_routes(router: APIRouter, store: RestStore) -> None:
         _check(share, schema)
         return await tables(request, most, token)
 
-    @router.get(f"{SHARES}/{{share}}/all-tables", response_model=TablesBody, **kept)
+    @router.get(f"{SHARES}/{{share}}/all-tables", response_model=TablesBody, response_model_exclude_none=True, **kept)
     async def all_tables(
         request: Request, share: _Share, most: _Most = LIST_PAGE, token: _Token = None
     ) -> dict[str, Any]:
