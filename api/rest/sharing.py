@@ -47,8 +47,8 @@ _LINES: Final = {
     **problems.responses(404, 410, 413, 501, 503, 504),
 }
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
-_Share = Annotated[str, Path(examples=[SHARE])]
-_Schema = Annotated[str, Path(examples=[SCHEMA])]
+_Share = Annotated[str, Path(json_schema_extra={"enum": [SHARE]})]
+_Schema = Annotated[str, Path(json_schema_extra={"enum": [SCHEMA]})]
 _Table = Annotated[str, Path(description="Name of the stream")]
 _Most = Annotated[int, Query(alias="maxResults", ge=1, le=LIST_PAGE)]
 _Token = Annotated[str | None, Query(alias="pageToken", description="``nextPageToken`` of the page before")]

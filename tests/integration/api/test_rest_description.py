@@ -77,7 +77,7 @@ def ask(operation: APIOperation[Any, Any, Any, Any], mode: schemathesis.Generati
     asked = 0
 
     @given(case=operation.as_strategy(generation_mode=mode))
-    @bounded(15)
+    @bounded(8)
     def one(case: schemathesis.Case) -> None:
         nonlocal asked
         asked += 1
