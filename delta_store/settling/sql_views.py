@@ -55,13 +55,6 @@ _ASKS_FOR_NAMES = re.compile(r"\s*(show|describe|desc)\b", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SqlAnswer(NamedTuple):
-    """The result of one statement."""
-
-    columns: list[str]
-    rows: list[tuple[Any, ...]]
-
-
 class PinnedRows(NamedTuple):
     """All rows of all streams at one version of each table."""
 
@@ -69,11 +62,10 @@ class PinnedRows(NamedTuple):
     watermarks: Watermarks
 
 
-def run_sql(data: DataLocation, statement: str) -> SqlAnswer:
+def run_sql(data: DataLocation, statement: str) -> pa.Table:
     """Start Spark if none runs, register the views and run one statement. Raises what Spark raises."""
     spark = open_session("silt sql", data=data, spark__driver__memory="1g")
-    answer = query(spark, data, statement)
-    return SqlAnswer(answer.columns, [tuple(row) for row in answer.collect()])
+    return query(spark, data, statement).toArrow()
 
 
 def query(spark: SparkSession, data: str | Path | DataLocation, statement: str) -> DataFrame:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from delta_store.storage.arrow_filesystem import FileOpener
 from delta_store.values.read_errors import FileGone
@@ -19,6 +18,8 @@ _SCHEMA: Final = pa.schema([field for field in MESSAGES_SCHEMA if field.name not
 
 def dataset_of(filesystem: FileOpener, paths: Sequence[str]) -> Any:
     """Return the files as an Arrow dataset, opened here. Raises ``FileGone`` or ``StoreAway``."""
+    import pyarrow.dataset as ds  # takes as long as all the rest where pandas is installed
+
     form = ds.ParquetFileFormat()
     fragments = []
     for path in paths:

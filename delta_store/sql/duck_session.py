@@ -43,16 +43,15 @@ class DuckSession:
 
         self._limits = limits
         self._folder = TemporaryDirectory(prefix="silt-sql-")
-        threads = {} if limits.threads is None else {"threads": limits.threads}
-        settings = {
-            **_FIXED,
-            **threads,
-            "memory_limit": f"{limits.memory_bytes}B",
-            "temp_directory": str(Path(self._folder.name, "spilled")),
-            "max_temp_directory_size": f"{limits.temp_bytes}B",
-            "max_execution_time": max(1, round(limits.seconds * 1000)),
+        bounds = {
+            "threads": limits.threads,
+            "memory_limit": None if limits.memory_bytes is None else f"{limits.memory_bytes}B",
+            "max_temp_directory_size": None if limits.temp_bytes is None else f"{limits.temp_bytes}B",
+            "max_execution_time": None if limits.seconds is None else max(1, round(limits.seconds * 1000)),
         }
-        self._database = duckdb.connect(":memory:", config=settings)
+        settings = {name: value for name, value in bounds.items() if value is not None}
+        spilled = str(Path(self._folder.name, "spilled"))
+        self._database = duckdb.connect(":memory:", config={**_FIXED, **settings, "temp_directory": spilled})
         for setting in _STARTED:
             self._database.execute(f"SET {setting}")
         self._files: set[str] = set()

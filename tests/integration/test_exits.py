@@ -87,7 +87,6 @@ def test_settling_a_damaged_table(tmp_path: Path) -> None:
     check((status, text.splitlines()[-1]), Exit.FAILED, store.entry(1).name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("harm", [empty, lose_adds])
 def test_sql_over_a_damaged_table(harm: Callable[[Path], None], tmp_path: Path) -> None:
     """No answer is better than a wrong one."""
