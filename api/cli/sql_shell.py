@@ -36,7 +36,7 @@ Run = Callable[[str], None]
 """Runs one statement and prints its answer or its error."""
 
 
-class Catalog:
+class ShellNames:
     """The names that can be completed, asked for when they are needed."""
 
     def __init__(self, source: SqlSource) -> None:
@@ -74,7 +74,7 @@ class Shell:
 
     def __init__(self, source: SqlSource, run: Run, *, history: Path | None, to: TextIO = sys.stdout) -> None:
         self._source, self._run, self._history, self._to = source, run, history, to
-        self._catalog = Catalog(source)
+        self._catalog = ShellNames(source)
         self._found: list[str] = []
 
     def serve(self) -> None:
@@ -109,7 +109,7 @@ class Shell:
         if name == "\\q":
             return True
         if name in ("\\d", "\\dt", "\\dv"):
-            self._catalog = Catalog(self._source)
+            self._catalog = ShellNames(self._source)
             view = argument.strip().rstrip(";").strip('"')
             self._run(f"DESCRIBE {quoted(view)}" if view else "SHOW TABLES")
         else:
