@@ -23,7 +23,7 @@ def run(source: SqlSource, statement: str, kind: TableFormat, to: BinaryIO, *, p
 
     Raises what the source raises; Ctrl-C ends the statement, which then raises ``SqlError``.
     """
-    answer = _Answer(source, statement, kind)
+    answer = _AnswerMade(source, statement, kind)
     with _Progress(source, progress) as shown:
         for chunk in answer.chunks(shown):
             shown.clear()
@@ -31,7 +31,7 @@ def run(source: SqlSource, statement: str, kind: TableFormat, to: BinaryIO, *, p
             to.flush()
 
 
-class _Answer:
+class _AnswerMade:
     """An answer that a thread of its own makes: so Ctrl-C is heard while DuckDB computes."""
 
     def __init__(self, source: SqlSource, statement: str, kind: TableFormat) -> None:
