@@ -14,7 +14,7 @@ from api.process.parent_death import die_with
 from api.rest import problems
 from api.rest.sql_frames import HEAD_BYTES, Mark, SqlFailure, SqlFrame, SqlQuestion, read_head
 from conf.data_location import DataLocation
-from conf.limits import SQL_GRACE_SECONDS, SQL_IDLE_SECONDS, SQL_TRANSFER_SECONDS, SQL_WAITING_MAX
+from conf.limits import CHILD_START_SECONDS, SQL_GRACE_SECONDS, SQL_IDLE_SECONDS, SQL_TRANSFER_SECONDS, SQL_WAITING_MAX
 from conf.settings import HttpSettings
 from delta_store.reading.read_threads import ReadsBusy
 
@@ -32,15 +32,22 @@ class SqlProcess:
 
     @classmethod
     async def start(cls, data: DataLocation) -> "SqlProcess":
-        """Start one; it is ready at once, as questions wait in its pipe."""
-        process = await asyncio.create_subprocess_exec(
+        """Start one and wait until it is ready. Raises ``EOFError`` or ``TimeoutError``."""
+        child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", _MODULE, "--data", str(data)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
             preexec_fn=die_with(os.getpid()),
         )
-        return cls(process)
+        process = cls(child)
+        try:
+            async with asyncio.timeout(CHILD_START_SECONDS):
+                await process.frame()
+        except BaseException:
+            process.kill()
+            raise
+        return process
 
     @property
     def lives(self) -> bool:
@@ -143,6 +150,9 @@ class SqlDesk:
             self._waiting -= 1
         try:
             answer = SqlReply(self, await self._process(), question.seconds)
+        except EOFError:
+            self._free.release()
+            raise problems.sql_failure(SqlFailure("start", "the process that answers SQL did not start")) from None
         except BaseException:
             self._free.release()
             raise

@@ -1,7 +1,8 @@
 """The conversation of the HTTP process with one that answers SQL, as values and bytes. Pure.
 
-A question is a line of JSON. Its answer is a run of frames, a mark, four bytes of length and content each: ``start``
-once the first rows are there, then ``data`` as often as there are bytes, and ``end``; or ``failed`` at any place.
+A process sends frames: a mark, four bytes of length, and content. The first is ``ready``. A question is a line of JSON;
+its answer is ``start`` once the first rows are there, then ``data`` as often as there are bytes, and ``end``; or
+``failed`` at any place.
 """
 
 import json
@@ -17,6 +18,7 @@ HEAD_BYTES: Final = 5
 class Mark(StrEnum):
     """The kinds of frames."""
 
+    READY = "R"
     START = "S"
     DATA = "D"
     END = "E"

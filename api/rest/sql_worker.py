@@ -11,6 +11,8 @@ import resource
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.formats.encoding import encode
@@ -39,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data: DataLocation = parser.parse_args(arguments).data
     configure_log("sql")
     os.nice(SQL_NICE)
+    import_module("duckdb")  # before the first question, as it takes a while, and memory of its own
+    base_bytes = _data_bytes()
     with os.fdopen(os.dup(1), "wb") as answers, suppress(BrokenPipeError):
         os.dup2(2, 1)  # what a library prints must not stand among the frames
         engine = SqlEngine.open(data.with_settings(load_settings().storage))
@@ -47,14 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answers.write(frame.encoded())
             answers.flush()
 
+        send(SqlFrame(Mark.READY))
         for line in sys.stdin.buffer:
-            answer(engine, SqlQuestion.decoded(line), send)
+            question = SqlQuestion.decoded(line)
+            _limit_memory(base_bytes + question.memory_bytes)
+            answer(engine, question, send)
     return 0
 
 
 def answer(engine: SqlEngine, question: SqlQuestion, send: Send) -> None:
     """Answer a question; an error of the query's or the store's is an answer."""
-    _limit_memory(question.memory_bytes)
     try:
         limits = SqlLimits(seconds=question.seconds, memory_bytes=question.memory_bytes, rows=question.rows)
         with engine.query(
@@ -78,9 +84,17 @@ def _is_readable(question: SqlQuestion, stream: str) -> bool:
     return any(matches(pattern, stream) for pattern in question.readable)
 
 
-def _limit_memory(memory_bytes: int) -> None:
+def _data_bytes() -> int:
+    """Return the size of the heap, what allocators have reserved included (Linux; 0 elsewhere)."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _limit_memory(heap_bytes: int) -> None:
     """Bound the heap: functions on lists and strings do not obey the engine's own limit."""
-    bound = memory_bytes + SQL_SPARE_BYTES
+    bound = heap_bytes + SQL_SPARE_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (bound, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 

@@ -308,6 +308,7 @@ def test_a_reader_bounds_queries_and_publishes_where_it_is_told(tmp_path: Path) 
 
         assert ask("/v1/sql", "SELECT range FROM range(10)") == (200, 0)
         assert ask("/v1/sql", "SELECT range FROM range(11)") == (413, 20015)
+        assert ask("/v1/sql", "SELECT list_aggregate(range(1000000000), 'sum')") == (413, 20015)
         large = "SELECT count(DISTINCT repeat(range::VARCHAR, 50)) FROM range(20000000)"
         assert ask("/v1/sql", large) in ((413, 20015), (504, 20015))
         endless = "SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b"
