@@ -180,6 +180,12 @@ TYPED_STEP_SECONDS = 0.5
 """About how long typed tables are caught up between two batches, which wait meanwhile."""
 TYPED_ROUND_SECONDS = 60.0
 """How often typed tables are cleaned and merged."""
+HEADS_FILES_MAX = 16
+"""Files of ``heads``, or of ``removed``, before they are merged."""
+HEADS_ENTRIES_READ_MAX = 1_000
+"""Commits to ``messages`` that are looked at, after a break, for whether they deleted rows; of more it is assumed."""
+REMOVED_KEPT_SECONDS = 600
+"""How long ``removed`` keeps rows whose messages are deleted: for queries that have pinned ``messages`` before."""
 STAGED_KEPT_SECONDS = 3_600
 """Least age of a data file that nobody has committed before it is deleted."""
 SETTLE_ROWS_PER_FOLDER_MIN = 100_000

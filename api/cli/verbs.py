@@ -7,7 +7,7 @@ import typer
 
 from conf.exit_codes import EPILOG
 
-COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "doctor", "verify", "repair")
+COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "views", "doctor", "verify", "repair")
 GROUPS: Final = ("stream", "kv", "table", "key")
 ALL: Final = (*COMMANDS, *GROUPS, "demo")
 """In the order of the help; each is in the module of ``api.cli`` with its name."""

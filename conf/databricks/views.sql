@@ -1,4 +1,5 @@
--- External tables on both tables of a store, and a view of the settled messages that their streams show.
+-- External tables on the tables of a store, and a view of the settled messages that their streams show: what
+-- silt views --engine databricks prints, with the store's URL as a parameter.
 -- Parameters: schema, with its catalog (main.silt), and data, the store's URL.
 DECLARE OR REPLACE VARIABLE statement STRING;
 SET VAR statement = 'CREATE SCHEMA IF NOT EXISTS ' || :schema;
@@ -7,46 +8,30 @@ SET VAR statement = 'USE ' || :schema;
 EXECUTE IMMEDIATE statement;
 SET VAR statement = 'CREATE TABLE IF NOT EXISTS messages USING DELTA LOCATION ''' || :data || '/messages''';
 EXECUTE IMMEDIATE statement;
+SET VAR statement = 'CREATE TABLE IF NOT EXISTS removed USING DELTA LOCATION ''' || :data || '/removed''';
+EXECUTE IMMEDIATE statement;
+SET VAR statement = 'CREATE TABLE IF NOT EXISTS heads USING DELTA LOCATION ''' || :data || '/heads''';
+EXECUTE IMMEDIATE statement;
 SET VAR statement = 'CREATE TABLE IF NOT EXISTS journal USING DELTA LOCATION ''' || :data || '/journal''';
 EXECUTE IMMEDIATE statement;
 
-CREATE OR REPLACE VIEW live_messages AS
-WITH newest AS (
-  SELECT
-    stream,
-    max_by(stream_id, struct(stream_id, seq, event_no)) AS stream_id,
-    max_by(kind, struct(stream_id, seq, event_no)) AS last_event
-  FROM messages
-  WHERE subject_partition = '$events' AND kind IN ('stream', 'stream_delete')
-  GROUP BY stream
+CREATE OR REPLACE VIEW `live_messages` AS
+WITH ranked AS (
+  SELECT *, row_number() OVER (PARTITION BY stream ORDER BY version DESC, stream_id DESC) AS place
+  FROM heads
 ),
-known AS (
-  SELECT messages.*
-  FROM messages
-  JOIN newest ON messages.stream = newest.stream AND messages.stream_id = newest.stream_id
-  WHERE newest.last_event = 'stream' AND messages.kind IN ('message', 'remove', 'stream')
-),
-firsts AS (SELECT stream, max(first_seq) AS first_live_seq FROM known GROUP BY stream),
-ranges AS (
-  SELECT stream, explode(from_json(CAST(data AS STRING), 'ranges array<array<bigint>>').ranges) AS bounds
-  FROM known
-  WHERE kind = 'remove'
-),
--- By blocks of 1024 sequences, so that the join below is one of equal keys.
-removed AS (
-  SELECT
-    stream,
-    bounds[0] AS low,
-    bounds[1] AS high,
-    explode(sequence(shiftright(bounds[0], 10), shiftright(bounds[1], 10))) AS block
-  FROM ranges
+head AS (SELECT * FROM ranked WHERE place = 1 AND config IS NOT NULL),
+gone AS (
+  SELECT *, explode(sequence(shiftright(low, 10), shiftright(high, 10))) AS block
+  FROM removed
 )
-SELECT
-  known.stream, known.subject, known.seq, timestamp_micros(known.ts_ns DIV 1000) AS time, known.ts_ns,
-  known.msg_id, known.headers, known.data, known.size
-FROM known
-JOIN firsts ON known.stream = firsts.stream
-LEFT ANTI JOIN known AS evicting ON known.stream = evicting.stream AND known.seq = evicting.evicts
-LEFT ANTI JOIN removed ON known.stream = removed.stream AND shiftright(known.seq, 10) = removed.block
-  AND known.seq BETWEEN removed.low AND removed.high
-WHERE known.kind = 'message' AND known.seq >= firsts.first_live_seq;
+SELECT m.stream, m.subject, m.seq, timestamp_micros(m.ts_ns DIV 1000) AS time,
+  m.ts_ns, m.msg_id, m.headers, m.data, m.size
+FROM head JOIN messages AS m ON m.stream = head.stream AND m.stream_id = head.stream_id
+WHERE m.subject_partition NOT IN ('$events', '$consumers') AND m.kind = 'message'
+  AND m.seq BETWEEN head.first_seq AND head.watermark
+  AND NOT EXISTS (
+    SELECT 1 FROM gone
+    WHERE gone.stream = m.stream AND gone.stream_id = m.stream_id AND gone.block = shiftright(m.seq, 10)
+      AND m.seq BETWEEN gone.low AND gone.high AND gone.version <= head.version
+  );

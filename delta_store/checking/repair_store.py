@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 from conf.clock import Clock
 from conf.data_location import DataLocation
+from delta_store.checking.verify_heads import look_at_heads
+from delta_store.heads.head_tables import HeadTables
 from delta_store.journal.journal import Journal
 from delta_store.log import journal_log, messages_log
+from delta_store.log.delta_log import path_of
 from delta_store.log.journal_reader import app_id_of
 from delta_store.log.log_repair import ASIDE, repair_messages, torn_of_log
 from delta_store.log.torn_log import SHARD, can_be_read, relied_version, whole_up_to
@@ -22,7 +25,7 @@ from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
 from delta_store.values.read_errors import DamagedData
-from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.values.schemas import HEADS_FOLDER, JOURNAL_FOLDER, LOG_FOLDER, MESSAGES_FOLDER, REMOVED_FOLDER
 
 
 class Step(NamedTuple):
@@ -44,7 +47,7 @@ class Planner(NamedTuple):
     def plan(self, *, accept_lost_journal: bool) -> list[Step]:
         """Return the possible repairs, in their order, and do none. Damage that stays is not included."""
         of_messages = self._in_folder if self.data.is_local else self._in_store
-        return [*self._for_journal(accept_lost=accept_lost_journal), *of_messages()]
+        return [*self._for_journal(accept_lost=accept_lost_journal), *of_messages(), *self._for_heads()]
 
     def _storage(self, table: str) -> Storage:
         return open_storage(self.data.table(table), self.data.options)
@@ -91,6 +94,25 @@ class Planner(NamedTuple):
         if log.damaged:
             claim = partial(_claim_messages, storage, self.clock, self.horizon_seconds)
             yield Step(MESSAGES_FOLDER, "write a new checkpoint", _made_up_for(log.damaged), claim)
+
+    def _for_heads(self) -> Iterator[Step]:
+        """Make both tables anew where one is damaged; ``messages`` must be whole by then."""
+        if findings := look_at_heads(self.data).findings:
+            why = f"{findings[0].file}: {findings[0].what}; both are made of messages"
+            make = partial(_make_heads, self.data, self.clock, self.horizon_seconds)
+            yield Step(HEADS_FOLDER, f"make it anew, with {REMOVED_FOLDER}", why, make)
+
+
+def _make_heads(data: DataLocation, clock: Clock, horizon_seconds: float) -> None:
+    for name in (HEADS_FOLDER, REMOVED_FOLDER):
+        storage = open_storage(data.table(name), data.options)
+        storage.delete(sorted((path_of(entry) for entry in storage.sizes(LOG_FOLDER)), reverse=True))
+        storage.delete([file.name for file in storage.walk()])
+    owner = SettledOwner.open(
+        open_storage(data.table(MESSAGES_FOLDER), data.options), clock=clock, horizon_seconds=horizon_seconds
+    )
+    owner.claim()
+    HeadTables.open(owner, clock=clock, horizon_seconds=horizon_seconds).follow()
 
 
 def _made_up_for(damaged: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from conf.data_location import DataLocation
 from delta_store.checking import verify_journal, verify_messages
+from delta_store.checking.verify_heads import look_at_heads
 from delta_store.checking.verify_journal import JournalLook
 from delta_store.checking.verify_messages import MessagesLook, MessagesPlace
 from delta_store.entries.findings import Finding, Report, Severity, finding
@@ -20,7 +21,7 @@ _LOST = "bring it back from a backup, or go on without it: silt repair --accept-
 
 
 def verify_store(data: DataLocation, told: Told = lambda *_: None) -> Report:
-    """Verify both tables. Raises ``OSError``, ``StorageError`` or ``StoreAway`` where they can't be read at all."""
+    """Verify all tables. Raises ``OSError``, ``StorageError`` or ``StoreAway`` where they can't be read at all."""
     told("log of the journal", 0, 1)
     storage, place = open_storage(data.table(JOURNAL_FOLDER), data.options), MessagesPlace.of(data)
     names = {name for name in storage.sizes("") if name.endswith(".parquet")}
@@ -39,7 +40,10 @@ def verify_store(data: DataLocation, told: Told = lambda *_: None) -> Report:
     found += _between(journal, messages, mirrors)
     found += verify_journal.left_over(storage, journal, names)
     found += verify_messages.left_over(place, messages)
-    return Report((verify_journal.seen(journal), verify_messages.seen(messages)), tuple(found))
+    told("heads and removed", 0, 1)
+    heads = look_at_heads(data)
+    seen = (verify_journal.seen(journal), verify_messages.seen(messages), *heads.seen)
+    return Report(seen, (*found, *heads.findings))
 
 
 def _between(journal: JournalLook, messages: MessagesLook, mirrors: set[str]) -> Iterator[Finding]:

@@ -48,6 +48,8 @@ class DataFile(NamedTuple):
     stream_ids: tuple[int, int]
     checksum: int | None = None
     """CRC-32 of the bytes of a file that Silt committed."""
+    may_evict: bool = True
+    """Whether a message in it may have evicted another one."""
 
     def may_hold(self, stream: str) -> bool:
         """Whether rows of this stream can be in the file."""
@@ -239,7 +241,8 @@ def file_added(add: Mapping[str, Any]) -> DataFile:
         low=stats.get("minValues") or {},
         high=stats.get("maxValues") or {},
     )
-    return file if digits is None else file._replace(checksum=int(digits, 16))
+    checksum = None if digits is None else int(digits, 16)
+    return file._replace(checksum=checksum, may_evict=(stats.get("maxValues") or {}).get("evicts") != 0)
 
 
 def data_file(

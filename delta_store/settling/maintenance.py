@@ -47,6 +47,7 @@ class Maintenance:
         with self._settle.lock, self._settle.guarded():
             progress = self._settle.progress()
             progress.owner.upkeep()
+            progress.heads.maintain()
             progress.typed.maintain()
             began = self._clock.monotonic()
             if self._pace.rests(began):
@@ -57,6 +58,7 @@ class Maintenance:
                     self.compact(progress)
                 if self._pace.vacuum_due(began):
                     progress.owner.vacuum()
+                    progress.heads.vacuum()
                     progress.typed.vacuum()
             finally:
                 self._pace.ended(began, self._clock.monotonic())
@@ -106,6 +108,7 @@ class Maintenance:
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
         self._delete(progress, rows.where(sf.col("subject_partition") != CONSUMERS_PARTITION), dead)
         progress.debt.note_rewritten(progress.owner.snapshot.rows)
+        progress.heads.maintain(applied=progress.owner.snapshot.version)
         log.info("dead rows deleted", rows_left=progress.debt.rows)
 
     def delete_consumer_rows(self, progress: Progress) -> None:

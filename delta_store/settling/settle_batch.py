@@ -23,6 +23,7 @@ from conf.clock import SystemClock
 from conf.log import log
 from delta_store.entries.batch_report import BatchReport, Told
 from delta_store.entries.staged_file import Writing
+from delta_store.heads.followed_heads import FollowedHeads
 from delta_store.reading.settled_events import StreamEvent, stream_events, told_in
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
@@ -54,6 +55,7 @@ class Progress:
     layout: FolderLayout
     debt: Debt
     typed: TypedTables
+    heads: FollowedHeads
     windows_ns: dict[str, int] = field(default_factory=dict)
     """Each stream's ``duplicate_window``."""
     mirrors: set[str] = field(default_factory=set)
@@ -207,6 +209,7 @@ class SettleBatch:
         except (Fenced, StorageFull):
             _discard(kept, progress)
             raise
+        progress.heads.settled([file.path for file in kept.files])
         progress.typed.settled(kept)
         self.batches += 1
         for one in report.runs:
@@ -234,7 +237,8 @@ class SettleBatch:
             if file.consumers_only:
                 debt.note_consumers(file.rows, 0)
         debt.note_batch(0, scattered=0, watermarks=owner.note.watermarks)
-        progress = Progress(owner, FolderLayout(partitions), debt, typed)
+        heads = FollowedHeads(owner, clock=clock, horizon_seconds=self._horizon_seconds)
+        progress = Progress(owner, FolderLayout(partitions), debt, typed, heads)
         progress.learn(told_in(self.events(progress)))
         return progress
 

@@ -1,4 +1,4 @@
-"""The columns of both tables: this is the storage layout. Names, types and order are persisted and must not change.
+"""The columns of the tables: this is the storage layout. Names, types and order are persisted and must not change.
 
 ``journal/``   the rows in commit order: one Parquet file a commit, append only, no partitions. A row is a
                message or an event (:mod:`delta_store.values.records`). Rows leave once they are settled.
@@ -6,8 +6,10 @@
                under ``subject_partition = "$events"``, those of consumers under ``"$consumers"``: their states are
                many and large, and reads of a stream's events or messages never open their files. Messages of
                small batches are under ``"$recent"`` until compaction spreads them by subject.
+``heads/``     how far each stream is settled, and by which versions its states are read; derived from ``messages``.
+``removed/``   the messages of ``messages`` that are not live any more, while they are there; derived likewise.
 
-Both tables stay at Delta reader 1 / writer 2: no table feature, no deletion vector, so that delta-rs and Delta for
+All tables stay at Delta reader 1 / writer 2: no table feature, no deletion vector, so that delta-rs and Delta for
 Spark can always read them. All columns are nullable to Delta, as engines differ in what they do to a table with
 NOT NULL; the files of the journal still mark those that are never null as required.
 """
@@ -19,6 +21,8 @@ import pyarrow as pa
 
 JOURNAL_FOLDER: Final = "journal"
 MESSAGES_FOLDER: Final = "messages"
+HEADS_FOLDER: Final = "heads"
+REMOVED_FOLDER: Final = "removed"
 LOG_FOLDER: Final = "_delta_log"
 """The log's folder, inside each table's folder."""
 MESSAGES_PARTITION_COLUMNS: Final = ("stream", "subject_partition")
@@ -37,7 +41,7 @@ class Column(NamedTuple):
 
     name: str
     delta_type: str
-    """The type's name in Delta and Spark: ``string``, ``long`` or ``binary``."""
+    """The type's name in Delta: ``string``, ``long``, ``binary`` or ``boolean``."""
     nullable: bool
     meaning: str
 
@@ -47,7 +51,7 @@ class Column(NamedTuple):
         return _ARROW_TYPES[self.delta_type]
 
 
-_ARROW_TYPES: Final = {"string": pa.string(), "long": pa.int64(), "binary": pa.binary()}
+_ARROW_TYPES: Final = {"string": pa.string(), "long": pa.int64(), "binary": pa.binary(), "boolean": pa.bool_()}
 
 JOURNAL_COLUMNS: Final = (
     Column("stream", "string", False, "Name of the stream"),
@@ -71,6 +75,33 @@ MESSAGES_COLUMNS: Final = (
         "subject_partition", "string", False, "Layout: the subject, a bucket b00…b15, $recent, $events or $consumers"
     ),
 )
+HEADS_COLUMNS: Final = (
+    Column("stream", "string", False, "Name of the stream"),
+    Column("stream_id", "long", False, "Its incarnation, as in messages"),
+    Column("first_seq", "long", False, "First sequence of the stream: messages below it are not live"),
+    Column("watermark", "long", False, "Last settled sequence: messages behind it are not live yet"),
+    Column("event_no", "long", False, "Number of its events that are settled"),
+    Column("ts_ns", "long", False, "When its last settled row was decided, ns since 1970"),
+    Column("version", "long", False, "Version of messages that has all of this"),
+    Column("removed_version", "long", False, "Version of removed that belongs to it"),
+    Column("from_seq", "long", False, "First sequence whose state these versions hold"),
+    Column("from_ns", "long", False, "First time whose state these versions hold, ns since 1970"),
+    Column("settled_ns", "long", False, "When this row was written, ns since 1970"),
+    Column("created_ns", "long", False, "When the stream was created, ns since 1970"),
+    Column("config", "string", True, "Configuration of the stream as JSON; null once it is deleted"),
+)
+REMOVED_COLUMNS: Final = (
+    Column("stream", "string", False, "Name of the stream"),
+    Column("stream_id", "long", False, "Its incarnation, as in messages"),
+    Column("low", "long", False, "First of the sequences that are not live any more"),
+    Column("high", "long", False, "Last of them"),
+    Column("at_seq", "long", False, "First sequence whose state is without them"),
+    Column("ts_ns", "long", False, "When they were removed, ns since 1970"),
+    Column("erase", "boolean", False, "Whether earlier states are without them as well"),
+    Column("reason", "string", False, "evicted by a later message of the subject, or the reason of the removal"),
+    Column("version", "long", False, "Version of messages from which on this holds"),
+    Column("until_ns", "long", False, "When this row goes, as messages has them no more, ns since 1970; 0 before"),
+)
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
@@ -92,9 +123,11 @@ def spark_ddl(columns: tuple[Column, ...]) -> str:
     return ", ".join(f"{column.name} {_DDL_TYPES[column.delta_type]}" for column in columns)
 
 
-_DDL_TYPES: Final = {"string": "STRING", "long": "BIGINT", "binary": "BINARY"}
+_DDL_TYPES: Final = {"string": "STRING", "long": "BIGINT", "binary": "BINARY", "boolean": "BOOLEAN"}
 
 JOURNAL_SCHEMA: Final = arrow_schema(JOURNAL_COLUMNS)
 MESSAGES_SCHEMA: Final = arrow_schema(MESSAGES_COLUMNS)
+HEADS_SCHEMA: Final = arrow_schema(HEADS_COLUMNS)
+REMOVED_SCHEMA: Final = arrow_schema(REMOVED_COLUMNS)
 JOURNAL_DDL: Final = spark_ddl(JOURNAL_COLUMNS)
 MESSAGES_DDL: Final = spark_ddl(MESSAGES_COLUMNS)

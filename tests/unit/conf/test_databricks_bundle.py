@@ -13,6 +13,9 @@ import jsonschema
 import pytest
 import yaml
 
+from delta_store.heads import view_text
+from delta_store.heads.view_text import ViewEngine
+
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "conf" / "databricks"
 TEXT = {"type": "string"}
@@ -127,3 +130,11 @@ def test_jobs_start_what_the_wheel_has(bundle: dict[str, Any]) -> None:
                 assert set(re.findall(r":(\w+)", re.sub(r"--.*|'[^']*'", "", text))) == set(
                     task["sql_task"]["parameters"]
                 )
+
+
+def test_the_view_is_the_printed_one() -> None:
+    """``views.sql`` has what ``silt views --engine databricks`` prints, and registers the same tables."""
+    text = (FOLDER / "views.sql").read_text()
+    assert text.endswith(view_text.live_view(ViewEngine.DATABRICKS, ""))
+    for statement in view_text.tables("store").splitlines():
+        assert f"SET VAR statement = '{statement.partition(' LOCATION')[0]}" in text
