@@ -140,9 +140,12 @@ async def _events(
             return
         messages, more = await place.read(state)
         left = max(0.0, end - loop.time())
+        wait = min(TAIL_HEARTBEAT_SECONDS, left)
         if messages:
             yield b"".join(map(_event, [name] * len(messages), messages))
-        elif not more and not await _news(store, version, stopping, min(TAIL_HEARTBEAT_SECONDS, left)):
+        elif not more and not await _news(store, version, stopping, wait):
+            if wait == left:
+                return
             yield _HEARTBEAT
         if not left:
             return
