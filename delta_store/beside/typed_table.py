@@ -58,6 +58,10 @@ class TypedTable:
         """The last sequence that the table has taken in."""
         return self.rows.state.txns.get(SEQ, 0)
 
+    def terms(self, told: TypingTerms) -> TypingTerms:
+        """Return the terms of the table as it is, by those of its stream: with its columns, if they are inferred."""
+        return told.of_table(columns_of(self.rows.state)) if self.rows.state.version >= 0 else told
+
     def standing(self, stream_id: int, last_seq: int, terms: TypingTerms) -> Standing:
         """Compare with a stream that is settled up to ``last_seq``."""
         state, record = self.rows.state, decoder_of(terms.schema).record

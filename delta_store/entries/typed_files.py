@@ -15,17 +15,14 @@ class TypedFiles(NamedTuple):
     """Of the dead letters."""
     gone: tuple[str, ...] = ()
     """Of a table with one row a subject: the subjects whose last message is no row of it."""
+    stale: bool = False
+    """Whether the messages need other columns than the table has: then there are no files."""
 
     @classmethod
     def of(cls, fields: Iterable[Any]) -> "TypedFiles":
         """Return the value that was written as JSON."""
-        stream, rows, rejected, gone = fields
-        return cls(stream, tuple(map(_file, rows)), tuple(map(_file, rejected)), tuple(gone))
-
-    def joined(self, other: "TypedFiles") -> "TypedFiles":
-        """Return the files of both, of two parts of a table to which every message adds a row."""
-        gone = (*self.gone, *other.gone)
-        return TypedFiles(self.stream, (*self.rows, *other.rows), (*self.rejected, *other.rejected), gone)
+        stream, rows, rejected, gone, stale = fields
+        return cls(stream, tuple(map(_file, rows)), tuple(map(_file, rejected)), tuple(gone), stale)
 
 
 def _file(fields: Iterable[Any]) -> BesideFile:

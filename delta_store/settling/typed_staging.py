@@ -14,6 +14,7 @@ from delta_store.entries.beside_entry import BesideFile
 from delta_store.entries.typed_files import TypedFiles
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
+from delta_store.typed.payload_decoder import Unforeseen
 from delta_store.typed.table_columns import DAY, STATISTICS
 from delta_store.typed.table_folders import table_folder
 from delta_store.typed.typed_rows import MESSAGE_COLUMNS, by_day, last_of_subjects, typed
@@ -74,6 +75,8 @@ class TypedWriter:
         self.target = target
         self._storages = {it: typed_storage(place, target.stream, dead_letters=it) for it in (False, True)}
         self._decoder = decoder_of(target.terms.schema)
+        self._stale = False
+        """Whether the table has not the columns for the messages."""
         self._files: list[BesideFile] = []
         self._rejected: list[BesideFile] = []
         self._last: dict[str, int] = {}
@@ -83,9 +86,14 @@ class TypedWriter:
 
     def take(self, messages: pa.Table) -> None:
         """Write the rows and dead letters of messages, in any order."""
-        if not messages.num_rows:
+        if self._stale or not messages.num_rows:
             return
-        found = typed(messages, self._decoder)
+        try:
+            found = typed(messages, self._decoder)
+        except Unforeseen:
+            self._stale = True
+            self.discard()
+            return
         for day, rows in by_day(found.rejected):
             self._rejected.append(self._write(rows, day, dead_letters=True))
         if not self.target.terms.latest:
@@ -98,6 +106,8 @@ class TypedWriter:
 
     def end(self) -> TypedFiles:
         """Write the rows that were held; return all files."""
+        if self._stale:
+            return TypedFiles(self.target.stream, stale=True)
         gone = dict(self._last)
         for rows in self._held:
             newest = [

@@ -15,7 +15,7 @@ from conf.error_text import error_text
 from conf.limits import TYPED_RETRY_SECONDS, TYPED_ROUND_SECONDS, TYPED_STEP_SECONDS
 from conf.log import log
 from delta_store.beside.beside_table import read_state
-from delta_store.beside.typed_table import STREAM, Standing, TypedTable
+from delta_store.beside.typed_table import STREAM, Standing, TypedTable, columns_of
 from delta_store.entries.batch_report import BatchReport, Told
 from delta_store.entries.settled_log import NO_TABLE
 from delta_store.entries.typed_files import TypedFiles
@@ -24,8 +24,9 @@ from delta_store.settling.stream_messages import messages_of, seqs_of
 from delta_store.settling.typed_staging import TypedPlace, TypedTarget, TypedWriter, typed_storage
 from delta_store.storage.open_storage import open_storage
 from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.column_types import Record
 from delta_store.typed.table_folders import DEAD_LETTERS, TABLES_FOLDER, table_folder
-from delta_store.typed.typing_terms import TypingTerms, terms_in
+from delta_store.typed.typing_terms import TypingTerms, terms_in, widened
 from delta_store.values.journal_errors import Fenced
 
 
@@ -88,9 +89,9 @@ class TypedTables:
     def place(self) -> TypedPlace:
         """Return the tables for which the next batch is written: those that stand where ``messages`` does."""
         self._targets = {
-            name: TypedTarget(name, stream.stream_id, stream.terms, self._owner.epoch)
+            name: TypedTarget(name, stream.stream_id, stream.verified, self._owner.epoch)
             for name, stream in self._streams.items()
-            if stream.terms is not None and self._is_level(name, stream)
+            if self._is_level(name, stream) and stream.verified is not None
         }
         return self._place._replace(targets=tuple(self._targets.values()))
 
@@ -110,7 +111,8 @@ class TypedTables:
             name, target, stream = files.stream, self._targets[files.stream], self._streams[files.stream]
             last_seq, table = _last_seq(self._owner, name, stream), stream.table
             with self._guarded(name, stream):
-                if table is None or (stream.stream_id, stream.terms) != (target.stream_id, target.terms):
+                known = None if table is None or stream.terms is None else table.terms(stream.terms)
+                if table is None or (stream.stream_id, known) != (target.stream_id, target.terms) or files.stale:
                     _discard(self._place, files)
                 elif last_seq != table.mark:
                     table.take(files, target.stream_id, last_seq, target.terms, base=table.mark)
@@ -153,9 +155,10 @@ class TypedTables:
         if stream.rests(self._clock):
             return False
         with self._guarded(name, stream):
-            table, last_seq, terms = self._opened(name, stream), _last_seq(self._owner, name, stream), stream.terms
-            if terms is None:
+            if stream.terms is None:
                 return False
+            table, last_seq = self._opened(name, stream), _last_seq(self._owner, name, stream)
+            terms = table.terms(stream.terms)
             if stream.verified != terms and table.standing(stream.stream_id, last_seq, terms) is Standing.LEVEL:
                 stream.verified = terms
             return stream.verified == terms and table.mark == last_seq
@@ -177,6 +180,14 @@ class TypedTables:
     def _catching_up(self, name: str, stream: _Following, terms: TypingTerms) -> Iterator[None]:
         """Bring a table to where ``messages`` is now; yield after each part of the work."""
         table, last_seq = self._opened(name, stream), _last_seq(self._owner, name, stream)
+        if terms.infers:
+            anew = table.standing(stream.stream_id, last_seq, table.terms(terms)) is Standing.ANEW
+            columns = Record(()) if anew else columns_of(table.rows.state)
+            span = (0 if anew else table.mark, last_seq)
+            for messages in messages_of(self._owner, name, stream.stream_id, span):
+                columns = widened(columns, messages["data"].to_pylist())
+                yield
+            terms = terms.of_table(columns)
         anew = table.standing(stream.stream_id, last_seq, terms) is Standing.ANEW
         base = 0 if anew else table.mark
         target = TypedTarget(name, stream.stream_id, terms, self._owner.epoch)

@@ -11,8 +11,7 @@ from delta_store.config.stream_parts import ConsumerLimits, Republish
 from delta_store.config.subject_transform import BadMapping, SubjectTransform
 from delta_store.streams.stream_config_rules import check_replicas
 from delta_store.typed.bad_schema import BadSchema
-from delta_store.typed.typing_keys import SCHEMA
-from delta_store.typed.typing_terms import check_change
+from delta_store.typed.typing_terms import check_change, schema_in
 
 _CHANGE: Final = "stream configuration update can not "
 _REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiRefusal], ...]] = (
@@ -65,8 +64,8 @@ def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
 
 def _check_table(old: StreamConfig, new: StreamConfig) -> None:
     """Refuse a schema to which the typed table can't go on; both configurations are valid by themselves."""
-    before, after = (config.metadata.get(SCHEMA) for config in (old, new))
-    if before is None or after is None or before == after:
+    before, after = schema_in(old.metadata), schema_in(new.metadata)
+    if not before or not after or before == after:
         return
     try:
         check_change(before, after)

@@ -13,6 +13,10 @@ class Misfit(ValueError):
     """A payload does not have its stream's schema; the text says where and why."""
 
 
+class Unforeseen(Exception):
+    """A payload needs other columns than its inferred table has: it is decoded once the table has them."""
+
+
 class PayloadDecoder(Protocol):
     """The decoder of one schema."""
 
@@ -22,7 +26,7 @@ class PayloadDecoder(Protocol):
     """Names of the columns that every payload must have."""
 
     def decode(self, payload: bytes) -> Any:
-        """Return what is in a payload, for :meth:`columns`; raise :class:`Misfit`."""
+        """Return what is in a payload, for :meth:`columns`; raise :class:`Misfit`, or :class:`Unforeseen`."""
 
     def columns(self, decoded: Sequence[Any]) -> list[Sequence[Any]]:
         """Return the values of each column of :attr:`record`, as Arrow takes them for its type."""

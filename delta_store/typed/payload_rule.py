@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from delta_store.typed.bad_schema import BadSchema
 from delta_store.typed.payload_decoder import Misfit, is_marker
 from delta_store.typed.typing_keys import SCHEMA, VALIDATE
-from delta_store.typed.typing_terms import decoder_of
+from delta_store.typed.typing_terms import decoder_of, schema_in
 
 PayloadRule = Callable[[bytes, bytes], str | None]
 """From a message's header block (empty without one) and payload: why it is not stored, or None."""
@@ -16,7 +16,7 @@ def payload_rule(metadata: Mapping[str, str]) -> PayloadRule | None:
     if metadata.get(VALIDATE) != "reject" or SCHEMA not in metadata:
         return None
     try:
-        decode = decoder_of(metadata[SCHEMA]).decode
+        decode = decoder_of(schema_in(metadata)).decode
     except BadSchema:
         return None
 

@@ -1,7 +1,7 @@
 """The keys of a stream's metadata that tell of its typed table; persisted with the stream's configuration. Pure.
 
 =================  =====================================================================================
-``silt.schema``    a JSON Schema; without it the stream has no typed table
+``silt.schema``    a JSON Schema, or ``infer``; without it the stream has no typed table
 ``silt.table``     ``append`` (default): each message is a row; ``latest``: the last one of each subject
 ``silt.validate``  ``dlq`` (default): what does not fit is a dead letter; ``reject``: it is not stored
 =================  =====================================================================================
@@ -14,6 +14,8 @@ from typing import Final
 SCHEMA: Final = "silt.schema"
 TABLE: Final = "silt.table"
 VALIDATE: Final = "silt.validate"
+INFER: Final = "infer"
+"""The schema of a stream whose columns follow from its payloads."""
 CHOICES: Final = {TABLE: ("append", "latest"), VALIDATE: ("dlq", "reject")}
 """The values of the other keys, the default first."""
 

@@ -1,15 +1,15 @@
 """The terms of a stream's typed table, which its metadata names; and which changes of them a table can follow. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from delta_store.typed.bad_schema import BadSchema
-from delta_store.typed.column_types import Record, sql_type
+from delta_store.typed.column_types import Record, record_of, schema_string, sql_type
 from delta_store.typed.payload_decoder import PayloadDecoder
 from delta_store.typed.table_columns import OWN_NAMES
-from delta_store.typed.typing_keys import CHOICES, SCHEMA, TABLE, VALIDATE
+from delta_store.typed.typing_keys import CHOICES, INFER, SCHEMA, TABLE, VALIDATE
 
 _DECODERS_KEPT: Final = 256
 
@@ -22,6 +22,15 @@ class TypingTerms(NamedTuple):
     """Whether a message replaces the row of its subject."""
     rejects: bool = False
     """Whether a message that does not fit is not stored."""
+
+    @property
+    def infers(self) -> bool:
+        """Whether the columns follow from the payloads."""
+        return is_inferred(self.schema)
+
+    def of_table(self, columns: Record) -> Self:
+        """Return the terms by which a table with these columns goes on."""
+        return self._replace(schema=inferred(columns)) if self.infers else self
 
 
 def terms_in(text: str) -> TypingTerms | None:
@@ -38,21 +47,51 @@ def terms_of(metadata: Mapping[str, str]) -> TypingTerms | None:
         if unused := sorted(CHOICES.keys() & metadata.keys()):
             raise BadSchema(f"{unused[0]} needs {SCHEMA}, which the stream's metadata does not have")
         return None
-    terms = TypingTerms(metadata[SCHEMA], metadata.get(TABLE) == "latest", metadata.get(VALIDATE) == "reject")
+    terms = TypingTerms(schema_in(metadata), metadata.get(TABLE) == "latest", metadata.get(VALIDATE) == "reject")
+    if terms.infers and terms.schema != INFER:
+        raise BadSchema(f"{SCHEMA} is {INFER} alone, without columns")
+    if terms.infers and terms.rejects:
+        raise BadSchema(f"{VALIDATE}=reject needs a schema to check by, not {SCHEMA}={INFER}")
     decoder_of(terms.schema)
     return terms
+
+
+def is_inferred(schema: str) -> bool:
+    """Whether the columns of a schema follow from the payloads."""
+    return schema == INFER or schema.startswith(f"{INFER}:")
+
+
+def inferred(columns: Record) -> str:
+    """Return the schema of a table whose columns were inferred, and are these so far."""
+    return f"{INFER}:{schema_string(columns)}"
+
+
+def columns_in(schema: str) -> Record:
+    """Return the columns in an inferred schema."""
+    said = schema.removeprefix(INFER).removeprefix(":")
+    return record_of(said) if said else Record(())
+
+
+def schema_in(metadata: Mapping[str, str]) -> str:
+    """Return the schema in metadata, in one text that tells its kind; empty without one."""
+    return metadata.get(SCHEMA, "").strip()
 
 
 @lru_cache(maxsize=_DECODERS_KEPT)
 def decoder_of(schema: str) -> PayloadDecoder:
     """Return the decoder of a schema; raise ``BadSchema``."""
+    from delta_store.typed.inferred_schema import InferredDecoder
     from delta_store.typed.json_schema import JsonDecoder
 
+    if is_inferred(schema):
+        return InferredDecoder(columns_in(schema), taken=OWN_NAMES)
     return JsonDecoder(schema, taken=OWN_NAMES)
 
 
 def check_change(old: str, new: str) -> None:
     """Raise ``BadSchema`` for a schema to which a table can't go on: only optional columns may be added."""
+    if INFER in (old, new):  # the table's columns are not known here: it is made anew unless it can go on
+        return
     before, after = decoder_of(old), decoder_of(new)
     fault = _fault(before.record, after)
     if fault is not None:
@@ -79,3 +118,10 @@ def goes_on(old: Record, new: Record) -> bool:
     """Whether a table with the columns ``old`` may go on with ``new``: with the same, or with more."""
     after = {column.name: column.type for column in new.columns}
     return all(after.get(column.name) == column.type for column in old.columns)
+
+
+def widened(columns: Record, payloads: Iterable[bytes]) -> Record:
+    """Return inferred columns that hold these payloads as well."""
+    from delta_store.typed.inferred_schema import InferredDecoder
+
+    return InferredDecoder(columns, taken=OWN_NAMES).widened(payloads)

@@ -186,6 +186,30 @@ def test_other_engines_read_all_columns(store: TypedStore) -> None:
     assert rows == [(row["seq"], row["tags"], row["place"], row["more"]) for row in expected]
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_columns_are_inferred(store: TypedStore, ends: bool) -> None:
+    """They come and widen with the payloads; what is of another type is a dead letter."""
+    store.create("S", metadata={"silt.schema": "infer"})
+    batches = (
+        [b'{"n":1,"w":"a"}', b'{"n":2,"w":null}', b"no JSON"],
+        [b'{"n":3}', b'{"n":"x"}'],
+        [b'{"n":4,"more":true}', b"{}"],
+        [b'{"n":4.5,"w":{"b":[1]}}'],
+        [b'{"n":5,"more":"x"}', b'{"n":6}'],
+    )
+    for batch in batches:
+        for payload in batch:
+            store.publish("S", "k", payload)
+        store.settle(ends_before_typed=ends)
+    store.caught_up()
+    rows = store.table("S")
+    assert store.rejected("S") == [3, 5, 9]
+    assert rows["seq"].to_pylist() == [1, 2, 4, 6, 7, 8, 10]
+    assert rows["n"].to_pylist() == [1, 2, 3, 4, None, 4.5, 6]
+    assert rows["w"].to_pylist() == ["a", None, None, None, None, '{"b":[1]}', None]
+    assert rows["more"].to_pylist() == [None, None, None, True, None, None, None]
+
+
 class _Walk:
     """A random history of a stream with a typed table, with failures, and what the table must then have."""
 
