@@ -64,6 +64,8 @@ class TypedTables:
         self._owner, self._place = owner, place
         self._clock, self._horizon_seconds = clock, horizon_seconds
         self._streams: dict[str, _Following] = {}
+        self._unknown: set[str] = set()
+        """Streams whose schema can't be used here: their tables are left as they are."""
         self._targets: dict[str, TypedTarget] = {}
         """Those of the newest batch."""
         self._compared = NO_TABLE
@@ -78,9 +80,12 @@ class TypedTables:
                 continue
             try:
                 terms = terms_in(one.typing)
-            except BadSchema as error:  # the gateway refuses it: it is of another version
-                log.warning("no typed table", stream=one.stream, error=str(error))
-                terms = None
+            except BadSchema as error:  # the gateway takes no such schema: it is newer, or has more libraries
+                log.warning("typed table not kept", stream=one.stream, error=str(error))
+                self._unknown.add(one.stream)
+                self._streams.pop(one.stream, None)
+                continue
+            self._unknown.discard(one.stream)
             if known is None:
                 self._streams[one.stream] = _Following(one.stream_id, terms)
             elif (known.stream_id, known.terms) != (one.stream_id, terms):
@@ -108,7 +113,10 @@ class TypedTables:
     def settled(self, report: BatchReport) -> None:
         """Commit the files of a batch that was appended. Raises :class:`Fenced`."""
         for files in report.typed:
-            name, target, stream = files.stream, self._targets[files.stream], self._streams[files.stream]
+            name, target, stream = files.stream, self._targets[files.stream], self._streams.get(files.stream)
+            if stream is None:
+                _discard(self._place, files)
+                continue
             last_seq, table = _last_seq(self._owner, name, stream), stream.table
             with self._guarded(name, stream):
                 known = None if table is None or stream.terms is None else table.terms(stream.terms)
@@ -148,7 +156,8 @@ class TypedTables:
         for folder in there - folders:
             if not folder.endswith(DEAD_LETTERS):
                 state = read_state(open_storage(f"{tables}/{folder}", self._place.options))
-                if name := state.properties.get(STREAM):
+                name = state.properties.get(STREAM)
+                if name is not None and name not in self._unknown:
                     self._streams[name] = _Following(0, None)
 
     def _is_level(self, name: str, stream: _Following) -> bool:

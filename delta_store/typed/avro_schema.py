@@ -52,10 +52,10 @@ class AvroDecoder:
     def __init__(self, said: Mapping[str, Any], *, taken: Sequence[str] = ()) -> None:
         """Compile the schema of a record; ``taken`` are names of columns that are no field's. Raises ``BadSchema``."""
         try:
-            self._schema = fastavro.parse_schema(dict(said))
-        except Exception as error:  # the library raises what it comes across
+            parsed: Any = fastavro.parse_schema(dict(said))
+        except Exception as error:  # noqa: BLE001  # the library raises what it comes across
             raise BadSchema(f"the schema is no Avro schema: {type(error).__name__} {error}") from None
-        fields = said["fields"]
+        self._schema, fields = parsed, parsed["fields"]
         names = column_names([field["name"] for field in fields], taken=taken)
         shapes = _Shapes()
         parts = {field["name"]: shapes.shape(field["type"], f"$.{field['name']}", 0) for field in fields}
@@ -98,7 +98,7 @@ class _Shapes:
             if said in _SCALARS:
                 return _SCALARS[said], None
             if said not in self._named:
-                raise BadSchema(f"{where}: {said!r} has no column")
+                raise BadSchema(f"{where}: {said!r} has no column: it is null, or refers to itself")
             return self.shape(self._named[said], where, depth + 1)
         if "name" in said:
             self._named[said["name"]] = said

@@ -32,6 +32,9 @@ class Scalar(StrEnum):
     TIMESTAMP = "timestamp"
 
 
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
 @dataclass(frozen=True, slots=True)
 class ListType:
     """A list."""
@@ -44,6 +47,14 @@ class MapType:
     """A map with strings as keys."""
 
     value: "ColumnType"
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """A decimal number."""
+
+    precision: int
+    scale: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ class Record:
     columns: tuple[TypedColumn, ...]
 
 
-ColumnType = Scalar | ListType | MapType | Record
+ColumnType = Scalar | DecimalType | ListType | MapType | Record
 
 _ARROW: Final[Mapping[Scalar, pa.DataType]] = {
     Scalar.BOOLEAN: pa.bool_(),
@@ -81,6 +92,8 @@ def arrow_type(of: ColumnType) -> pa.DataType:
     match of:
         case Scalar():
             return _ARROW[of]
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
         case ListType(item):
             return pa.list_(arrow_type(item))
         case MapType(value):
@@ -94,6 +107,8 @@ def delta_type(of: ColumnType) -> Any:
     match of:
         case Scalar():
             return of.value
+        case DecimalType(precision, scale):
+            return f"decimal({precision},{scale})"
         case ListType(item):
             return {"type": "array", "elementType": delta_type(item), "containsNull": True}
         case MapType(value):
@@ -109,7 +124,8 @@ def delta_type(of: ColumnType) -> Any:
 def type_of(said: Any) -> ColumnType:
     """Return the type that :func:`delta_type` wrote; raise ``ValueError`` or ``KeyError`` for any other."""
     if isinstance(said, str):
-        return Scalar(said)
+        decimal = _DECIMAL.fullmatch(said)
+        return Scalar(said) if decimal is None else DecimalType(int(decimal[1]), int(decimal[2]))
     match said["type"]:
         case "array":
             return ListType(type_of(said["elementType"]))
@@ -136,6 +152,8 @@ def sql_type(of: ColumnType) -> str:
     match of:
         case Scalar():
             return {"integer": "int", "long": "bigint"}.get(of.value, of.value)
+        case DecimalType(precision, scale):
+            return f"decimal({precision}, {scale})"
         case ListType(item):
             return f"array<{sql_type(item)}>"
         case MapType(value):

@@ -89,10 +89,9 @@ class InferredDecoder:
         if of is Scalar.DOUBLE and is_number:
             return float(value)
         if of is Scalar.LONG and is_number:
-            if isinstance(value, float):
+            if isinstance(value, float) or not -_LONG <= value < _LONG:
                 raise Unforeseen
-            if -_LONG <= value < _LONG:
-                return value
+            return value
         if of is Scalar.BOOLEAN and isinstance(value, bool):
             return value
         raise Misfit(f"Expected `{of.value}`, got `{type(value).__name__}` - at `$.{name}`")

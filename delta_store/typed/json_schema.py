@@ -64,9 +64,9 @@ class _Shape(NamedTuple):
 class JsonDecoder:
     """The decoder of a JSON Schema."""
 
-    def __init__(self, text: str, *, taken: Sequence[str] = ()) -> None:
+    def __init__(self, schema: Node, *, taken: Sequence[str] = ()) -> None:
         """Compile the schema of an object; ``taken`` are names of columns that are no field's. Raises ``BadSchema``."""
-        shape, self.required = _Compiler(_parsed(text)).root(taken)
+        shape, self.required = _Compiler(schema).root(taken)
         assert isinstance(shape.column, Record)
         self.record = shape.column
         self._decode = msgspec.json.Decoder(shape.python).decode
@@ -88,16 +88,6 @@ class JsonDecoder:
             values if convert is None else [None if value is None else convert(value) for value in values]
             for convert, values in zip(self._converts, columns, strict=True)
         ]
-
-
-def _parsed(text: str) -> Node:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise BadSchema(f"the schema is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise BadSchema("the schema is no JSON object")
-    return found
 
 
 class _Compiler:

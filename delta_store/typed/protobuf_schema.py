@@ -54,7 +54,7 @@ class ProtobufDecoder:
     required: frozenset[str]
 
     def __init__(self, descriptors: str, message: str, *, taken: Sequence[str] = ()) -> None:
-        """Compile a base64 FileDescriptorSet with all imports; ``taken`` as for other decoders. Raises ``BadSchema``."""
+        """Compile a base64 FileDescriptorSet with all imports; ``taken`` as elsewhere. Raises ``BadSchema``."""
         pool = DescriptorPool()
         try:
             for file in FileDescriptorSet.FromString(b64decode(descriptors, validate=True)).file:

@@ -1,17 +1,19 @@
 """The terms of a stream's typed table, which its metadata names; and which changes of them a table can follow. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from delta_store.typed.bad_schema import BadSchema
 from delta_store.typed.column_types import Record, record_of, schema_string, sql_type
 from delta_store.typed.payload_decoder import PayloadDecoder
 from delta_store.typed.table_columns import OWN_NAMES
-from delta_store.typed.typing_keys import CHOICES, INFER, SCHEMA, TABLE, VALIDATE
+from delta_store.typed.typing_keys import CHOICES, INFER, MESSAGE, SCHEMA, TABLE, VALIDATE
 
 _DECODERS_KEPT: Final = 256
+_PROTOBUF: Final = "protobuf:"
 
 
 class TypingTerms(NamedTuple):
@@ -44,7 +46,7 @@ def terms_of(metadata: Mapping[str, str]) -> TypingTerms | None:
         if key in metadata and metadata[key] not in choices:
             raise BadSchema(f"{key} is {' or '.join(choices)}, not {metadata[key]!r}")
     if SCHEMA not in metadata:
-        if unused := sorted(CHOICES.keys() & metadata.keys()):
+        if unused := sorted({MESSAGE, *CHOICES} & metadata.keys()):
             raise BadSchema(f"{unused[0]} needs {SCHEMA}, which the stream's metadata does not have")
         return None
     terms = TypingTerms(schema_in(metadata), metadata.get(TABLE) == "latest", metadata.get(VALIDATE) == "reject")
@@ -74,7 +76,8 @@ def columns_in(schema: str) -> Record:
 
 def schema_in(metadata: Mapping[str, str]) -> str:
     """Return the schema in metadata, in one text that tells its kind; empty without one."""
-    return metadata.get(SCHEMA, "").strip()
+    schema, message = metadata.get(SCHEMA, "").strip(), metadata.get(MESSAGE)
+    return schema if message is None else f"{_PROTOBUF}{message}:{schema}"
 
 
 @lru_cache(maxsize=_DECODERS_KEPT)
@@ -85,7 +88,36 @@ def decoder_of(schema: str) -> PayloadDecoder:
 
     if is_inferred(schema):
         return InferredDecoder(columns_in(schema), taken=OWN_NAMES)
-    return JsonDecoder(schema, taken=OWN_NAMES)
+    if schema.startswith(_PROTOBUF):
+        _, message, descriptors = schema.split(":", 2)
+        with _having("protobuf", "a Protobuf schema"):
+            from delta_store.typed.protobuf_schema import ProtobufDecoder
+        return ProtobufDecoder(descriptors, message, taken=OWN_NAMES)
+    said = _parsed(schema)
+    if said.get("type") == "record" and isinstance(said.get("fields"), list):
+        with _having("avro", "an Avro schema"):
+            from delta_store.typed.avro_schema import AvroDecoder
+        return AvroDecoder(said, taken=OWN_NAMES)
+    return JsonDecoder(said, taken=OWN_NAMES)
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadSchema(f"the schema is no JSON, nor {INFER}: {error}; of Protobuf it needs {MESSAGE}") from None
+    if not isinstance(found, dict):
+        raise BadSchema("the schema is no JSON object")
+    return found
+
+
+@contextmanager
+def _having(extra: str, what: str) -> Iterator[None]:
+    """Say what to install where a library is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise BadSchema(f"{what} needs a package that is not installed here: pip install 'silt[{extra}]'") from error
 
 
 def check_change(old: str, new: str) -> None:

@@ -14,10 +14,9 @@ from delta_store.typed.inferred_schema import InferredDecoder
 from delta_store.typed.payload_decoder import Misfit, Unforeseen
 from delta_store.typed.typing_terms import TypingTerms, decoder_of, goes_on, terms_of, widened
 
-VALUES = (
-    st.none() | st.booleans() | st.integers(-(1 << 65), 1 << 65) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=3) | st.lists(st.integers(0, 3), max_size=2) | st.dictionaries(st.text(max_size=2), st.booleans())
-)  # fmt: skip
+NUMBERS = st.integers(-(1 << 65), 1 << 65) | st.floats(allow_nan=False, allow_infinity=False)
+NESTED = st.lists(st.integers(0, 3), max_size=2) | st.dictionaries(st.text(max_size=2), st.booleans())
+VALUES = st.none() | st.booleans() | NUMBERS | st.text(max_size=3) | NESTED
 PAYLOADS = st.dictionaries(st.sampled_from(["a", "B", "b", "c d", "time"]), VALUES, max_size=4)
 
 

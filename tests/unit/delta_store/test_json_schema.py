@@ -15,6 +15,7 @@ from delta_store.typed.bad_schema import BadSchema
 from delta_store.typed.column_types import arrow_type, record_of, schema_string, sql_type
 from delta_store.typed.json_schema import JsonDecoder
 from delta_store.typed.payload_decoder import Misfit
+from delta_store.typed.typing_terms import decoder_of
 
 NINE = datetime(2013, 1, 1, 9, 0, 0, 500_000, UTC)
 NAMES = st.sampled_from(["a", "b", "c d", "é", "time"])
@@ -80,7 +81,7 @@ SCHEMAS = _records(
 @given(SCHEMAS, st.data())
 def test_it_takes_what_the_standard_takes(schema: dict[str, Any], data: st.DataObject) -> None:
     """Compared with the package ``jsonschema`` on values with the schema's own names; Arrow holds what is taken."""
-    decoder = JsonDecoder(json.dumps(schema), taken=("time",))
+    decoder = JsonDecoder(schema, taken=("time",))
     payload = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(schema["properties"], VALUES)) | VALUES)
     expected = jsonschema.Draft202012Validator(schema).is_valid(payload)
     try:
@@ -95,7 +96,7 @@ def test_it_takes_what_the_standard_takes(schema: dict[str, Any], data: st.DataO
 
 
 def _values(schema: dict[str, Any], payload: object) -> dict[str, Any]:
-    decoder = JsonDecoder(json.dumps({"type": "object", "properties": schema}), taken=("time",))
+    decoder = JsonDecoder({"type": "object", "properties": schema}, taken=("time",))
     columns = decoder.columns([decoder.decode(json.dumps(payload).encode())])
     arrays = [
         pa.array(values, arrow_type(one.type)) for one, values in zip(decoder.record.columns, columns, strict=True)
@@ -158,7 +159,7 @@ def test_a_misfit_is_told_with_its_place(payload: bytes, reason: str) -> None:
         "s": {"type": "string"},
         "a": {},
     }
-    decoder = JsonDecoder(json.dumps({"type": "object", "properties": properties}))
+    decoder = JsonDecoder({"type": "object", "properties": properties})
     with pytest.raises(Misfit) as caught:
         decoder.decode(payload)
     assert reason in str(caught.value)
@@ -187,7 +188,7 @@ def test_a_misfit_is_told_with_its_place(payload: bytes, reason: str) -> None:
 def test_a_schema_that_is_not_kept_whole_is_refused(part: object, reason: str) -> None:
     """With the place and the keyword."""
     with pytest.raises(BadSchema) as caught:
-        JsonDecoder(json.dumps({"type": "object", "properties": {"v": part}}))
+        JsonDecoder({"type": "object", "properties": {"v": part}})
     assert reason in str(caught.value)
     assert str(caught.value).startswith("$.v")
 
@@ -196,7 +197,7 @@ def test_a_schema_that_is_not_kept_whole_is_refused(part: object, reason: str) -
 def test_only_an_objects_schema_makes_a_table(text: str) -> None:
     """With its properties."""
     with pytest.raises(BadSchema, match="schema"):
-        JsonDecoder(text)
+        decoder_of(text)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -214,5 +215,5 @@ def test_types_are_told_as_sql_has_them() -> None:
         "m": {"type": "object", "additionalProperties": {"type": "string"}},
         "i": {"type": "integer", "format": "int32"},
     }
-    decoder = JsonDecoder(json.dumps({"type": "object", "properties": schema}))
+    decoder = JsonDecoder({"type": "object", "properties": schema})
     assert sql_type(decoder.record) == "struct<l: array<bigint>, m: map<string, string>, i: int>"
