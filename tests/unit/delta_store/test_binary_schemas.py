@@ -35,6 +35,7 @@ PLACE = {
 AVRO = {
     "type": "record",
     "name": "All",
+    "namespace": "test",
     "fields": [
         {"name": name, "type": of}
         for name, of in {
