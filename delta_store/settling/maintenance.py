@@ -63,6 +63,11 @@ class Maintenance:
             finally:
                 self._pace.ended(began, self._clock.monotonic())
 
+    def finish(self) -> None:
+        """Bring the tables beside ``messages`` to where it is, before the process ends."""
+        with self._settle.lock, self._settle.guarded():
+            self._settle.progress().typed.finish()
+
     def is_due(self) -> bool:
         """Whether it is time for a round, or to vacuum."""
         now = self._clock.monotonic()

@@ -87,6 +87,7 @@ class SettleJob:
                     continue
                 goal = goal if goal >= 0 else newest
                 if once and self._is_idle(up_to=goal):
+                    self._maintenance.finish()
                     return
                 if once or not self._rests(stop):
                     self._run_query(stop, once=once)

@@ -173,8 +173,13 @@ class TypedTables:
             return stream.verified == terms and table.mark == last_seq
         return False
 
-    def _advance(self) -> None:
-        """Catch up for a while."""
+    def finish(self) -> None:
+        """Catch up to the end, however long it takes. Raises :class:`Fenced`."""
+        while self._advance():
+            pass
+
+    def _advance(self) -> bool:
+        """Catch up for a while; return whether more is to be done at once."""
         until = self._clock.monotonic() + TYPED_STEP_SECONDS
         for name, stream in self._streams.items():
             if stream.terms is None or stream.rests(self._clock) or self._is_level(name, stream):
@@ -183,8 +188,9 @@ class TypedTables:
                 stream.catching_up = stream.catching_up or self._catching_up(name, stream, stream.terms)
                 for _ in stream.catching_up:
                     if self._clock.monotonic() >= until:
-                        return
+                        return True
                 stream.catching_up = None
+        return False
 
     def _catching_up(self, name: str, stream: _Following, terms: TypingTerms) -> Iterator[None]:
         """Bring a table to where ``messages`` is now; yield after each part of the work."""
