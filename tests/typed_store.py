@@ -45,7 +45,6 @@ class TypedStore(Publisher):
         self.owner: SettledOwner = open_owner(LocalStorage(self.data / "messages"), SystemClock())
         place = TypedPlace(str(self.data), {})
         self.typed = TypedTables(self.owner, place, clock=SystemClock(), horizon_seconds=86_400.0)
-        self.typed.catch_up()
         for name, state in self.catalog.streams.items():
             if name in self.owner.note.watermarks:
                 self.typed.learn(self._told(name, state.stream_id, dict(state.config.metadata)))

@@ -58,8 +58,6 @@ class _Following:
 class TypedTables:
     """The tables as the owner of ``messages`` sees them. One thread at a time."""
 
-    name = "typed"
-
     def __init__(self, owner: SettledOwner, place: TypedPlace, *, clock: Clock, horizon_seconds: float) -> None:
         self._owner, self._place = owner, place
         self._clock, self._horizon_seconds = clock, horizon_seconds
@@ -104,11 +102,6 @@ class TypedTables:
         """Delete staged files that will not be committed."""
         for files in report.typed:
             _discard(self._place, files)
-
-    def catch_up(self) -> None:
-        """Open all tables anew, when they are next needed."""
-        for stream in self._streams.values():
-            stream.closed()
 
     def settled(self, report: BatchReport) -> None:
         """Commit the files of a batch that was appended. Raises :class:`Fenced`."""
