@@ -286,3 +286,24 @@ class History:
         row = event_row(kind, (self.stream, self.stream_id), place=place, ts_ns=self.now_ns, data=data)
         self.rows.append(row)
         return row
+
+
+def grown(tmp_path: Path, seed: int) -> tuple[Tables, History]:
+    """A history in many commits, settled in many steps, with limits applied now and then and a tail left over."""
+    dice = random.Random(seed)
+    history = History(per_subject=dice.choice([-1, 1, 2]), max_msgs=dice.choice([-1, 20]))
+    other = History(stream="OTHER")
+    tables = Tables(tmp_path)
+    tables.commit([history.create(), other.create()])
+    for _ in range(9):
+        rows = [row for _ in range(dice.randrange(1, 9)) for row in (history.step(dice), other.step(dice))]
+        tables.commit(rows)
+        if dice.random() < 0.8:
+            tables.settle(tables.rows[: len(tables.rows) - dice.randrange(0, 5)])
+        if dice.random() < 0.5 and tables.marks:
+            tables.apply_limits()
+        if dice.random() < 0.3 and tables.marks:
+            tables.truncate()
+        if dice.random() < 0.2 and tables.marks:
+            tables.compact()
+    return tables, history

@@ -120,3 +120,14 @@ class JournalReader:
             places = [(held.holding(seq), seq) for seq in sorted(seqs)] if held is not None else []
         grouped = groupby(places, key=lambda place: place[0])
         return [(file, [seq for _, seq in group]) for file, group in grouped if file is not None]
+
+    def ends(self) -> dict[str, tuple[int, int]]:
+        """Return id and last sequence of the newest incarnation of each stream that has rows here."""
+        with self._lock:
+            last = {
+                (span.stream, stream_id): span.last_seq
+                for stream_id, held in self.state.streams.items()
+                for span in held.files[-1].spans
+                if span.stream_id == stream_id
+            }
+        return {stream: (stream_id, seq) for (stream, stream_id), seq in sorted(last.items())}

@@ -86,6 +86,11 @@ class JournalTail:
         with self._lock:
             self._owner, self._reader = owner, None
 
+    def ends(self) -> dict[str, tuple[int, int]]:
+        """Return id and last sequence of each stream with rows here, as of the newest version. Raises as refresh."""
+        with self._lock:
+            return self._newest().ends()
+
     def relies_on(self) -> int | None:
         """Return the version of ``messages`` that the journal relies on now; None when not recorded or not readable.
 

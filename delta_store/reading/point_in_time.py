@@ -114,13 +114,13 @@ class PointInTime:
             messages, more = self._messages(view, subjects, point, limit) if point.seq > 0 else ([], False)
             return PastState(min(point.seq, view.last_seq), messages, more)
 
-        return self._with_view(stream, read)
+        return self.with_view(stream, read)
 
     def sequence_before(self, stream: str, ts_ns: int) -> int:
         """Return the last sequence stored before this time, removed messages included; 0 for none."""
-        return self._with_view(stream, lambda view: self._sequence_before(view, ts_ns))
+        return self.with_view(stream, lambda view: self._sequence_before(view, ts_ns))
 
-    def _with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
+    def with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
         for _ in range(VIEW_TRIES - 1):
             try:
@@ -323,13 +323,18 @@ def _no_rows() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _opened(uri: str, items: tuple[tuple[str, str], ...]) -> PointInTime:
+def _opened(uri: str, items: tuple[tuple[str, str], ...]) -> tuple[SettledTable, JournalTail]:
     data, cache = DataLocation(uri, dict(items)), _WORKER_CACHE_BYTES
     tail = JournalTail(data.table(JOURNAL_FOLDER), storage_options=data.options, cache_bytes=cache)
     settled = SettledTable(
         data.table(MESSAGES_FOLDER), storage_options=data.options, cache_bytes=cache, relied_on=tail.relies_on
     )
-    return PointInTime(settled, tail)
+    return settled, tail
+
+
+def opened_tables(data: DataLocation) -> tuple[SettledTable, JournalTail]:
+    """Return both tables, opened read-only and kept open for the next call: for processes without a gateway."""
+    return _opened(data.uri, tuple(sorted(data.options.items())))
 
 
 def multi_last(
@@ -342,8 +347,7 @@ def multi_last(
 ) -> list[StreamMessage]:
     """Return the last message of each matching subject at a point, straight from the tables.
 
-    For processes without a gateway, such as a Spark Python worker: tables are opened read-only and kept open for the
-    next call. Raises as :meth:`PointInTime.multi_last`.
+    For processes without a gateway, such as a Spark Python worker. Raises as :meth:`PointInTime.multi_last`.
     """
-    opened = _opened(data.uri, tuple(sorted(data.options.items())))
-    return opened.multi_last(stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).messages
+    past = PointInTime(*opened_tables(data))
+    return past.multi_last(stream, filters, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).messages

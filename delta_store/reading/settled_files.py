@@ -5,7 +5,7 @@ folder's name. Every payload's checksum is verified before it is returned; page 
 made them (they guard the columns that the payload's checksum does not cover).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
 from delta_store.entries.settled_log import Int64s
+from delta_store.reading.message_bounds import Extent
 from delta_store.storage.arrow_filesystem import FileOpener
 from delta_store.values.lru import Lru
 from delta_store.values.read_errors import DamagedData, FileGone
@@ -121,6 +122,25 @@ class MessageFiles:
             finally:
                 file.close()
 
+    def scan(self, path: str, names: Sequence[str], admits: Callable[[Extent], bool]) -> Iterator[Any]:
+        """Read columns (those that it has) of the row groups whose statistics are admitted, an Arrow table for each.
+
+        Subjects are dictionary-encoded. Raises as :meth:`fetch`.
+        """
+        with _reading(path):
+            file = self._open(path, None, dictionary=True)
+        try:
+            held = frozenset(file.schema_arrow.names)
+            chosen = [name for name in names if name in held]
+            for group in range(file.metadata.num_row_groups):
+                with _reading(path):
+                    if not admits(_extent(file.metadata.row_group(group))):
+                        continue
+                    table = _plain(file.read_row_group(group, columns=chosen), dictionary=True)
+                yield table
+        finally:
+            file.close()
+
     def whole(self, path: str) -> Any:
         """Read a file at once and without a cast, as an Arrow table. Raises as :meth:`fetch`."""
         with _reading(path):
@@ -210,6 +230,16 @@ def _plain(table: Any, *, dictionary: bool) -> Any:
     if dictionary and "subject" in types:
         types["subject"] = _SUBJECT_IDS
     return table.cast(pa.schema(types.items()))
+
+
+def _extent(group: Any) -> Extent:
+    """Return the bounds that a row group's statistics give."""
+    bounds: dict[str, Any] = dict.fromkeys(Extent._fields)
+    for place in range(group.num_columns):
+        column = group.column(place)
+        if column.path_in_schema in bounds and column.is_stats_set and column.statistics.has_min_max:
+            bounds[column.path_in_schema] = (column.statistics.min, column.statistics.max)
+    return Extent(**bounds)
 
 
 def _footer(metadata: Any) -> _Footer:

@@ -90,11 +90,17 @@ def live_at(rows: Columns, cut: Cut) -> Mask:
     if len(evicted):
         live &= ~np.isin(rows.seq, evicted)
     if cut.removed:
-        low = np.array([one[0] for one in cut.removed], dtype=np.int64)
-        high = np.array([one[1] for one in cut.removed], dtype=np.int64)
-        place = np.searchsorted(low, rows.seq, side="right") - 1
-        live &= ~((place >= 0) & (rows.seq <= high[np.maximum(place, 0)]))
+        live &= ~inside_ranges(rows.seq, cut.removed)
     return live
+
+
+def inside_ranges(seqs: Int64s, ranges: tuple[tuple[int, int], ...]) -> Mask:
+    """Return which of the sequences are in one of the disjoint ascending ranges, of which there is one at least."""
+    low = np.array([one[0] for one in ranges], dtype=np.int64)
+    high = np.array([one[1] for one in ranges], dtype=np.int64)
+    place = np.searchsorted(low, seqs, side="right") - 1
+    found: Mask = (place >= 0) & (seqs <= high[np.maximum(place, 0)])
+    return found
 
 
 def last_of_each(seqs: Int64s, subject_ids: Int64s) -> Int64s:

@@ -13,7 +13,7 @@ from delta_store.reading.settled import SettledTable
 from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
-from tests.tables import History, Tables, live_before, live_sequences
+from tests.tables import History, Tables, grown, live_before, live_sequences
 
 FILTERS = [["s.>"], ["s.1"], ["s.0", "s.3"], ["s.*", "s.2"], ["none"]]
 
@@ -39,27 +39,6 @@ def last_of(rows: list[Row], filters: list[str], live: set[int]) -> list[int]:
     chosen = SubjectFilter(filters)
     last = {row.subject: row.seq for row in rows if row.seq in live and row.kind == Kind.MESSAGE}
     return sorted(seq for subject, seq in last.items() if chosen.matches(subject))
-
-
-def grown(tmp_path: Path, seed: int) -> tuple[Tables, History]:
-    """A history in many commits, settled in many steps, with limits applied now and then and a tail left over."""
-    dice = random.Random(seed)
-    history = History(per_subject=dice.choice([-1, 1, 2]), max_msgs=dice.choice([-1, 20]))
-    other = History(stream="OTHER")
-    tables = Tables(tmp_path)
-    tables.commit([history.create(), other.create()])
-    for _ in range(9):
-        rows = [row for _ in range(dice.randrange(1, 9)) for row in (history.step(dice), other.step(dice))]
-        tables.commit(rows)
-        if dice.random() < 0.8:
-            tables.settle(tables.rows[: len(tables.rows) - dice.randrange(0, 5)])
-        if dice.random() < 0.5 and tables.marks:
-            tables.apply_limits()
-        if dice.random() < 0.3 and tables.marks:
-            tables.truncate()
-        if dice.random() < 0.2 and tables.marks:
-            tables.compact()
-    return tables, history
 
 
 @pytest.mark.parametrize("seed", range(10))
