@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from delta_store.dialect.times import format_time
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.header_fields import header_fields
 from delta_store.values.stream_message import StreamMessage
 
 
@@ -102,16 +103,6 @@ def message_fields(stream: str, message: StreamMessage) -> dict[str, Any]:
 def message_line(stream: str, message: StreamMessage) -> bytes:
     """Return a message as one line of NDJSON."""
     return json.dumps(message_fields(stream, message), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def header_fields(block: bytes | None) -> dict[str, list[str]]:
-    """Parse a raw header block into its fields, in order; a repeated field has several values."""
-    fields: dict[str, list[str]] = {}
-    for line in (block or b"").split(b"\r\n")[1:]:
-        name, colon, value = line.partition(b":")
-        if colon:
-            fields.setdefault(name.decode("utf-8", "replace"), []).append(value.strip().decode("utf-8", "replace"))
-    return fields
 
 
 def stream_body(state: StreamState, subjects: dict[str, int] | None = None) -> StreamBody:

@@ -85,9 +85,14 @@ class SlicePlanner:
                     raise
         raise AssertionError("unreachable")
 
-    def first_from(self, stream: str, ts_ns: int) -> int:
-        """Return the sequence behind the last message before this time that the tables hold; 1 without one."""
-        return self._past.with_view(stream, lambda view: _last_before(self._settled, view, ts_ns)) + 1
+    def begins(self, stream: str, ts_ns: int | None = None) -> tuple[int, int]:
+        """Return a stream's id, and its first sequence or the first at or behind a time. Raises ``NoSuchStream``."""
+
+        def found(view: View) -> tuple[int, int]:
+            first = self._past.past(view, Point(END)).cut.first_seq
+            return view.stream_id, first if ts_ns is None else max(first, _last_before(self._settled, view, ts_ns) + 1)
+
+        return self._past.with_view(stream, found)
 
     def live(
         self, stream: str, bounds: MessageBounds, *, up_to_seq: int | None = None, up_to_ts_ns: int | None = None

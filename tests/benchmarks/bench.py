@@ -24,13 +24,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import replay, settling
+from tests.benchmarks import replay, settling, spark_source
 from tests.benchmarks.loads import CONTENDERS, LOADS, LoadFailed, create_stream, run_load
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.report import Runs, ratios, save, table
 from tests.servers import ROOT
 
-PARTS = ("loads", "replay", "settle", "lag")
+PARTS = ("loads", "replay", "settle", "lag", "spark-source")
 DEFAULT_CONTENDERS = ("nats-server", "nats-server, sync always", "silt")
 
 
@@ -54,6 +54,10 @@ def main(arguments: list[str] | None = None) -> int:
                 runs.setdefault(contender, {}).update(loads)
         if "settle" in options.parts:
             rates = settling.settle_rates(folder, rows=options.rows, repetitions=options.repetitions)
+            for contender, loads in rates.items():
+                runs.setdefault(contender, {}).update(loads)
+        if "spark-source" in options.parts:
+            rates = spark_source.spark_rates(folder / "spark", rows=options.rows, repetitions=options.repetitions)
             for contender, loads in rates.items():
                 runs.setdefault(contender, {}).update(loads)
         if "lag" in options.parts:
@@ -103,7 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--silt", choices=("silt", "silt up"), default="silt", help="whose rates the ratios are of")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="how long one load is to last")
-    parser.add_argument("--rows", type=int, default=500_000, help="rows of the journal to settle")
+    parser.add_argument(
+        "--rows", type=int, default=500_000, help="rows of the journal to settle, and of Spark's reads and writes"
+    )
     parser.add_argument("--replay-messages", type=int, default=10_000_000, help="messages of the replayed stream")
     parser.add_argument("--lag-seconds", type=float, default=60.0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench", help="where the stores are put")

@@ -33,7 +33,7 @@ def replay_rates(folder: Path, *, messages: int, repetitions: int) -> dict[str, 
         _forget_logs(folder)
         with silt_server(silt) as running:
             _fill(running.hub.url, min(messages, start + FILL_MESSAGES), folder)
-        _settle(silt / "data")
+        settle(silt / "data")
     runs: dict[str, dict[str, list[dict[str, float]]]] = {"nats-server": {}, "silt": {}}
     for _ in range(repetitions):
         _forget_logs(folder)
@@ -68,7 +68,8 @@ def _fill(url: str, upto: int, folder: Path) -> None:
         held = stored_messages(url)
 
 
-def _settle(data: Path) -> None:
+def settle(data: Path) -> None:
+    """Settle all that there is."""
     command = [sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(data), "--once"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_PROCESS_SECONDS_MAX, check=False)
     if done.returncode != 0:

@@ -138,8 +138,9 @@ def test_what_limits_have_cleaned_up_is_missed(tmp_path: Path) -> None:
         step()
         planner.log("S", history.stream_id, whole, complete=True)
     tables.apply_limits()
-    with pytest.raises(MessagesLost, match="from sequence 3 on may have been missed: .* the stream begins with 7"):
+    with pytest.raises(MessagesLost, match=r"from sequence 3 on may have been missed: .* the stream begins with 7"):
         planner.log("S", history.stream_id, whole, complete=True)
+    assert planner.begins("S") == (history.stream_id, 7)
     planner.log("S", history.stream_id, MessageBounds(seqs=(7, 10)), complete=True)
     with pytest.raises(MessagesLost, match="deleted and created anew"):
         planner.log("S", history.stream_id - 1, whole, complete=False)
@@ -155,8 +156,9 @@ def test_ends_starts_and_names(tmp_path: Path) -> None:
     for step in (lambda: None, tables.settle, tables.truncate):
         step()
         assert planner.ends() == {"S": (history.stream_id, 10), "OTHER": (other.stream_id, 0)}
-        assert [planner.first_from("S", row.ts_ns) for row in history.rows[1:]] == list(range(1, 11))
-        assert planner.first_from("S", history.now_ns + 1) == 11
+        assert [planner.begins("S", row.ts_ns)[1] for row in history.rows[1:]] == list(range(1, 11))
+        assert planner.begins("S", history.now_ns + 1) == (history.stream_id, 11)
+        assert planner.begins("S") == (history.stream_id, 1)
         assert planner.streams(["s.1"]) == ["OTHER", "S"]
         assert planner.streams(["t.>"]) == []
 
