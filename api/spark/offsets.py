@@ -68,6 +68,8 @@ def steps(start: Offset, end: Offset) -> list[Step]:
             after, known = int(entry["from"]), int(entry["id"])
         elif known != entry["id"]:
             after = 0
+        elif after > entry["seq"] and before is not None and not before.get("initial"):
+            raise ValueError(f"stream {name!r}: a batch from sequence {after} on ends at {entry['seq']}")
         if after < entry["seq"]:
             found.append(Step(name, int(entry["id"]), after, int(entry["seq"]), known))
     return found

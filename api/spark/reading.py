@@ -93,9 +93,15 @@ class SiltStreamReader(DataSourceStreamReader):
             )
         return dict(self._initial)
 
-    def latestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return the end of the next batch: all that is there, or maxMessagesPerTrigger."""
-        start = self.initialOffset() if self._reached is None else self._reached
+    def latestOffset(  # noqa: N802  # Spark's name
+        self, start: dict[str, Any] | None = None, limit: object = None
+    ) -> dict[str, Any]:
+        """Return the end of the next batch: all that is there, or maxMessagesPerTrigger.
+
+        Spark 4.1 gives no arguments; 4.2 tells where the batch starts, and a limit that is not above the option's.
+        """
+        del limit
+        start = start or self._reached or self.initialOffset()
         ends = self._ends(SlicePlanner.of(self._options.data))
         return dict(advanced(start, ends, most=self._options.max_messages))
 

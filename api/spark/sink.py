@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from nats.aio.client import Client, RawCredentials
@@ -66,6 +67,9 @@ def _published(options: WriteOptions, columns: SinkColumns, batches: Iterator[An
 
 
 async def _publish(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], prefix: str) -> Published:
+    first = next(batches, None)
+    if first is None:
+        return Published(0, 0)
     client = Client()
     await client.connect(**_connection(options))
     try:
@@ -74,7 +78,7 @@ async def _publish(options: WriteOptions, columns: SinkColumns, batches: Iterato
         )
         async with publisher:
             row = 0
-            for batch in batches:
+            for batch in chain([first], batches):
                 for message in outgoing(columns, batch, first_row=row, prefix=prefix):
                     if options.stream is not None:
                         message.headers[EXPECTED_STREAM] = options.stream

@@ -3,6 +3,8 @@
 import json
 import random
 
+import pytest
+
 from api.spark.offsets import Offset, Place, Step, advanced, initial, steps
 
 
@@ -48,6 +50,20 @@ def test_the_first_batch_begins_where_it_began() -> None:
     assert read(later, end) == {"A": range(4, 6), "B": range(1, 3)}
     following = advanced(end, ends(A=90, B=2), most=None)
     assert read(end, following) == {"A": range(6, 91)}
+
+
+def test_a_first_batch_that_was_empty_keeps_its_beginning() -> None:
+    """A query that began at the end, and had nothing to read before it broke off, misses nothing that came since."""
+    empty = initial(ends(A=3))
+    assert read(initial(ends(A=90)), empty) == {}
+    assert read(empty, advanced(empty, ends(A=90), most=None)) == {"A": range(4, 91)}
+
+
+def test_an_end_before_its_start_is_refused() -> None:
+    """A checkpoint never goes back."""
+    start = advanced(initial(ends(A=3)), ends(A=50), most=None)
+    with pytest.raises(ValueError, match="a batch from sequence 50 on ends at 10"):
+        steps(start, advanced(initial(ends(A=3)), ends(A=10), most=None))
 
 
 def test_a_message_limit_is_shared_by_what_waits() -> None:
