@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from api.spark.columns import names_in, schema_of
 from api.spark.read_options import read_options
-from api.spark.reading import SiltBatchReader, SiltStreamReader
+from api.spark.reading import PLANNED_BY_SCAN, PruningReader, SiltBatchReader, SiltStreamReader
 from api.spark.sink import SiltBatchWriter, SiltStreamWriter
 from api.spark.sink_columns import sink_columns
 from api.spark.write_options import write_options
@@ -39,7 +39,8 @@ class SiltDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query. Raises ``OptionError``."""
         options = read_options(self.options, streaming=False, now_ns=SystemClock().now_ns())
-        return SiltBatchReader(options, names_in(schema))
+        pushing = PLANNED_BY_SCAN if options.pushdown is None else options.pushdown
+        return (PruningReader if pushing else SiltBatchReader)(options, names_in(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the reader of a streaming query. Raises ``OptionError``."""

@@ -1,7 +1,7 @@
 """The options of a read, parsed and checked. Pure but for the settings of the environment, which they may override."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 
@@ -19,9 +19,9 @@ _STARTS: Final = ("startingSequence", "startingTime", "startingPosition")
 _ENDS: Final = ("endingSequence", "endingTime")
 _NAMES: Final = (
     "path", "stream", "subject", *_STARTS, *_ENDS, "asOf", "maxMessagesPerTrigger", "includeHeaders", "failOnDataLoss",
-    "live",
+    "live", "pushdown",
 )  # fmt: skip
-_BATCH_ONLY: Final = (*_ENDS, "asOf")
+_BATCH_ONLY: Final = (*_ENDS, "asOf", "pushdown")
 _STREAM_ONLY: Final = ("maxMessagesPerTrigger",)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _T = TypeVar("_T")
@@ -57,7 +57,9 @@ class ReadOptions:
     max_messages: int | None = None
     include_headers: bool = False
     fail_on_data_loss: bool = True
-    live: bool = field(default=True)
+    live: bool = True
+    pushdown: bool | None = None
+    """Whether a batch takes over Spark's filters; None: where Spark does that right."""
 
     @property
     def bounds(self) -> MessageBounds:
@@ -99,6 +101,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, now_ns: int) -> R
         include_headers=one("includeHeaders", _flag) or False,
         fail_on_data_loss=one("failOnDataLoss", _flag) is not False,
         live=not streaming if live is None else live,
+        pushdown=one("pushdown", _flag),
     )
     if chosen.start.latest and not streaming:
         raise OptionError(f"option startingPosition={LATEST} is for streaming queries")

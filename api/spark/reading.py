@@ -5,7 +5,7 @@ Nothing is kept on the driver but how far a query has read: a task opens the tab
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 
@@ -31,6 +31,14 @@ class DataLost(Exception):
         )
 
 
+PLANNED_BY_SCAN: Final = hasattr(DataSourceReader, "pushLimit")
+"""Whether Spark plans each scan of a Python source by itself.
+
+Spark 4.1 keeps the newest plan, with the filters that were pushed into it, for all scans of a loaded frame: there a
+filter of one query would be applied to the next. What came with the pushdown of limits keeps them apart.
+"""
+
+
 class SiltBatchReader(DataSourceReader):
     """Reads the live messages at a point, or the log."""
 
@@ -38,11 +46,6 @@ class SiltBatchReader(DataSourceReader):
         self._options = options
         self._names = names
         self._pushed = Pushed(options.bounds)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take over the filters on sequence, time, subject and stream."""
-        self._pushed, left = pushed(self._pushed, filters)
-        return left
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the query; each partition is one task's files."""
@@ -70,6 +73,15 @@ class SiltBatchReader(DataSourceReader):
         with _losses(fail=options.fail_on_data_loss):
             return planner.log(stream, None, bounds, complete=options.fail_on_data_loss).parts
         return []
+
+
+class PruningReader(SiltBatchReader):
+    """Takes over filters of Spark's, which then reads less and applies less."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take over the filters on sequence, time, subject and stream."""
+        self._pushed, left = pushed(self._pushed, filters)
+        return left
 
 
 class SiltStreamReader(DataSourceStreamReader):
@@ -101,9 +113,9 @@ class SiltStreamReader(DataSourceStreamReader):
         Spark 4.1 gives no arguments; 4.2 tells where the batch starts, and a limit that is not above the option's.
         """
         del limit
-        start = start or self._reached or self.initialOffset()
+        begin: Offset = start or self._reached or self.initialOffset()
         ends = self._ends(SlicePlanner.of(self._options.data))
-        return dict(advanced(start, ends, most=self._options.max_messages))
+        return dict(advanced(begin, ends, most=self._options.max_messages))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan a batch; the same batch planned again after a restart has the same messages."""
