@@ -18,11 +18,12 @@ STORAGE: Final = "storage."
 _STARTS: Final = ("startingSequence", "startingTime", "startingPosition")
 _ENDS: Final = ("endingSequence", "endingTime")
 _NAMES: Final = (
-    "path", "stream", "subject", *_STARTS, *_ENDS, "asOf", "maxMessagesPerTrigger", "includeHeaders", "failOnDataLoss",
-    "live", "pushdown",
+    "path", "stream", "subject", *_STARTS, *_ENDS, "asOf", "maxMessagesPerTrigger",
+    "maxRecordsPerPartition", "includeHeaders", "failOnDataLoss", "live", "pushdown",
 )  # fmt: skip
 _BATCH_ONLY: Final = (*_ENDS, "asOf", "pushdown")
-_STREAM_ONLY: Final = ("maxMessagesPerTrigger",)
+_STREAM_ONLY: Final = ("maxMessagesPerTrigger", "maxRecordsPerPartition")
+_PARTITION_MESSAGES: Final = 131_072
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _T = TypeVar("_T")
 
@@ -55,6 +56,8 @@ class ReadOptions:
     as_of_ns: int | None = None
     """The point: a sequence (inclusive), or a time (exclusive)."""
     max_messages: int | None = None
+    partition_messages: int = _PARTITION_MESSAGES
+    """Sequences of one partition of a streaming batch."""
     include_headers: bool = False
     fail_on_data_loss: bool = True
     live: bool = True
@@ -98,6 +101,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, now_ns: int) -> R
         as_of_seq=point.seq,
         as_of_ns=None if point.time is None else _ns(point.time),
         max_messages=one("maxMessagesPerTrigger", _number),
+        partition_messages=one("maxRecordsPerPartition", _number) or _PARTITION_MESSAGES,
         include_headers=one("includeHeaders", _flag) or False,
         fail_on_data_loss=one("failOnDataLoss", _flag) is not False,
         live=not streaming if live is None else live,

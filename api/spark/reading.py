@@ -15,7 +15,7 @@ from api.spark.pushdown import Pushed, pushed
 from api.spark.read_options import ReadOptions
 from conf.data_location import DataLocation
 from delta_store.reading.message_scan import scan
-from delta_store.reading.message_slice import MessagesLost, SlicePart
+from delta_store.reading.message_slice import MessagesLost, SlicePart, divided
 from delta_store.reading.slice_plan import SlicePlanner
 from delta_store.reading.state_at import END
 from delta_store.values.read_errors import NoSuchStream
@@ -52,7 +52,7 @@ class SiltBatchReader(DataSourceReader):
         planner, wanted = SlicePlanner.of(self._options.data), self._pushed.streams
         streams = self._options.streams or planner.streams(self._options.filters)
         chosen = [stream for stream in streams if wanted is None or stream in wanted]
-        return [InputPartition(part) for stream in chosen for part in self._parts(planner, stream)]
+        return [InputPartition((part,)) for stream in chosen for part in self._parts(planner, stream)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Return a partition's messages as Arrow batches."""
@@ -118,10 +118,14 @@ class SiltStreamReader(DataSourceStreamReader):
         return dict(advanced(begin, ends, most=self._options.max_messages))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Plan a batch; the same batch planned again after a restart has the same messages."""
+        """Plan a batch; planned again after a restart it has the same messages, and each in the same partition."""
         self._reached = end
-        planner = SlicePlanner.of(self._options.data)
-        return [InputPartition(part) for step in steps(start, end) for part in self._parts(planner, step)]
+        planner, most = SlicePlanner.of(self._options.data), self._options.partition_messages
+        return [
+            InputPartition(parts)
+            for step in steps(start, end)
+            for parts in divided(self._parts(planner, step), step.after, step.last, most)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Return a partition's messages as Arrow batches."""
@@ -171,6 +175,7 @@ def _losses(*, fail: bool) -> Iterator[None]:
 def _batches(data: DataLocation, partition: InputPartition | None, names: Sequence[str]) -> Iterator[Any]:
     if partition is None:  # a query that nothing can match has one task all the same
         return
-    part: SlicePart = partition.value
-    for table in scan(data, part, sources_of(names)):
-        yield from batches_of(part.stream, names, table)
+    parts: tuple[SlicePart, ...] = partition.value
+    for part in parts:
+        for table in scan(data, part, sources_of(names)):
+            yield from batches_of(part.stream, names, table)

@@ -11,7 +11,7 @@ from nats.aio.client import Client, RawCredentials
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from api.spark.sink_columns import EXPECTED_STREAM, SinkColumns, outgoing
+from api.spark.sink_columns import EXPECTED_STREAM, MessageIds, SinkColumns, outgoing
 from api.spark.write_options import WriteOptions
 from consumers.client.publishing import Publisher
 
@@ -77,13 +77,12 @@ async def _publish(options: WriteOptions, columns: SinkColumns, batches: Iterato
             client, most=options.in_flight, ack_seconds=options.ack_seconds, give_up_seconds=options.give_up_seconds
         )
         async with publisher:
-            row = 0
+            ids = MessageIds(prefix)
             for batch in chain([first], batches):
-                for message in outgoing(columns, batch, first_row=row, prefix=prefix):
+                for message in outgoing(columns, batch, ids):
                     if options.stream is not None:
                         message.headers[EXPECTED_STREAM] = options.stream
                     await publisher.publish(*message)
-                row += batch.num_rows
             await publisher.done()
         return Published(publisher.stored, publisher.duplicates)
     finally:

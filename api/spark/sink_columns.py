@@ -1,6 +1,6 @@
 """The columns that a sink takes, and rows as messages with their ids. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +10,7 @@ from api.spark.read_options import OptionError
 
 MSG_ID: Final = "Nats-Msg-Id"
 EXPECTED_STREAM: Final = "Nats-Expected-Stream"
+_DIGEST_BYTES: Final = 10
 _TAKEN: Final = "subject STRING, data BINARY or STRING, headers MAP<STRING, STRING or ARRAY<STRING>>, msg_id STRING"
 
 
@@ -47,30 +48,45 @@ def sink_columns(schema: StructType, subject: str | None) -> SinkColumns:
     return SinkColumns(subject, "headers" in types, "msg_id" in types)
 
 
-def outgoing(columns: SinkColumns, batch: Any, *, first_row: int, prefix: str) -> Iterator[Outgoing]:
-    """Iterate over an Arrow batch's rows as messages.
+class MessageIds:
+    """The ids of a task's messages: ``<prefix>-<digest of the row>-<its number among equal rows>``.
 
-    An id is ``msg_id``, else the row's own header, else ``<prefix>-<row>-<digest>``: a task that is tried again gives
-    the same row the same id, and rows that come in another order are not taken for others that were published.
+    A task that is repeated gives the same rows the same ids, in whatever order they come. Remembers each digest.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._seen: dict[bytes, int] = {}
+
+    def next(self, subject: str, data: bytes, fields: Mapping[str, str]) -> str:
+        """Return the id of the next message."""
+        digest = blake2b(subject.encode(), digest_size=_DIGEST_BYTES)
+        for part in (data, *(text.encode() for field in fields.items() for text in field)):
+            digest.update(len(part).to_bytes(8) + part)
+        found = digest.digest()
+        number = self._seen[found] = self._seen.get(found, 0) + 1
+        return f"{self._prefix}-{found.hex()}-{number}"
+
+
+def outgoing(columns: SinkColumns, batch: Any, ids: MessageIds) -> Iterator[Outgoing]:
+    """Iterate over an Arrow batch's rows as messages; ids are those of ``msg_id``, else of the header, else ``ids``.
+
     Raises ``ValueError`` for a row without a subject.
     """
     rows = batch.num_rows
     subjects = [columns.subject] * rows if columns.subject is not None else batch.column("subject").to_pylist()
     headers = batch.column("headers").to_pylist() if columns.headers else [None] * rows
-    ids = batch.column("msg_id").to_pylist() if columns.msg_id else [None] * rows
+    own_ids = batch.column("msg_id").to_pylist() if columns.msg_id else [None] * rows
     payloads = batch.column("data").to_pylist()
-    for row, (subject, data, fields, own_id) in enumerate(
-        zip(subjects, payloads, headers, ids, strict=True), first_row
-    ):
+    for subject, data, fields, own_id in zip(subjects, payloads, headers, own_ids, strict=True):
         if not subject:
-            raise ValueError(f"row {row} has no subject")
+            raise ValueError("a row has no subject")
         payload = data.encode() if isinstance(data, str) else data or b""
         sent = _fields(fields)
         if own_id:
             sent[MSG_ID] = own_id
         elif MSG_ID not in sent:
-            digest = blake2b(payload, key=subject.encode()[:64], digest_size=6).hexdigest()
-            sent[MSG_ID] = f"{prefix}-{row}-{digest}"
+            sent[MSG_ID] = ids.next(subject, payload, sent)
         yield Outgoing(subject, payload, sent)
 
 

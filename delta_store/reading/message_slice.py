@@ -69,6 +69,28 @@ def grouped(files: Iterable[tuple[PartFile, int]]) -> list[tuple[PartFile, ...]]
     return [tuple(group) for group in groups]
 
 
+def divided(parts: Iterable[SlicePart], after: int, last: int, most: int) -> list[tuple[SlicePart, ...]]:
+    """Divide the parts of a range of sequences at every ``most`` of them, wherever their files begin and end.
+
+    The same range is divided in the same way when it is planned again; a division may be empty.
+    """
+    known = list(parts)
+    return [
+        tuple(filter(None, (_within(part, first, min(first + most - 1, last)) for part in known)))
+        for first in range(after + 1, last + 1, most)
+    ]
+
+
+def _within(part: SlicePart, first: int, last: int) -> SlicePart | None:
+    files = tuple(file for file in part.files if file.first <= last and file.last >= first)
+    bounds = part.bounds.within(first, last)
+    if not files or bounds.is_empty:
+        return None
+    evicted = unpacked(part.evicted)
+    gone = packed(evicted[(evicted >= first) & (evicted <= last)]) if len(evicted) else b""
+    return part._replace(files=files, bounds=bounds, evicted=gone)
+
+
 def packed(seqs: Int64s) -> bytes:
     """Return ascending sequences in few bytes."""
     return zlib.compress(np.diff(seqs, prepend=0).astype("<i8").tobytes(), 1) if len(seqs) else b""

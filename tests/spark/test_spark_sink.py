@@ -92,8 +92,9 @@ def test_a_refusal_fails_the_task_with_the_servers_words(spark: SparkSession, si
     writer = spark.sql("SELECT 'small.a' AS subject, repeat('x', 1000) AS data").write.format("silt").mode("append")
     with pytest.raises(PySparkException, match=r"publishing to small.a: .*err_code 10054"):
         writer.options(servers=url).save()
+    little = spark.sql("SELECT 'small.a' AS subject, 'x' AS data").write.format("silt").mode("append")
     with pytest.raises(PySparkException, match=r"publishing to small.a: .*err_code 10060"):
-        writer.options(servers=url, stream="OTHER").save()
+        little.options(servers=url, stream="OTHER").save()
     with pytest.raises(PySparkException, match=r"publishing to none.a: no stream takes it"):
         spark.sql("SELECT 'none.a' AS subject, 'x' AS data").write.format("silt").mode("append").options(
             servers=url, giveUpSeconds="0.5"

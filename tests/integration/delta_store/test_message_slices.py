@@ -9,7 +9,7 @@ import pytest
 from conf.data_location import DataLocation, data_location
 from delta_store.reading.message_bounds import MessageBounds
 from delta_store.reading.message_scan import scan
-from delta_store.reading.message_slice import MessagesLost, StreamSlice
+from delta_store.reading.message_slice import MessagesLost, StreamSlice, divided
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.reading.slice_plan import SlicePlanner
 from delta_store.streams.event_rows import read_removal
@@ -110,6 +110,27 @@ def test_the_log_has_all_that_the_tables_hold(tmp_path: Path, seed: int) -> None
     assert rows_in(data, planner.live_in_log("S", history.stream_id, whole)) == content(
         history.rows, live_sequences(history.rows)
     )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_range_is_divided_alike_however_it_is_stored(tmp_path: Path, seed: int) -> None:
+    """Each division has the messages of its sequences, and is there when it has none."""
+    tables, history = grown(tmp_path, seed)
+    data = data_location(str(tables.data))
+    planner = SlicePlanner.of(data)
+    after, last = 3, history.seq - 1
+    for bounds in (MessageBounds(seqs=(after + 1, last)), MessageBounds(seqs=(after + 1, last), filters=("s.1",))):
+        for planned in (
+            planner.log("S", history.stream_id, bounds, complete=False),
+            planner.live_in_log("S", history.stream_id, bounds),
+        ):
+            divisions = divided(planned.parts, after, last, 7)
+            assert len(divisions) == -(-(last - after) // 7)
+            whole = rows_in(data, planned)
+            for number, parts in enumerate(divisions):
+                first = after + 1 + 7 * number
+                wanted = [row for row in whole if first <= row[0] < first + 7]
+                assert rows_in(data, planned._replace(parts=list(parts))) == wanted
 
 
 def test_a_part_outlives_the_journal_files_that_it_names(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 
 from api.spark.columns import batches_of, sources_of
 from api.spark.pushdown import Pushed, pushed
-from api.spark.sink_columns import SinkColumns, outgoing
+from api.spark.sink_columns import MessageIds, SinkColumns, outgoing
 from delta_store.reading.message_bounds import MessageBounds
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -97,7 +97,7 @@ def test_messages_as_batches() -> None:
 
 
 def test_rows_as_messages() -> None:
-    """Ids are the row's own where it has one; else a row tried again has the same, and other content another."""
+    """Ids are the row's own where it has one; of a header's values each is sent."""
     columns = SinkColumns(None, headers=True, msg_id=True)
     batch = pa.record_batch(
         {
@@ -109,17 +109,27 @@ def test_rows_as_messages() -> None:
             "msg_id": [None, None, None, "mine"],
         }
     )
-    first, second, third, fourth = outgoing(columns, batch, first_row=10, prefix="q-1-0")
+    first, _, third, fourth = outgoing(columns, batch, MessageIds("q-1-0"))
     assert (first.subject, first.data) == ("a", b"x")
     assert {name: value for name, value in first.headers.items() if name != "Nats-Msg-Id"} == {"A": "1", "A ": "2"}
-    assert first.headers["Nats-Msg-Id"].startswith("q-1-0-10-")
-    assert second.headers["Nats-Msg-Id"].startswith("q-1-0-11-")
     assert (third.data, third.headers) == (b"", {"Nats-Msg-Id": "own"})
     assert fourth.headers == {"Nats-Msg-Id": "mine"}
-    again = list(outgoing(columns, batch, first_row=10, prefix="q-1-0"))
-    assert again == [first, second, third, fourth]
-    swapped = list(outgoing(columns, batch.slice(3), first_row=10, prefix="q-1-0"))
-    assert swapped[0].headers != first.headers
     nameless = pa.record_batch({"subject": pa.array([None], pa.string()), "data": pa.array(["x"])})
-    with pytest.raises(ValueError, match="row 7 has no subject"):
-        list(outgoing(SinkColumns(None, headers=False, msg_id=False), nameless, first_row=7, prefix=""))
+    with pytest.raises(ValueError, match="a row has no subject"):
+        list(outgoing(SinkColumns(None, headers=False, msg_id=False), nameless, MessageIds("")))
+
+
+def test_a_row_has_the_same_id_when_its_task_is_repeated() -> None:
+    """In whatever order, and without other rows; equal rows have ids of their own."""
+    columns = SinkColumns("s", headers=False, msg_id=False)
+
+    def ids(rows: list[str], prefix: str = "q-1-0") -> list[str]:
+        batches = [pa.record_batch({"data": rows[:3]}), pa.record_batch({"data": rows[3:]})]
+        known = MessageIds(prefix)
+        return [one.headers["Nats-Msg-Id"] for batch in batches for one in outgoing(columns, batch, known)]
+
+    rows = ["a", "b", "a", "c", "a", ""]
+    assert len(set(ids(rows))) == 6
+    assert set(ids(rows[::-1])) == set(ids(rows))
+    assert set(ids(["c", "a", "a"])) < set(ids(rows))
+    assert not set(ids(rows)) & set(ids(rows, "q-2-0"))
