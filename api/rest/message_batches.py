@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from api.rest.bodies import header_fields
+from delta_store.values.header_fields import header_fields
 from delta_store.values.stream_message import StreamMessage
 
 SCHEMA: Final = pa.schema([

@@ -7,10 +7,10 @@ from urllib.parse import quote, urlencode
 from fastapi import Path, Query
 
 from api.rest import problems
-from api.rest.bodies import header_fields
 from api.rest.descriptions import TIME
 from conf.limits import SEQUENCE_MAX
 from delta_store.dialect.times import parse_time
+from delta_store.values.header_fields import header_fields
 from delta_store.values.subjects import SubjectFilter, valid
 
 StreamName = Annotated[str, Path(description="Name of the stream")]
