@@ -324,7 +324,9 @@ def _modules_without_spark() -> list[str]:
     needing = {name for name, text in sources.items() if spark.search(text)}
     while True:
         uses = re.compile(rf"^from (?:{'|'.join(map(re.escape, sorted(needing)))}) import", re.MULTILINE)
-        more = {name for name, text in sources.items() if needing and uses.search(text)} - needing
+        more = {name for name, text in sources.items() if needing and uses.search(text)}
+        more |= {name for name in sources if name.rpartition(".")[0] in needing}  # its package is imported first
+        more -= needing
         if not more:
             return sorted(set(sources) - needing)
         needing |= more

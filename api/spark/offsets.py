@@ -21,7 +21,7 @@ class Place(NamedTuple):
     """The last sequence read; 0 for none."""
 
 
-class Step(NamedTuple):
+class BatchStep(NamedTuple):
     """What one batch reads of a stream: sequences behind ``after`` up to ``last``."""
 
     stream: str
@@ -58,7 +58,7 @@ def advanced(start: Offset, ends: Mapping[str, Place], *, most: int | None) -> O
     return {name: after[name] for name in sorted(after)}
 
 
-def steps(start: Offset, end: Offset) -> list[Step]:
+def steps(start: Offset, end: Offset) -> list[BatchStep]:
     """Return what a batch reads, by stream; streams of which it reads nothing are left out."""
     found = []
     for name, entry in end.items():
@@ -71,7 +71,7 @@ def steps(start: Offset, end: Offset) -> list[Step]:
         elif after > entry["seq"] and before is not None and not before.get("initial"):
             raise ValueError(f"stream {name!r}: a batch from sequence {after} on ends at {entry['seq']}")
         if after < entry["seq"]:
-            found.append(Step(name, int(entry["id"]), after, int(entry["seq"]), known))
+            found.append(BatchStep(name, int(entry["id"]), after, int(entry["seq"]), known))
     return found
 
 

@@ -32,7 +32,7 @@ class OptionError(ValueError):
     """An option is unknown, wrong or contradicts another; the text names it and says what it takes."""
 
 
-class Start(NamedTuple):
+class ReadStart(NamedTuple):
     """Where reading begins: a sequence (inclusive), a time (inclusive), or one end of the stream."""
 
     seq: int | None = None
@@ -48,7 +48,7 @@ class ReadOptions:
     streams: tuple[str, ...]
     """Empty: those that take the subjects."""
     filters: tuple[str, ...]
-    start: Start
+    start: ReadStart
     end_seq: int = END
     end_ns: int = LATEST_NS
     """The last sequence and time, both inclusive."""
@@ -143,8 +143,8 @@ def _location(options: Mapping[str, str]) -> DataLocation:
         raise OptionError(f"option path={path!r}: {error}") from error
 
 
-def _start(seq: int | None, ts_ns: int | None, end: str | None) -> Start:
-    return Start(seq, ts_ns, latest=end == LATEST)
+def _start(seq: int | None, ts_ns: int | None, end: str | None) -> ReadStart:
+    return ReadStart(seq, ts_ns, latest=end == LATEST)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 
 from api.spark.columns import batches_of, sources_of
-from api.spark.offsets import Offset, Place, Step, advanced, initial, steps
+from api.spark.offsets import BatchStep, Offset, Place, advanced, initial, steps
 from api.spark.pushdown import Pushed, pushed
 from api.spark.read_options import ReadOptions
 from conf.data_location import DataLocation
@@ -151,7 +151,7 @@ class SiltStreamReader(DataSourceStreamReader):
         stream_id, first = planner.begins(stream, start.ts_ns)
         return Place(stream_id, (start.seq or first) - 1)
 
-    def _parts(self, planner: SlicePlanner, step: Step) -> list[SlicePart]:
+    def _parts(self, planner: SlicePlanner, step: BatchStep) -> list[SlicePart]:
         bounds, fail = self._options.bounds.within(step.after + 1, step.last), self._options.fail_on_data_loss
         with _losses(fail=fail):
             if fail and step.before_id not in (None, step.stream_id):

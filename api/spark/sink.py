@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from api.spark.sink_columns import EXPECTED_STREAM, MessageIds, SinkColumns, outgoing
 from api.spark.write_options import WriteOptions
-from consumers.client.publishing import Publisher
+from consumers.client.publishing import BulkPublisher
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -21,7 +21,7 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 @dataclass
-class Published(WriterCommitMessage):
+class PublishedRows(WriterCommitMessage):
     """What a task has published."""
 
     stored: int
@@ -35,7 +35,7 @@ class SiltBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, columns: SinkColumns) -> None:
         self._options, self._columns = options, columns
 
-    def write(self, iterator: Iterator[Any]) -> Published:
+    def write(self, iterator: Iterator[Any]) -> PublishedRows:
         """Publish a partition."""
         partition = _task().partitionId()
         return _published(self._options, self._columns, iterator, f"{self._options.write_id}-{partition}")
@@ -47,7 +47,7 @@ class SiltStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, columns: SinkColumns) -> None:
         self._options, self._columns = options, columns
 
-    def write(self, iterator: Iterator[Any]) -> Published:
+    def write(self, iterator: Iterator[Any]) -> PublishedRows:
         """Publish a partition of a batch."""
         task = _task()
         query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
@@ -62,18 +62,18 @@ def _task() -> TaskContext:
     return task
 
 
-def _published(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], prefix: str) -> Published:
+def _published(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], prefix: str) -> PublishedRows:
     return asyncio.run(_publish(options, columns, batches, prefix))
 
 
-async def _publish(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], prefix: str) -> Published:
+async def _publish(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], prefix: str) -> PublishedRows:
     first = next(batches, None)
     if first is None:
-        return Published(0, 0)
+        return PublishedRows(0, 0)
     client = Client()
     await client.connect(**_connection(options))
     try:
-        publisher = Publisher(
+        publisher = BulkPublisher(
             client, most=options.in_flight, ack_seconds=options.ack_seconds, give_up_seconds=options.give_up_seconds
         )
         async with publisher:
@@ -84,7 +84,7 @@ async def _publish(options: WriteOptions, columns: SinkColumns, batches: Iterato
                         message.headers[EXPECTED_STREAM] = options.stream
                     await publisher.publish(*message)
             await publisher.done()
-        return Published(publisher.stored, publisher.duplicates)
+        return PublishedRows(publisher.stored, publisher.duplicates)
     finally:
         await client.close()
 

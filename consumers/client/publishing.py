@@ -44,7 +44,7 @@ class _Sent:
     """The last refusal; None while an answer is awaited."""
 
 
-class Publisher:
+class BulkPublisher:
     """Publishes to streams; at most ``most`` messages are unacknowledged at a time.
 
     Errors are raised by the call that follows them: :class:`ApiError` with the server's code, :class:`RequestError`.

@@ -34,7 +34,7 @@ _SKIPPED: Final = "skip"
 _NONE: Final = np.empty(0, np.int64)
 
 
-class _Held(NamedTuple):
+class _SliceRows(NamedTuple):
     """The rows of a slice: pinned versions, and what is left out of them."""
 
     view: View
@@ -107,7 +107,7 @@ class SlicePlanner:
             if point.seq <= 0:
                 return StreamSlice(view.stream_id, view.last_seq, [])
             base, cut = self._past.past(view, point)
-            held = _Held(view, base, bounds.within(cut.first_seq, min(cut.up_to_seq, view.last_seq)), cut.removed)
+            held = _SliceRows(view, base, bounds.within(cut.first_seq, min(cut.up_to_seq, view.last_seq)), cut.removed)
             return self._slice(held._replace(evicted=self._evicted(held, cut.up_to_seq, cut.up_to_seq)))
 
         return self._past.with_view(stream, plan)
@@ -120,7 +120,7 @@ class SlicePlanner:
 
         def plan(view: View) -> StreamSlice:
             base, cut = self._past.past(view, Point(END))
-            held = _Held(view, base, bounds.within(cut.first_seq, view.last_seq), cut.removed)
+            held = _SliceRows(view, base, bounds.within(cut.first_seq, view.last_seq), cut.removed)
             return self._slice(held._replace(evicted=self._evicted(held, bounds.seqs[1], END)))
 
         return self._of_incarnation(stream, stream_id, bounds, plan)
@@ -136,7 +136,7 @@ class SlicePlanner:
             if complete:
                 self._check_complete(view, bounds)
             erased = merged(one for what in _removals(view) if what.erase for one in what.ranges)
-            return self._slice(_Held(view, view.settled, bounds.within(1, view.last_seq), erased))
+            return self._slice(_SliceRows(view, view.settled, bounds.within(1, view.last_seq), erased))
 
         return self._of_incarnation(stream, stream_id, bounds, plan)
 
@@ -153,10 +153,10 @@ class SlicePlanner:
         except NoSuchStream as error:
             raise MessagesLost(stream, bounds.seqs[0], "the stream has been deleted") from error
 
-    def _slice(self, held: _Held) -> StreamSlice:
+    def _slice(self, held: _SliceRows) -> StreamSlice:
         return StreamSlice(held.view.stream_id, held.view.last_seq, [*self._settled_parts(held), *_tail_parts(held)])
 
-    def _evicted(self, held: _Held, settled_up_to: int, tail_up_to: int) -> Int64s:
+    def _evicted(self, held: _SliceRows, settled_up_to: int, tail_up_to: int) -> Int64s:
         """Return the sequences asked for that were evicted by settled messages, and unsettled ones, up to these."""
         view, (low, high) = held.view, held.wanted.seqs
         evicting = held.wanted._replace(
@@ -170,7 +170,7 @@ class SlicePlanner:
         every = np.unique(np.concatenate([_NONE, *found]))
         return every[(every >= low) & (every <= high)]
 
-    def _settled_parts(self, held: _Held) -> list[SlicePart]:
+    def _settled_parts(self, held: _SliceRows) -> list[SlicePart]:
         view, bounds = held.view, held.wanted.within(1, held.view.settled_seq)
         part = SlicePart(view.stream, view.stream_id, MESSAGES_FOLDER, (), bounds, held.removed)
         files = [(PartFile(file.path, *file.seq), file.size) for file in _admitted(held, bounds)]
@@ -183,7 +183,7 @@ class SlicePlanner:
             chosen.append(part._replace(files=group, evicted=gone))
         return chosen
 
-    def _columns(self, held: _Held, file: DataFile, names: Sequence[str]) -> Any:
+    def _columns(self, held: _SliceRows, file: DataFile, names: Sequence[str]) -> Any:
         try:
             return self._settled.columns([file], names)
         except FileGone as error:
@@ -197,7 +197,7 @@ class SlicePlanner:
         last = min(first - 1, bounds.seqs[1], view.last_seq)
         if wanted > last:
             return
-        seen = _Held(view, view.settled, MessageBounds(seqs=(wanted, last)), ())
+        seen = _SliceRows(view, view.settled, MessageBounds(seqs=(wanted, last)), ())
         seqs = _seqs_in(self._settled, seen)
         absent = merged(one for what in _removals(view) if what.erase or what.reason == _SKIPPED for one in what.ranges)
         seqs += [np.arange(max(low, wanted), min(high, last) + 1) for low, high in absent]
@@ -205,7 +205,7 @@ class SlicePlanner:
             raise MessagesLost(view.stream, wanted, f"limits or a purge removed them, the stream begins with {first}")
 
 
-def _tail_parts(held: _Held) -> list[SlicePart]:
+def _tail_parts(held: _SliceRows) -> list[SlicePart]:
     """Return the parts of the unsettled messages, with neighbouring ranges of sequences."""
     view, bounds = held.view, held.wanted.within(held.view.settled_seq + 1, END)
     if view.tail is None or not len(view.tail) or bounds.is_empty:
@@ -241,7 +241,7 @@ def _by_version(tail: Any, bounds: MessageBounds) -> dict[int, tuple[int, int]]:
     return dict(zip(found["file"], zip(found["seq_min"], found["seq_max"], strict=True), strict=True))
 
 
-def _seqs_in(settled: SettledTable, held: _Held) -> list[Int64s]:
+def _seqs_in(settled: SettledTable, held: _SliceRows) -> list[Int64s]:
     """Return the message sequences of a range that the tables hold."""
     view, (low, high) = held.view, held.wanted.seqs
     tables = [settled.columns([file], ("stream_id", "seq")) for file in _admitted(held, held.wanted)]
@@ -266,7 +266,7 @@ def _last_message(table: Any, stream_id: int, ts_ns: int) -> int:
     return pc.max(table.filter(chosen)["seq"]).as_py() or 0
 
 
-def _admitted(held: _Held, bounds: MessageBounds) -> list[DataFile]:
+def _admitted(held: _SliceRows, bounds: MessageBounds) -> list[DataFile]:
     files = held.base.of_stream(held.view.stream)
     return [] if bounds.is_empty else [file for file in files if bounds.admits_file(file)]
 

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from consumers.client import JetStreamContext, StreamConfig
 from consumers.client.errors import ApiError, NoResponders, RequestTimeout
-from consumers.client.publishing import MSG_ID, Publisher
+from consumers.client.publishing import MSG_ID, BulkPublisher
 from tests.integration.consumers_client.conftest import Server
 from tests.integration.consumers_client.traffic import until
 
@@ -24,7 +24,7 @@ async def _held(js: JetStreamContext) -> int:
     return (await (await js.get_stream("PUB")).info()).state.messages
 
 
-async def _publish(publisher: Publisher, number: int) -> None:
+async def _publish(publisher: BulkPublisher, number: int) -> None:
     for at in range(number):
         await publisher.publish(f"pub.{at % 5}", b"x", {MSG_ID: f"id-{at}"})
     await publisher.done()
@@ -35,7 +35,7 @@ def test_what_is_published_is_acknowledged_and_known_by_its_id(run: Run) -> None
 
     async def test(js: JetStreamContext, client: Client) -> None:
         await _stream(js)
-        async with Publisher(client, most=50) as publisher:
+        async with BulkPublisher(client, most=50) as publisher:
             await _publish(publisher, 2000)
             assert (publisher.stored, publisher.duplicates, await _held(js)) == (2000, 0, 2000)
             await _publish(publisher, 2000)
@@ -49,7 +49,7 @@ def test_a_refusal_is_raised_with_its_code(run: Run) -> None:
 
     async def test(js: JetStreamContext, client: Client) -> None:
         await _stream(js, max_msg_size=10)
-        async with Publisher(client) as publisher:
+        async with BulkPublisher(client) as publisher:
             await publisher.publish("pub.a", b"x" * 100, {MSG_ID: "large"})
             with pytest.raises(ApiError, match=r"publishing to pub\.a: .*code 400, err_code 10054") as caught:
                 await publisher.done()
@@ -57,7 +57,7 @@ def test_a_refusal_is_raised_with_its_code(run: Run) -> None:
             with pytest.raises(ApiError):
                 await publisher.publish("pub.a", b"x", {MSG_ID: "small"})
         assert await _held(js) == 0
-        async with Publisher(client, give_up_seconds=0.3) as publisher:
+        async with BulkPublisher(client, give_up_seconds=0.3) as publisher:
             await publisher.publish("nothing.there", b"x", {MSG_ID: "one"})
             with pytest.raises(NoResponders, match=r"publishing to nothing\.there: no stream takes it"):
                 await publisher.done()
@@ -75,11 +75,11 @@ def test_an_answer_that_does_not_come_is_not_waited_for(run: Run) -> None:
             heard.append(message.data)
 
         await client.subscribe("silent", cb=silent)
-        async with Publisher(client, ack_seconds=0.1) as publisher:
+        async with BulkPublisher(client, ack_seconds=0.1) as publisher:
             await publisher.publish("silent", b"once", {})
             with pytest.raises(RequestTimeout, match="publishing to silent: no acknowledgement in time"):
                 await publisher.done()
-        async with Publisher(client, ack_seconds=0.1, give_up_seconds=0.35) as publisher:
+        async with BulkPublisher(client, ack_seconds=0.1, give_up_seconds=0.35) as publisher:
             await publisher.publish("silent", b"more", {MSG_ID: "id"})
             with pytest.raises(RequestTimeout):
                 await publisher.done()
@@ -94,7 +94,7 @@ def test_a_restart_of_the_server_loses_and_doubles_nothing(run: Run, server: Ser
 
     async def test(js: JetStreamContext, client: Client) -> None:
         await _stream(js)
-        async with Publisher(client, most=200, ack_seconds=0.5) as publisher, asyncio.TaskGroup() as tasks:
+        async with BulkPublisher(client, most=200, ack_seconds=0.5) as publisher, asyncio.TaskGroup() as tasks:
             publishing = tasks.create_task(_publish(publisher, 5000))
             await until(lambda: publisher.stored >= 500)
             await asyncio.to_thread(server.restart)

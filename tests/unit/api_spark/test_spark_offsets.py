@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from api.spark.offsets import Offset, Place, Step, advanced, initial, steps
+from api.spark.offsets import BatchStep, Offset, Place, advanced, initial, steps
 
 
 def ends(**seqs: int) -> dict[str, Place]:
@@ -76,10 +76,10 @@ def test_a_stream_created_anew_is_read_from_its_beginning() -> None:
     """Its step tells which incarnation was read before, so that the loss is noticed."""
     start = advanced(initial(ends(A=3)), ends(A=5), most=None)
     end = advanced(start, {"A": Place(8, 2)}, most=None)
-    assert steps(start, end) == [Step("A", 8, 0, 2, 7)]
+    assert steps(start, end) == [BatchStep("A", 8, 0, 2, 7)]
 
 
 def test_a_stream_that_appears_later_is_read_whole() -> None:
     """A stream that the start does not know has no incarnation before."""
     start = advanced(initial(ends(A=3)), ends(A=5), most=None)
-    assert steps(start, advanced(start, ends(A=5, N=4), most=None)) == [Step("N", 7, 0, 4, None)]
+    assert steps(start, advanced(start, ends(A=5, N=4), most=None)) == [BatchStep("N", 7, 0, 4, None)]

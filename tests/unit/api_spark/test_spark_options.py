@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from api.spark.columns import names_in, schema_of
-from api.spark.read_options import OptionError, ReadOptions, Start, read_options
+from api.spark.read_options import OptionError, ReadOptions, ReadStart, read_options
 from api.spark.sink_columns import sink_columns
 from api.spark.write_options import write_options
 from delta_store.reading.message_bounds import LATEST_NS
@@ -39,19 +39,19 @@ def test_the_defaults_of_batch_and_stream() -> None:
     """A batch shows what is live, a stream the log; both fail where messages are missing."""
     for options, live in ((batch(), True), (stream(), False)):
         assert (options.streams, options.filters, options.live) == (("A",), (">",), live)
-        assert (options.start, options.fail_on_data_loss, options.include_headers) == (Start(), True, False)
+        assert (options.start, options.fail_on_data_loss, options.include_headers) == (ReadStart(), True, False)
         assert (options.end_seq, options.end_ns, options.max_messages) == (END, LATEST_NS, None)
 
 
 def test_points_and_ranges() -> None:
     """Sequences are inclusive, an ending time and a point's time exclusive, ages count from now."""
-    assert batch(STARTINGSEQUENCE="5", endingSequence="9").start == Start(seq=5)
-    assert batch(startingTime="2026-01-31T12:00:00Z").start == Start(ts_ns=NOON)
-    assert batch(startingTime="1m").start == Start(ts_ns=NOW - 60 * 10**9)
+    assert batch(STARTINGSEQUENCE="5", endingSequence="9").start == ReadStart(seq=5)
+    assert batch(startingTime="2026-01-31T12:00:00Z").start == ReadStart(ts_ns=NOON)
+    assert batch(startingTime="1m").start == ReadStart(ts_ns=NOW - 60 * 10**9)
     assert batch(endingTime="2026-01-31 12:00").end_ns == NOON - 1
     assert batch(asOf="12").as_of_seq == 12
     assert batch(asOf="1h ago").as_of_ns == NOW - 3600 * 10**9
-    assert stream(startingPosition="Latest").start == Start(latest=True)
+    assert stream(startingPosition="Latest").start == ReadStart(latest=True)
     assert stream(maxMessagesPerTrigger="10", live="TRUE", failOnDataLoss="false").max_messages == 10
     assert batch(subject="a.> b.*").filters == ("a.>", "b.*")
 
