@@ -62,7 +62,7 @@ EVERYBODY: Final = Principal("everybody", (Scope(Action.ADMIN),))
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Paths of probes, which show no data."""
 _STREAMS: Final = "/v1/streams"
-_SQL: Final = "/v1/sql"
+SQL: Final = "/v1/sql"
 SHARING: Final = "/delta-sharing"
 """The endpoint of Delta Sharing."""
 SHARES: Final = f"{SHARING}/shares"
@@ -84,7 +84,7 @@ def need_of(path: str, method: str = "GET") -> Need | None:
         return None
     if path == "/metrics":
         return Need(Action.ADMIN)
-    if path in (_STREAMS, _SQL) or path.startswith(f"{_SQL}."):
+    if path in (_STREAMS, SQL) or path.startswith(f"{SQL}."):
         return Need(Action.READ)
     if path.startswith(f"{_STREAMS}/"):
         reads = method in ("GET", "HEAD")

@@ -5,11 +5,12 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 
-from api.rest import messages, multi_last, problems, process, publish, ranges, sharing, sql, streams, tail
+from api.rest import messages, multi_last, problems, process, publish, ranges, streams, tail
 from api.rest.access import OPEN_PATHS, SHARES
 from api.rest.compression import Compression
 from api.rest.door import Door, allowed_hosts
 from api.rest.keys import open_keyring
+from api.rest.late_routes import LateRoutes
 from api.rest.negotiation import known_parameters
 from api.rest.problems import Problem
 from api.rest.services import Services
@@ -34,6 +35,14 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
         dependencies=[Depends(known_parameters), Depends(_once_open(store))],
     )
     problems.install(app)
+
+    def add_late() -> None:
+        from api.rest import sharing, sql
+
+        app.include_router(sql.routes(settings, services))
+        app.include_router(sharing.routes(store, settings, services))
+
+    app.add_middleware(LateRoutes, add=add_late)
     app.add_middleware(Compression)
     keyring = open_keyring(settings.http)
     app.add_middleware(Door, keyring=keyring, hosts=allowed_hosts(settings.http))
@@ -44,8 +53,6 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     app.include_router(tail.routes(store, services))
     app.include_router(messages.routes(store))
     app.include_router(publish.routes(store, services))
-    app.include_router(sql.routes(settings, services))
-    app.include_router(sharing.routes(store, settings, services))
     _describe(app, closed=keyring is not None)
     return app
 

@@ -1,0 +1,25 @@
+"""Routes that are built when a request could first be for them: describing them costs a start tens of milliseconds."""
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.rest.access import SHARING, SQL
+
+_PATHS: Final = (SHARING, SQL, "/openapi.json")
+
+
+class LateRoutes:
+    """An ASGI middleware that calls ``add`` once, before such a request."""
+
+    def __init__(self, app: ASGIApp, *, add: Callable[[], None]) -> None:
+        self._app = app
+        self._add: Callable[[], None] | None = add
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if self._add is not None and scope["type"] == "http" and scope["path"].startswith(_PATHS):
+            add, self._add = self._add, None
+            add()
+        await self._app(scope, receive, send)
