@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import fastavro
 
-from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.bad_schema import BadSchema, PartsLeft
 from delta_store.typed.column_types import (
     ColumnType,
     DecimalType,
@@ -84,9 +84,11 @@ class _Shapes:
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
+        self._parts = PartsLeft()
 
     def shape(self, said: Any, where: str, depth: int) -> _Shape:
         """Return a part's column type, and how its values become what Arrow takes."""
+        self._parts.take(where)
         if depth > _DEPTH_MAX:
             raise BadSchema(f"{where}: the schema is nested too deeply, or refers to itself")
         if isinstance(said, list):
@@ -100,6 +102,8 @@ class _Shapes:
             if said not in self._named:
                 raise BadSchema(f"{where}: {said!r} has no column: it is null, or refers to itself")
             return self.shape(self._named[said], where, depth + 1)
+        if said.get("fields", True) == [] or said.get("size", 1) == 0:
+            raise BadSchema(f"{where}: a part without any bytes has no column")  # a list of them has no end
         if "name" in said:
             self._named[said["name"]] = said
         return self._complex(said, where, depth)

@@ -7,7 +7,6 @@ column of JSON text.
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from functools import reduce
@@ -15,9 +14,11 @@ from operator import or_
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Meta, Raw
 
-from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.bad_schema import BadSchema, PartsLeft
 from delta_store.typed.column_types import ColumnType, ListType, MapType, Record, Scalar, TypedColumn, column_names
 from delta_store.typed.payload_decoder import Misfit
 
@@ -69,7 +70,7 @@ class JsonDecoder:
         shape, self.required = _Compiler(schema).root(taken)
         assert isinstance(shape.column, Record)
         self.record = shape.column
-        self._decode = msgspec.json.Decoder(shape.python).decode
+        self._decode = msgspec.json.Decoder(shape.python, dec_hook=_matching).decode
         self._converts: list[Convert | None] = [part.convert for part in _parts(shape)]
 
     def decode(self, payload: bytes) -> Any:
@@ -95,6 +96,7 @@ class _Compiler:
 
     def __init__(self, root: Node) -> None:
         self._root = root
+        self._parts = PartsLeft()
 
     def root(self, taken: Sequence[str]) -> tuple[_Shape, frozenset[str]]:
         """Return the shape of a payload, and the columns that must be there."""
@@ -106,6 +108,7 @@ class _Compiler:
 
     def shape(self, node: Any, where: str) -> _Shape:
         """Return the shape of a part."""
+        self._parts.take(where)
         if where.count(".") + where.count("[") > _DEPTH_MAX:
             raise BadSchema(f"{where}: the schema is nested too deeply, or refers to itself")
         node = self._resolved(node, where)
@@ -291,20 +294,42 @@ def _string(node: Node, where: str) -> _Shape:
         return _Shape(Scalar.DATE, date)
     if node.get("contentEncoding") == "base64":
         return _Shape(Scalar.BINARY, bytes)
-    pattern = node.get("pattern")
+    lengths = _meta(node, where, min_length="minLength", max_length="maxLength")
+    if "pattern" not in node:
+        return _Shape(Scalar.STRING, Annotated[str, lengths])
     try:
-        re.compile(pattern or "")
-    except re.error as error:
-        raise BadSchema(f"{where}: the pattern is no regular expression: {error}") from None
-    lengths = _meta(node, where, min_length="minLength", max_length="maxLength", pattern=pattern)
-    return _Shape(Scalar.STRING, Annotated[str, lengths])
+        pc.match_substring_regex(pa.scalar(""), node["pattern"])
+    except (pa.ArrowInvalid, TypeError) as error:
+        raise BadSchema(f"{where}: the pattern is no regular expression of RE2: {error}") from None
+    bounds = (lengths.min_length or 0, lengths.max_length)
+    return _Shape(Scalar.STRING, type("Matching", (_Matching,), {"pattern": node["pattern"], "lengths": bounds}))
 
 
-def _meta(node: Node, where: str, *, min_length: str, max_length: str, pattern: str | None = None) -> Meta:
+class _Matching(str):
+    """A string that has a pattern, found by RE2, whose time is bounded whatever pattern and text are."""
+
+    __slots__ = ()
+    pattern: str
+    lengths: tuple[int, int | None]
+
+
+def _matching(of: type, value: Any) -> Any:
+    """Return a value as a subclass of :class:`_Matching`; msgspec makes an error with the place out of a ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")  # noqa: TRY004  # what msgspec takes
+    low, high = of.lengths  # type: ignore[attr-defined]
+    if len(value) < low or (high is not None and len(value) > high):
+        raise ValueError(f"Expected `str` of length {low} to {high}")
+    if not pc.match_substring_regex(pa.scalar(value), of.pattern).as_py():  # type: ignore[attr-defined]
+        raise ValueError(f"Expected `str` matching regex {of.pattern!r}")  # type: ignore[attr-defined]
+    return of(value)
+
+
+def _meta(node: Node, where: str, *, min_length: str, max_length: str) -> Meta:
     for key in (min_length, max_length):
         if not isinstance(node.get(key, 0), int):
             raise BadSchema(f"{where}: {key!r} is no whole number")
-    return Meta(min_length=node.get(min_length), max_length=node.get(max_length), pattern=pattern)
+    return Meta(min_length=node.get(min_length), max_length=node.get(max_length))
 
 
 def _limited(python: type, limits: Mapping[str, Any]) -> Any:

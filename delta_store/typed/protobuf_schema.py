@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from delta_store.typed.bad_schema import BadSchema
+from delta_store.typed.bad_schema import BadSchema, PartsLeft
 from delta_store.typed.column_types import ColumnType, ListType, MapType, Record, Scalar, TypedColumn, column_names
 from delta_store.typed.payload_decoder import Misfit
 
@@ -67,7 +67,8 @@ class ProtobufDecoder:
         self._parse = GetMessageClass(found).FromString
         self._fields = list(found.fields)
         names = column_names([field.name for field in self._fields], taken=taken)
-        shapes = [_field_shape(field, f"$.{field.name}", 0) for field in self._fields]
+        parts = PartsLeft()
+        shapes = [_field_shape(field, f"$.{field.name}", parts) for field in self._fields]
         self.record = Record(
             tuple(TypedColumn(names[field.name], shape[0]) for field, shape in zip(self._fields, shapes, strict=True))
         )
@@ -100,24 +101,25 @@ def _value(field: Any, convert: Convert | None, message: Any) -> Any:
     return value if convert is None else convert(value)
 
 
-def _field_shape(field: Any, where: str, depth: int) -> _Shape:
-    if depth > _DEPTH_MAX:
+def _field_shape(field: Any, where: str, parts: PartsLeft) -> _Shape:
+    parts.take(where)
+    if where.count(".") > _DEPTH_MAX:
         raise BadSchema(f"{where}: the message is nested too deeply, or has itself in it")
     if not field.is_repeated:
-        return _one(field, where, depth)
+        return _one(field, where, parts)
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
-        of, convert = _one(value, f"{where}.*", depth + 1)
+        of, convert = _one(value, f"{where}.*", parts)
         as_text: Convert = str if key.type != _STRING else _same
         change = convert or _same
         return MapType(of), lambda found: [(as_text(name), change(one)) for name, one in found.items()]
-    of, convert = _one(field, f"{where}[]", depth + 1)
+    of, convert = _one(field, f"{where}[]", parts)
     change = convert or _same
     return ListType(of), lambda values: [change(value) for value in values]
 
 
-def _one(field: Any, where: str, depth: int) -> _Shape:
+def _one(field: Any, where: str, parts: PartsLeft) -> _Shape:
     """Return the shape of a single value of a field."""
     if field.type == _ENUM:
         names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
@@ -126,30 +128,30 @@ def _one(field: Any, where: str, depth: int) -> _Shape:
         return _SCALARS[field.type], None
     message = field.message_type
     if message.full_name.startswith(_WELL_KNOWN):
-        return _well_known(message, where, depth)
-    return _message(message, where, depth)
+        return _well_known(message, where, parts)
+    return _message(message, where, parts)
 
 
-def _well_known(message: Any, where: str, depth: int) -> _Shape:
+def _well_known(message: Any, where: str, parts: PartsLeft) -> _Shape:
     match message.name:
         case "Timestamp":
             return Scalar.TIMESTAMP, lambda at: _EPOCH + timedelta(seconds=at.seconds, microseconds=at.nanos // 1000)
         case "Struct" | "Value" | "ListValue":
             return Scalar.STRING, lambda found: json_format.MessageToJson(found, indent=None)
         case name if name in _WRAPPERS:
-            return _one(message.fields_by_name["value"], where, depth + 1)[0], lambda found: found.value
+            return _one(message.fields_by_name["value"], where, parts)[0], lambda found: found.value
         case _:
-            return _message(message, where, depth)
+            return _message(message, where, parts)
 
 
-def _message(message: Any, where: str, depth: int) -> _Shape:
+def _message(message: Any, where: str, parts: PartsLeft) -> _Shape:
     names = column_names([field.name for field in message.fields], where=where)
-    parts = [(field, *_field_shape(field, f"{where}.{field.name}", depth + 1)) for field in message.fields]
-    if not parts:
+    fields = [(field, *_field_shape(field, f"{where}.{field.name}", parts)) for field in message.fields]
+    if not fields:
         raise BadSchema(f"{where}: a message without fields has no column")
-    columns = tuple(TypedColumn(names[field.name], of) for field, of, _ in parts)
+    columns = tuple(TypedColumn(names[field.name], of) for field, of, _ in fields)
     return Record(columns), lambda found: {
-        names[field.name]: _value(field, convert, found) for field, _, convert in parts
+        names[field.name]: _value(field, convert, found) for field, _, convert in fields
     }
 
 

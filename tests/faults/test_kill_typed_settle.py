@@ -18,6 +18,7 @@ from tests.spark.sparks import ROOT, environment
 from tests.spark.store import Store
 
 ROUNDS = 5
+_ROUND_SECONDS = 400
 SETTLE = [sys.executable, "-m", "delta_store.settling.settle_main"]
 SETTINGS = {"SILT_SETTLE__COMPACT_INTERVAL_SECONDS": "3", "SILT_SETTLE__TRIGGER_INTERVAL_SECONDS": "0"}
 SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}})
@@ -54,25 +55,29 @@ def _seqs(data: Path, name: str, *, dead_letters: bool = False) -> list[int]:
     return sorted(table["seq"].to_pylist())
 
 
-def _settle(data: Path, feed: Feed, seconds: float) -> None:
-    """Run the settle job, feed it from the time that it is ready, and kill it so long after."""
-    with (data / "said.log").open("ab") as said:
+def _commits(data: Path) -> int:
+    return len(list((data / "messages" / "_delta_log").glob("*.json")))
+
+
+def _settle(data: Path, feed: Feed, commits: int, seconds: float) -> None:
+    """Run the settle job and feed it until it has made so many commits to ``messages``; kill it so long after."""
+    before, said = _commits(data), data / "said.log"
+    with said.open("ab") as out:
         job = subprocess.Popen(
             [*SETTLE, "--data", str(data)],
-            cwd=ROOT, env=environment() | SETTINGS, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
+            cwd=ROOT, env=environment() | SETTINGS, stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
     try:
-        assert job.stdout is not None
-        assert job.stdout.readline(), (data / "said.log").read_text()[-3000:]
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        until = time.monotonic() + _ROUND_SECONDS
+        while _commits(data) < before + commits:
+            assert job.poll() is None, said.read_text()[-3000:]
+            assert time.monotonic() < until, said.read_text()[-3000:]
             feed.group()
-            time.sleep(0.05)
+            time.sleep(0.1)
+        time.sleep(seconds)
     finally:
         os.killpg(job.pid, signal.SIGKILL)
         job.wait()
-        if job.stdout is not None:
-            job.stdout.close()
 
 
 @pytest.mark.slow
@@ -84,7 +89,7 @@ def test_typed_tables_are_whole_after_kills(tmp_path: Path, seed: int) -> None:
     feed = Feed(data, seed)
     feed.group()
     for _ in range(ROUNDS):
-        _settle(data, feed, feed.random.uniform(0.2, 15))
+        _settle(data, feed, feed.random.randrange(2, 9), feed.random.uniform(0, 1.5))
     ended = subprocess.run(
         [*SETTLE, "--data", str(data), "--once"],
         cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600, check=False,

@@ -108,6 +108,8 @@ def test_bytes_that_are_no_avro_are_misfits(payload: bytes) -> None:
         ("null", "'null' has no column"),
         ({"type": "long", "logicalType": "local-timestamp-micros"}, "local timestamp"),
         ("Nope", "no Avro schema"),
+        ({"type": "array", "items": {"type": "record", "name": "E", "fields": []}}, "without any bytes"),
+        ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, "without any bytes"),
         (["null", "R"], "refers to itself"),
     ],
 )

@@ -179,6 +179,7 @@ def test_a_misfit_is_told_with_its_place(payload: bytes, reason: str) -> None:
         ({"allOf": [{"type": "integer"}, {"minimum": 1}]}, "'allOf' of several"),
         ({"enum": [1, "a"]}, "all strings or all whole numbers"),
         ({"type": "string", "pattern": "("}, "no regular expression"),
+        ({"type": "string", "pattern": "(?=a)"}, "no regular expression of RE2"),
         ({"type": "integer", "minimum": "1"}, "'minimum' is no number"),
         ({"type": "string", "maxLength": 1.5}, "'maxLength' is no whole number"),
         ({"type": "object", "properties": {"a": {}, "A": {}}}, "rename one"),
@@ -191,6 +192,30 @@ def test_a_schema_that_is_not_kept_whole_is_refused(part: object, reason: str) -
         JsonDecoder({"type": "object", "properties": {"v": part}})
     assert reason in str(caught.value)
     assert str(caught.value).startswith("$.v")
+
+
+def test_a_pattern_takes_bounded_time() -> None:
+    """Also where Python's own regular expressions would not end; with lengths, and inside lists."""
+    part = {"type": "string", "pattern": "^(a+)+$", "minLength": 2, "maxLength": 4_000}
+    schema = {
+        "type": "object",
+        "properties": {"v": {"type": "array", "items": part}, "w": {**part, "type": ["string", "null"]}},
+    }
+    decoder = JsonDecoder(schema)
+    assert decoder.columns([decoder.decode(b'{"v":["aa"],"w":null}')]) == [(["aa"],), (None,)]
+    for value in ("a" * 3_000 + "!", "a", 5, None):
+        with pytest.raises(Misfit, match=r"at `\$\.v\[0\]`"):
+            decoder.decode(json.dumps({"v": [value]}).encode())
+
+
+def test_a_short_schema_of_many_parts_is_refused() -> None:
+    """References are not followed without end."""
+    parts = {
+        f"p{n}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/p{n + 1}"} for k in "ab"}} for n in range(25)
+    }
+    schema = {"type": "object", "properties": {"v": {"$ref": "#/$defs/p0"}}, "$defs": {**parts, "p25": {}}}
+    with pytest.raises(BadSchema, match="more than 5000 parts"):
+        JsonDecoder(schema)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "5", "{}", '{"type":"string"}', '{"type":"object"}'])
