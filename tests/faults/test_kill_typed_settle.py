@@ -55,13 +55,15 @@ def _seqs(data: Path, name: str, *, dead_letters: bool = False) -> list[int]:
     return sorted(table["seq"].to_pylist())
 
 
-def _commits(data: Path) -> int:
-    return len(list((data / "messages" / "_delta_log").glob("*.json")))
+def _batches(data: Path) -> int:
+    """The appends to ``messages``."""
+    log = (data / "messages" / "_delta_log").glob("*.json")
+    return sum(b'"operation":"WRITE"' in path.read_bytes() for path in log)
 
 
-def _settle(data: Path, feed: Feed, commits: int, seconds: float) -> None:
-    """Run the settle job and feed it until it has made so many commits to ``messages``; kill it so long after."""
-    before, said = _commits(data), data / "said.log"
+def _settle(data: Path, feed: Feed, batches: int, seconds: float) -> None:
+    """Run the settle job and feed it until it has settled so many batches; kill it so long after."""
+    before, said = _batches(data), data / "said.log"
     with said.open("ab") as out:
         job = subprocess.Popen(
             [*SETTLE, "--data", str(data)],
@@ -69,7 +71,7 @@ def _settle(data: Path, feed: Feed, commits: int, seconds: float) -> None:
         )  # fmt: skip
     try:
         until = time.monotonic() + _ROUND_SECONDS
-        while _commits(data) < before + commits:
+        while _batches(data) < before + batches:
             assert job.poll() is None, said.read_text()[-3000:]
             assert time.monotonic() < until, said.read_text()[-3000:]
             feed.group()
