@@ -28,6 +28,21 @@ DIRECT_GET_BATCH_BYTES = 64 * MIB
 API_LEVEL = 5
 """Highest JetStream API level that ``Nats-Required-Api-Level`` may demand: that of nats-server 2.15."""
 
+# --- backup and restore: nats-server's own (server/jetstream_api.go; ADR-63) ---
+SNAPSHOT_CHUNK_BYTES = 128 * KIB
+SNAPSHOT_CHUNK_BYTES_MIN = KIB
+SNAPSHOT_CHUNK_BYTES_MAX = MIB
+SNAPSHOT_WINDOW_BYTES = 8 * MIB
+SNAPSHOT_WINDOW_BYTES_MAX = 32 * MIB
+SNAPSHOT_INTEREST_SECONDS = 2.0
+TRANSFER_SILENCE_SECONDS = 5.0
+"""How long a backup waits for an ack, a restore for a chunk."""
+SNAPSHOT_STEP_MESSAGES = 4_000
+SNAPSHOT_STEP_BYTES = 2 * MIB
+"""Ours: messages, and about how many bytes of them, that are read at a time for a backup."""
+TRANSFERS_MAX = 16
+"""Ours: backups that are read, and restores, at a time; others wait, or are refused."""
+
 # --- intake: nats-server's own ingest queue (server/stream.go): past it a publisher gets 429 ---
 INTAKE_MESSAGES_MAX = 100_000
 INTAKE_BYTES_MAX = 128 * MIB

@@ -18,6 +18,7 @@ from api.direct.direct_frames import no_responders_frame
 from api.jetstream.responses import ApiAccount
 from consumers.engine.ack_subject import ACK_PREFIX, FLOW_PREFIX
 from consumers.engine.engine import ConsumerEngine
+from consumers.machine.effects import Advisory
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
@@ -44,6 +45,7 @@ class GatewayCore:
     ) -> None:
         """``is_full`` returns whether too much is unsettled, ``settling`` the state of settling for the API."""
         self.catalog = catalog
+        self.new_id = new_id
         self.gathering = gathering = Gathering()
         self.consumers = consumers = ConsumerEngine(
             catalog,
@@ -101,6 +103,10 @@ class GatewayCore:
             self.catalog.expire(now_ns=now_ns, rows=group.rows)
             return True
         return told
+
+    def advise(self, advisory: Advisory, now_ns: int) -> None:
+        """Send an advisory with the gathering group."""
+        self._intake.advise(advisory, now_ns)
 
     def stored(self) -> None:
         """Apply messages stored otherwise than by a publish, a copy or a schedule."""

@@ -9,7 +9,7 @@ from api.core.intake import Intake
 from api.direct.direct_frames import no_responders_frame
 from api.jetstream import stream_advisories
 from api.jetstream.api_call import ApiRequest, NeedMessage
-from api.jetstream.dispatch import dispatch
+from api.jetstream.dispatch import StartedReply, dispatch
 from api.jetstream.responses import ApiAccount
 from api.jetstream.shown_streams import shows_any
 from consumers.engine.engine import ConsumerEngine
@@ -113,6 +113,9 @@ class RequestDesk:
             told = stream_advisories.stream_action(path)
             if told is not None and account.api_errors == errors:
                 self._intake.advise(told, now_ns)
+        if isinstance(answer, StartedReply):
+            group.deferred.append(answer.work)
+            answer = answer.reply
         if message.reply and answer is not None:
             if isinstance(answer, NeedMessage):
                 _answer(group, self._answers.stored(answer, message.reply))

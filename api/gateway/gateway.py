@@ -15,8 +15,14 @@ from typing import Final, Protocol
 
 from api.core.effects import Deferred
 from api.core.gateway_core import GatewayCore
-from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink
+from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink, QueueInterest
+from api.gateway.snapshot_reads import SnapshotReads
+from api.gateway.snapshot_sender import Interest, SnapshotSender, TransferSubjects, TransferSurroundings
+from api.gateway.transfers import Transfers
+from api.jetstream.backup_api import Snapshot
 from conf.clock import Clock
+from consumers.machine.effects import Advisory
+from delta_store.reading.settled import SettledTable
 from delta_store.reading.store_reader import StoreReader
 from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter, GroupJournal, Pace
@@ -41,15 +47,24 @@ class DeferredReads(Protocol):
         ...
 
 
+class HubInterest(QueueInterest, Interest, Protocol):
+    """The interest at the hub."""
+
+
 class Link(DeliveryLink, Protocol):
     """The link on which replies and deliveries leave."""
+
+    @property
+    def interest(self) -> HubInterest:
+        """The interest at the hub."""
+        ...
 
     def send_runs(self, *runs: bytes) -> bool:
         """Send encoded leaf frames, each run to one subject; return False if they were not sent."""
         ...
 
 
-class Subjects(Protocol):
+class Subjects(TransferSubjects, Protocol):
     """The subscriptions of the links."""
 
     def follow(self, subjects: set[str], *, streams: set[str]) -> None:
@@ -63,6 +78,7 @@ class Around:
 
     journal: GroupJournal
     reader: StoreReader
+    settled: SettledTable
     reads: DeferredReads
     link: Link
     subjects: Subjects
@@ -90,6 +106,7 @@ class Gateway:
         self._delivery = ConsumerDelivery(core, around.reader, link=around.link, clock=around.clock, changed=changed)
         self._copies = StreamCopies(core, around.reader, clock=around.clock, changed=changed, warn=around.warn)
         self._schedules = ScheduleFiring(core.catalog, around.reader, clock=around.clock, gathering=core.gathering)
+        self._transfers = _transfers(core, around, changed)
         self._followed = -1
 
     def restore(self) -> None:
@@ -101,13 +118,13 @@ class Gateway:
     async def run(self) -> None:
         """Run commits, deliveries, copies and timers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for part in (self.committer, self._delivery, self._copies):
+            for part in (self.committer, self._delivery, self._copies, self._transfers):
                 tasks.create_task(part.run())
             tasks.create_task(self._expire())
 
     def receive(self, run: list[WireMessage]) -> None:
         """Apply a link's messages, in order."""
-        effects = self.core.take(run, self._clock.now_ns())
+        effects = self.core.take(self._transfers.take(run), self._clock.now_ns())
         if effects:
             self._around.link.send_runs(*effects.frames)
             for group in effects.groups:
@@ -173,8 +190,11 @@ class Gateway:
             around.reads.keep(group.rows, group.bytes)
         if group.replies:
             around.link.send_runs(*group.replies)
-        for read in group.deferred:
-            around.reads.submit(read)
+        for work in group.deferred:
+            if isinstance(work, Snapshot):
+                self._transfers.begin(work)
+            else:
+                around.reads.submit(work)
         reached = group.rows.reached()
         self.core.released(reached, self._clock.now_ns())
         self._copies.released(reached)
@@ -198,3 +218,12 @@ class Gateway:
             if self.core.gathering.blocked is None and await self._schedules.look():
                 self.core.stored()
                 self.committer.changed()
+
+
+def _transfers(core: GatewayCore, around: Around, changed: Callable[[], None]) -> Transfers:
+    def tell(advisory: Advisory) -> None:
+        core.advise(advisory, around.clock.now_ns())
+        changed()
+
+    surroundings = TransferSurroundings(around.link, around.subjects, around.clock, tell, core.new_id)
+    return Transfers(SnapshotSender(SnapshotReads(around.reader, around.settled), surroundings))

@@ -86,6 +86,7 @@ def assemble(
     around = Around(
         stores.journal,
         reader,
+        stores.settled,
         reads,
         leaf,
         links.subjects,

@@ -66,6 +66,14 @@ class LinkSubjects:
                 self.leaf.subscribe(subject.encode())
         self.followed = wanted
 
+    def listen_to(self, subject: str) -> None:
+        """Subscribe on the leaf link, for a transfer."""
+        self.leaf.subscribe(subject.encode())
+
+    def stop_listening(self, subject: str) -> None:
+        """Unsubscribe."""
+        self.leaf.unsubscribe(subject.encode())
+
     def unfollow_all(self) -> None:
         """End all subscriptions."""
         for subject, queue in self._api_subjects():

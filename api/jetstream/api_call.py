@@ -40,6 +40,13 @@ class Uncounted(NamedTuple):
     error: api_errors.ApiRefusal
 
 
+class Started(NamedTuple):
+    """A success reply that begins a transfer: others carry out ``work`` once the reply may leave."""
+
+    fields: dict[str, Any]
+    work: Any
+
+
 class Silence(NamedTuple):
     """No reply: nats-server's endpoint exists only together with the consumer that the subject names."""
 
@@ -51,7 +58,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | Uncounted | Silence
+Result = dict[str, Any] | NeedMessage | Started | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 

@@ -6,10 +6,10 @@ reply, as from nats-server; Direct Get and CONSUMER.MSG.NEXT are served elsewher
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from api.jetstream import account_api, consumer_api, message_api, stream_api
-from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Uncounted
+from api.jetstream import account_api, backup_api, consumer_api, message_api, stream_api
+from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Started, Uncounted
 from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_registry import ConsumerRegistry
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
@@ -17,6 +17,13 @@ from delta_store.streams.catalog import Catalog
 from delta_store.values.records import RowColumns
 
 Handler = Callable[[ApiCall], Result]
+
+
+class StartedReply(NamedTuple):
+    """A reply that begins a transfer."""
+
+    reply: bytes
+    work: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,8 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS, paged=True),
     "STREAM.MSG.GET.*": Endpoint("stream_msg_get_response", message_api.get),
     "STREAM.MSG.DELETE.*": Endpoint("stream_msg_delete_response", message_api.delete),
-    "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", stream_api.snapshot),
-    "STREAM.RESTORE.*": Endpoint("stream_restore_response", stream_api.restore, {"deliver_subject": ""}),
+    "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", backup_api.snapshot),
+    "STREAM.RESTORE.*": Endpoint("stream_restore_response", backup_api.restore, {"deliver_subject": ""}),
     "STREAM.PEER.REMOVE.*": _cluster("stream_remove_peer_response"),
     "STREAM.PEER.EVACUATE.*": _cluster("stream_evacuate_peer_response"),
     "STREAM.LEADER.STEPDOWN.*": _cluster("stream_leader_stepdown_response"),
@@ -93,8 +100,8 @@ def dispatch(
     rows: RowColumns,
     account: ApiAccount,
     consumers: ConsumerRegistry | None = None,
-) -> bytes | NeedMessage | None:
-    """Handle a request: return the reply, the message to reply with, or None for no reply.
+) -> bytes | NeedMessage | StartedReply | None:
+    """Handle a request: return the reply, also one that begins a transfer, the message to reply with, or None for none.
 
     Changes to streams are made in ``catalog`` and appended to ``rows`` at once; the caller sends the reply only when
     these rows are durable. ``account``'s counters are incremented.
@@ -119,7 +126,7 @@ def dispatch(
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
-    return reply
+    return StartedReply(reply, result.work) if isinstance(result, Started) else reply
 
 
 def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
@@ -133,7 +140,8 @@ def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:
     most = call.account.reply_bytes_max
     while True:
         result = endpoint.handler(call)
-        reply = success(endpoint.kind, result) if isinstance(result, dict) else b""
+        fields = result.fields if isinstance(result, Started) else result
+        reply = success(endpoint.kind, fields) if isinstance(fields, dict) else b""
         if len(reply) <= most:
             return result, reply
         if not endpoint.paged or not isinstance(result, dict) or call.page_max == 1:

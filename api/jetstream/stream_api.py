@@ -1,4 +1,4 @@
-"""``$JS.API.STREAM.*``: create, update, delete, list, info, purge, and the refusal of snapshots and clusters."""
+"""``$JS.API.STREAM.*``: create, update, delete, list, info, purge, and the refusal of clusters."""
 
 from dataclasses import replace
 from typing import Any
@@ -125,31 +125,6 @@ def info(call: ApiCall) -> Result:
     deleted_max = call.page(DELETED_DETAILS_MAX) if request.get("deleted_details") else 0
     shown = _state(call, state, subjects=counts, deleted_max=deleted_max)
     return paged | _info(call, state, shown, cluster={"leader": call.account.server_name})
-
-
-def snapshot(call: ApiCall) -> Result:
-    """Refuse, with nats-server's own errors first: there are no snapshots yet."""
-    call.require_body()
-    call.stream()
-    request = call.body(request_shapes.SNAPSHOT_REQUEST)
-    if not subjects.literal(request.get("deliver_subject", "")):
-        raise api_errors.SNAPSHOT_DELIVER_SUBJECT_INVALID.error
-    raise api_errors.snapshot_failed("snapshots are not supported by Silt yet: copy its Delta tables instead")
-
-
-def restore(call: ApiCall) -> Result:
-    """Refuse, with nats-server's own errors first: there are no snapshots yet."""
-    call.require_body()
-    request = call.body(request_shapes.RESTORE_REQUEST)
-    config = request.get("config", {})
-    name = config.get("name", "") or call.stream_name
-    _require_name(call, name)
-    if "/" in name or "\\" in name:
-        raise api_errors.NAME_WITH_PATH_SEPARATORS.error
-    stream_config_rules.normalise(config | {"name": name})
-    if name in call.catalog.streams:
-        raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
-    raise api_errors.restore_failed("restoring snapshots is not supported by Silt yet")
 
 
 def needs_cluster(_call: ApiCall) -> Result:

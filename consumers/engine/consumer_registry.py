@@ -178,6 +178,22 @@ class ConsumerRegistry:
             self._catalog.require_change()
         self._kept.show(consumer)
 
+    def recorded(
+        self, state: StreamState, *, now_ns: int, rows: RowColumns
+    ) -> list[tuple[str, MachineConfig, ConsumerState]]:
+        """Record what has changed of a stream's consumers; return all of them with name and state.
+
+        Raises 10047 while nothing can be committed.
+        """
+        home, found = self.directory.home_of(state), []
+        for name, consumer in home.by_name.items():
+            if consumer.progress.dirty and not consumer.config.mem_storage:
+                self._catalog.require_change()
+                self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
+                self._desk.after(consumer)
+            found.append((name, consumer.config, consumer.state()))
+        return found
+
     def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
         """Return a consumer for a change that must be recorded; raises 10047 while nothing can be committed."""
         home, consumer = self.directory.known(state, name)

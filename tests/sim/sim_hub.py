@@ -97,6 +97,12 @@ class SimHub:
         """What the gateway takes in."""
         self.followed = set(subjects), set(streams)
 
+    def listen_to(self, subject: str) -> None:
+        """All that clients send arrives."""
+
+    def stop_listening(self, subject: str) -> None:
+        """Likewise."""
+
     # --- the clients' side ---
 
     def listen(self, subject: bytes, listener: Listener) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.jetstream.api_call import ApiRequest, NeedMessage
-from api.jetstream.dispatch import dispatch
+from api.jetstream.dispatch import StartedReply, dispatch
 from api.jetstream.responses import ApiAccount, msg_get_reply
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row
@@ -28,6 +28,8 @@ class Api:
         self.listened: set[bytes] = set()
         """Subjects that somebody listens to."""
         self.consumers = engine_of(self.catalog, self.rows, listened=self.listened)
+        self.begun: list[Any] = []
+        """The transfers that requests began."""
         self.messages: dict[tuple[str, int], StreamMessage] = {}
 
     def reply(self, endpoint: str, body: Any = "", *, header: bytes = b"", prefix: str = "$JS.API.") -> bytes | None:
@@ -42,6 +44,9 @@ class Api:
             account=self.account,
             consumers=self.consumers.registry,
         )
+        if isinstance(reply, StartedReply):
+            self.begun.append(reply.work)
+            return reply.reply
         if isinstance(reply, NeedMessage):
             return msg_get_reply(self.messages.get((reply.plan.stream, reply.plan.seqs[0])), no_hdr=reply.no_hdr)
         return reply

@@ -1,5 +1,6 @@
 """Handlers of streams as wholes: what they change, what they record, and how they page."""
 
+import json
 from typing import Any
 
 import pytest
@@ -157,11 +158,35 @@ def test_account_usage(api: Any) -> None:
     assert shown["streams"] == 2
 
 
-def test_snapshot_and_restore_are_refused_honestly(filled: Any) -> None:
-    """There are no snapshots yet, and the errors say so with nats-server's codes."""
-    code, err_code, text = filled.error("STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
-    assert (code, err_code) == (500, 10064)
-    assert "not supported by Silt yet" in text
+def test_a_snapshot_is_the_stream_as_it_stands(filled: Any) -> None:
+    """The live sequences are fixed with the reply; what becomes of the stream later changes nothing."""
+    filled.ask("STREAM.MSG.DELETE.S", {"seq": 4})
+    shown = filled.ask("STREAM.SNAPSHOT.S", {"deliver_subject": "d", "chunk_size": 1, "window_size": 10**9})
+    filled.ask("STREAM.PURGE.S")
+    assert shown["config"]["name"] == "S"
+    assert shown["state"]["messages"] == 8
+    (work,) = filled.begun
+    assert work.spans.tolist() == [[1, 3], [5, 9]]
+    assert (work.chunk_bytes, work.window_chunks) == (1024, 32 * 1024)
+
+
+def test_a_snapshot_has_the_consumers_unless_they_are_not_wanted(filled: Any) -> None:
+    """Each consumer comes with its configuration and state; without them none is counted inside."""
+    filled.ask("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": {"name": "c", "ack_policy": "explicit"}})
+    filled.ask("STREAM.SNAPSHOT.S", {"deliver_subject": "d"})
+    filled.ask("STREAM.SNAPSHOT.S", {"deliver_subject": "d", "no_consumers": True})
+    with_them, without = filled.begun
+    ((name, content),) = with_them.consumers
+    shown = json.loads(content)
+    assert (name, shown["config"]["name"], without.consumers) == ("c", "c", ())
+    assert shown["state"] == {
+        "delivered": {"consumer_seq": 0, "stream_seq": 0},
+        "ack_floor": {"consumer_seq": 0, "stream_seq": 0},
+    }
+
+
+def test_a_restore_is_refused_honestly(filled: Any) -> None:
+    """There are no restores yet, and the error says so with nats-server's code."""
     code, err_code, text = filled.error("STREAM.RESTORE.R", {"config": {"name": "R"}})
     assert (code, err_code) == (500, 10062)
     assert "not supported by Silt yet" in text

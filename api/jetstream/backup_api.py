@@ -1,0 +1,102 @@
+"""``$JS.API.STREAM.SNAPSHOT`` and ``RESTORE``: the requests that begin a backup and a restore (ADR-63)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from api.jetstream import request_shapes
+from api.jetstream.api_call import ApiCall, Result, Started
+from api.jetstream.archived_consumer import archived
+from api.jetstream.responses import state_json
+from conf.limits import (
+    SNAPSHOT_CHUNK_BYTES,
+    SNAPSHOT_CHUNK_BYTES_MAX,
+    SNAPSHOT_CHUNK_BYTES_MIN,
+    SNAPSHOT_WINDOW_BYTES,
+    SNAPSHOT_WINDOW_BYTES_MAX,
+)
+from delta_store.config import api_errors
+from delta_store.index.segments import Ints
+from delta_store.streams import stream_config_rules
+from delta_store.values import subjects
+
+
+class Snapshot(NamedTuple):
+    """A stream as it stands at one moment, to be sent as a backup."""
+
+    stream: str
+    stream_id: int
+    deliver_subject: str
+    chunk_bytes: int
+    window_chunks: int
+    """Most full chunks that wait for their acks."""
+    state: dict[str, Any]
+    """The stream's state as in replies."""
+    consumers: tuple[tuple[str, bytes], ...]
+    """Names and archived contents."""
+    spans: Ints
+    """The live sequences: rows of first and last."""
+    mean_bytes: int
+    """Bytes of a message, on average."""
+    now_ns: int
+
+
+def snapshot(call: ApiCall) -> Result:
+    """Begin to send a stream, as it stands now, with its consumers unless they are not wanted."""
+    call.require_body()
+    state = call.stream()
+    request = call.body(request_shapes.SNAPSHOT_REQUEST)
+    deliver_subject = request.get("deliver_subject", "")
+    if not subjects.literal(deliver_subject):
+        raise api_errors.SNAPSHOT_DELIVER_SUBJECT_INVALID.error
+    index = state.index
+    chunk = request.get("chunk_size", 0) or SNAPSHOT_CHUNK_BYTES
+    chunk = min(max(chunk, SNAPSHOT_CHUNK_BYTES_MIN), SNAPSHOT_CHUNK_BYTES_MAX)
+    window = request.get("window_size", 0) or SNAPSHOT_WINDOW_BYTES
+    window = max(min(max(window, SNAPSHOT_CHUNK_BYTES_MIN), SNAPSHOT_WINDOW_BYTES_MAX), chunk)
+    consumers: tuple[tuple[str, bytes], ...] = ()
+    if call.consumers is not None and not request.get("no_consumers"):
+        found = call.consumers.recorded(state, now_ns=call.now_ns, rows=call.rows)
+        consumers = tuple(
+            (name, archived(config, progress, last_seq=index.last_seq)) for name, config, progress in found
+        )
+    shown = state_json(state, consumers=call.consumer_count(state.name))
+    work = Snapshot(
+        state.name,
+        state.stream_id,
+        deliver_subject,
+        min(chunk, call.account.reply_bytes_max),
+        window // chunk,
+        shown,
+        consumers,
+        _spans(index.live.sequences(index.first_seq, index.last_seq)),
+        index.bytes // max(1, index.msgs),
+        call.now_ns,
+    )
+    return Started({"config": state.config.as_json(), "state": shown}, work)
+
+
+def restore(call: ApiCall) -> Result:
+    """Refuse, with nats-server's own errors first: there is no restoring yet."""
+    call.require_body()
+    request = call.body(request_shapes.RESTORE_REQUEST)
+    config = request.get("config", {})
+    name = config.get("name", "") or call.stream_name
+    if name != call.stream_name:
+        raise api_errors.STREAM_MISMATCH.error
+    if "/" in name or "\\" in name:
+        raise api_errors.NAME_WITH_PATH_SEPARATORS.error
+    stream_config_rules.normalise(config | {"name": name})
+    if name in call.catalog.streams:
+        raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
+    raise api_errors.restore_failed("restoring snapshots is not supported by Silt yet")
+
+
+def _spans(seqs: Ints) -> Ints:
+    """Return ascending sequences as rows of first and last of neighbours."""
+    if not len(seqs):
+        return np.zeros((0, 2), np.int64)
+    breaks = np.flatnonzero(np.diff(seqs) != 1)
+    firsts, lasts = seqs[np.append([0], breaks + 1)], seqs[np.append(breaks, [len(seqs) - 1])]
+    spans: Ints = np.stack((firsts, lasts), axis=1)
+    return spans
