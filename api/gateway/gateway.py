@@ -17,9 +17,9 @@ from api.core.effects import Deferred
 from api.core.gateway_core import GatewayCore
 from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink, QueueInterest
 from api.gateway.snapshot_reads import SnapshotReads
-from api.gateway.snapshot_sender import Interest, SnapshotSender, TransferSubjects, TransferSurroundings
+from api.gateway.snapshot_sender import SnapshotSender, TransferInterest, TransferSubjects, TransferSurroundings
 from api.gateway.transfers import Transfers
-from api.jetstream.backup_api import Snapshot
+from api.jetstream.backup_api import StreamSnapshot
 from conf.clock import Clock
 from consumers.machine.effects import Advisory
 from delta_store.reading.settled import SettledTable
@@ -47,7 +47,7 @@ class DeferredReads(Protocol):
         ...
 
 
-class HubInterest(QueueInterest, Interest, Protocol):
+class HubInterest(QueueInterest, TransferInterest, Protocol):
     """The interest at the hub."""
 
 
@@ -191,7 +191,7 @@ class Gateway:
         if group.replies:
             around.link.send_runs(*group.replies)
         for work in group.deferred:
-            if isinstance(work, Snapshot):
+            if isinstance(work, StreamSnapshot):
                 self._transfers.begin(work)
             else:
                 around.reads.submit(work)

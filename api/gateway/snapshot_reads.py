@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
-from api.jetstream.backup_api import Snapshot
+from api.jetstream.backup_api import StreamSnapshot
 from conf.limits import CONSUMER_RETRY_SECONDS, SNAPSHOT_STEP_BYTES, SNAPSHOT_STEP_MESSAGES
 from delta_store.archive import s2_frames
-from delta_store.archive.entries import CONSUMER_PREFIX, END, MAGIC, STATE_NAME, Entry, encode
+from delta_store.archive.entries import CONSUMER_PREFIX, END, MAGIC, STATE_NAME, ArchiveEntry, encode
 from delta_store.dialect.json_writer import write_json
 from delta_store.reading.read_plan import ReadPlan
 from delta_store.reading.read_threads import ReadsBusy
@@ -32,12 +32,12 @@ class SnapshotReads:
         self._reader = reader
         self._settled = settled
 
-    async def parts(self, work: Snapshot) -> AsyncIterator[bytes]:
+    async def parts(self, work: StreamSnapshot) -> AsyncIterator[bytes]:
         """Iterate over a backup. Raises ``ReadError``, ``TimeoutError`` or :class:`StreamGone`."""
         state = write_json(work.state | {"consumer_count": len(work.consumers)})
-        yield s2_frames.BEGIN + s2_frames.encode(MAGIC + encode(Entry(STATE_NAME, work.now_ns, 0, b"", state)))
+        yield s2_frames.BEGIN + s2_frames.encode(MAGIC + encode(ArchiveEntry(STATE_NAME, work.now_ns, 0, b"", state)))
         for name, content in work.consumers:
-            yield s2_frames.encode(encode(Entry(CONSUMER_PREFIX + name, work.now_ns, 0, b"", content)))
+            yield s2_frames.encode(encode(ArchiveEntry(CONSUMER_PREFIX + name, work.now_ns, 0, b"", content)))
         for seqs in _steps(work):
             run = await self._read(ReadPlan(work.stream, work.stream_id, seqs))
             yield await asyncio.to_thread(_frames, run)
@@ -66,11 +66,13 @@ class SnapshotReads:
 
 def _frames(run: MessageRun) -> bytes:
     columns = zip(run.subjects, run.ts_ns, run.seqs, run.headers, run.data, strict=True)
-    entries = (Entry(subject, ts_ns, seq, headers or b"", data) for subject, ts_ns, seq, headers, data in columns)
+    entries = (
+        ArchiveEntry(subject, ts_ns, seq, headers or b"", data) for subject, ts_ns, seq, headers, data in columns
+    )
     return s2_frames.encode(b"".join(map(encode, entries)))
 
 
-def _steps(work: Snapshot) -> Iterator[list[int]]:
+def _steps(work: StreamSnapshot) -> Iterator[list[int]]:
     """Iterate over the sequences, as many as are read at a time."""
     most = max(1, min(SNAPSHOT_STEP_MESSAGES, SNAPSHOT_STEP_BYTES // max(1, work.mean_bytes)))
     spans = work.spans

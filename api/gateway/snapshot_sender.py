@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from api.gateway.gateway_log import report
 from api.gateway.snapshot_reads import SnapshotReads, StreamGone
 from api.jetstream import transfer_advisories
-from api.jetstream.backup_api import Snapshot
+from api.jetstream.backup_api import StreamSnapshot
 from conf.clock import Clock
 from conf.limits import SNAPSHOT_INTEREST_SECONDS, TRANSFER_SILENCE_SECONDS, TRANSFERS_MAX
 from consumers.machine.effects import Advisory
@@ -22,7 +22,7 @@ _DRAIN_SECONDS: Final = 1.0
 _DONE: Final = b"NATS/1.0 204\r\n\r\n"
 
 
-class Interest(Protocol):
+class TransferInterest(Protocol):
     """The interest at the hub."""
 
     def has_interest(self, subject: bytes) -> bool:
@@ -34,7 +34,7 @@ class TransferLink(Protocol):
     """The link on which chunks leave."""
 
     @property
-    def interest(self) -> Interest:
+    def interest(self) -> TransferInterest:
         """The interest at the hub."""
         ...
 
@@ -108,7 +108,7 @@ class SnapshotSender:
             window.open = max(0, window.open - 1)
             window.acked.set()
 
-    async def send(self, work: Snapshot) -> None:
+    async def send(self, work: StreamSnapshot) -> None:
         """Send a backup, and the advisories of its begin and end."""
         clock, tell = self._around.clock, self._around.tell
         tell(transfer_advisories.snapshot_begun(work.stream, work.state))
@@ -132,7 +132,7 @@ class SnapshotSender:
             report("backup failed", f"stream {work.stream}: {error}")
         tell(transfer_advisories.snapshot_ended(work.stream, start_ns=start_ns, end_ns=clock.now_ns(), error=error))
 
-    async def _send(self, work: Snapshot, prefix: str, window: _Window) -> bytes:
+    async def _send(self, work: StreamSnapshot, prefix: str, window: _Window) -> bytes:
         """Send all chunks; return the header of the message behind them."""
         subject, link = work.deliver_subject.encode(), self._around.link
         heard = await self._interest(subject)
@@ -174,7 +174,7 @@ class SnapshotSender:
     def _look(self, window: _Window, subject: bytes, *, sent_at: float, heard: bool) -> None:
         """Raise :class:`_Ended` where the receiver is gone or silent."""
         if heard and not self._around.link.interest.has_interest(subject):
-            raise _Ended("408 No Interest", "no interest")
+            raise _Ended("408 No TransferInterest", "no interest")
         if window.open >= window.size and self._around.clock.monotonic() > sent_at + TRANSFER_SILENCE_SECONDS:
             raise _Ended("408 No Flow Response", "no flow response")
 

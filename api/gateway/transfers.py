@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from api.gateway.snapshot_sender import SnapshotSender
-from api.jetstream.backup_api import Snapshot
+from api.jetstream.backup_api import StreamSnapshot
 from ingest.protocol.wire_protocol import WireMessage
 
 _PREFIX: Final = b"$JS.SNAPSHOT."
@@ -16,10 +16,10 @@ class Transfers:
 
     def __init__(self, snapshots: SnapshotSender) -> None:
         self._snapshots = snapshots
-        self._begun: asyncio.Queue[Snapshot] = asyncio.Queue()
+        self._begun: asyncio.Queue[StreamSnapshot] = asyncio.Queue()
         self._running = 0
 
-    def begin(self, work: Snapshot) -> None:
+    def begin(self, work: StreamSnapshot) -> None:
         """Begin a transfer whose reply has left."""
         self._running += 1
         self._begun.put_nowait(work)
@@ -41,7 +41,7 @@ class Transfers:
             while True:
                 tasks.create_task(self._carry_out(await self._begun.get()))
 
-    async def _carry_out(self, work: Snapshot) -> None:
+    async def _carry_out(self, work: StreamSnapshot) -> None:
         try:
             await self._snapshots.send(work)
         finally:

@@ -21,7 +21,7 @@ from delta_store.streams import stream_config_rules
 from delta_store.values import subjects
 
 
-class Snapshot(NamedTuple):
+class StreamSnapshot(NamedTuple):
     """A stream as it stands at one moment, to be sent as a backup."""
 
     stream: str
@@ -61,7 +61,7 @@ def snapshot(call: ApiCall) -> Result:
             (name, archived(config, progress, last_seq=index.last_seq)) for name, config, progress in found
         )
     shown = state_json(state, consumers=call.consumer_count(state.name))
-    work = Snapshot(
+    work = StreamSnapshot(
         state.name,
         state.stream_id,
         deliver_subject,

@@ -20,7 +20,7 @@ _VARINT_BYTES_MAX: Final = 10
 _FIELDS: Final = 5
 
 
-class Head(NamedTuple):
+class ArchiveHead(NamedTuple):
     """What stands before an entry's name and content."""
 
     name_size: int
@@ -31,7 +31,7 @@ class Head(NamedTuple):
     payload_size: int
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """One entry."""
 
     name: str
@@ -42,11 +42,11 @@ class Entry(NamedTuple):
     payload: bytes
 
 
-END: Final = Entry("", 0, 0, b"", b"")
+END: Final = ArchiveEntry("", 0, 0, b"", b"")
 """The entry behind all others."""
 
 
-def encode(entry: Entry) -> bytes:
+def encode(entry: ArchiveEntry) -> bytes:
     """Return the bytes of an entry."""
     name = entry.name.encode()
     ts_ns = entry.ts_ns << 1 if entry.ts_ns >= 0 else ~(entry.ts_ns << 1)
@@ -68,17 +68,17 @@ def _uvarint(value: int) -> bytes:
 class EntryReader:
     """A reader of entries from content that comes in parts; it holds one entry and one part at most."""
 
-    def __init__(self, check: Callable[[Head], None]) -> None:
+    def __init__(self, check: Callable[[ArchiveHead], None]) -> None:
         """``check`` raises :class:`BadArchive` for an entry that is not to be waited for, such as one too large."""
         self._check = check
         self._held = bytearray()
         self._at = 0
         self._begun = False
-        self._head: Head | None = None
+        self._head: ArchiveHead | None = None
         self.ended = False
         """Whether the last entry has been read; whatever follows it is dropped."""
 
-    def feed(self, part: bytes) -> Iterator[Entry]:
+    def feed(self, part: bytes) -> Iterator[ArchiveEntry]:
         """Take the next part; iterate over the entries that it completes, all of them. Raises :class:`BadArchive`."""
         if self.ended:
             return
@@ -98,7 +98,7 @@ class EntryReader:
         del self._held[: self._at]
         self._at = 0
 
-    def _next(self) -> Entry | None:
+    def _next(self) -> ArchiveEntry | None:
         """Return the next entry; None where more is needed."""
         held = self._held
         if self._head is None:
@@ -117,7 +117,7 @@ class EntryReader:
             name = held[self._at : name_end].decode()
         except UnicodeDecodeError:
             raise BadArchive(_INVALID) from None
-        entry = Entry(name, ts_ns, seq, bytes(held[name_end:headers_end]), bytes(held[headers_end:end]))
+        entry = ArchiveEntry(name, ts_ns, seq, bytes(held[name_end:headers_end]), bytes(held[headers_end:end]))
         self._at, self._head = end, None
         return entry
 
@@ -145,8 +145,8 @@ class EntryReader:
         return numbers, at
 
 
-def _checked(numbers: list[int]) -> Head:
+def _checked(numbers: list[int]) -> ArchiveHead:
     name_size, ts_ns, seq, header_size, payload_size = numbers
     if name_size > _NAME_BYTES_MAX or header_size + payload_size > _INT63:
         raise BadArchive(_INVALID)
-    return Head(name_size, ts_ns >> 1 ^ -(ts_ns & 1), seq, header_size, payload_size)
+    return ArchiveHead(name_size, ts_ns >> 1 ^ -(ts_ns & 1), seq, header_size, payload_size)

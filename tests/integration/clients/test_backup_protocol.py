@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from delta_store.archive.entries import CONSUMER_PREFIX, STATE_NAME, Entry, EntryReader
+from delta_store.archive.entries import CONSUMER_PREFIX, STATE_NAME, ArchiveEntry, EntryReader
 from delta_store.archive.s2_frames import FrameReader
 from tests.integration.clients.comparable import at_once
 from tests.wire import SILENCE_SECONDS, Delivered, Wire
@@ -43,7 +43,7 @@ class Backup:
         await asyncio.sleep(SILENCE_SECONDS)
         return dict(json.loads(reply.payload))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ArchiveEntry]:
         """What is in it."""
         frames, entries, found = FrameReader(), EntryReader(lambda _: None), []
         for message in self.messages:

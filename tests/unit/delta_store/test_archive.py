@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from delta_store.archive import s2_block, s2_frames
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.crc32c import crc32c, masked
-from delta_store.archive.entries import END, MAGIC, Entry, EntryReader, Head, encode
+from delta_store.archive.entries import END, MAGIC, ArchiveEntry, ArchiveHead, EntryReader, encode
 
 MESSAGES = st.builds(
-    Entry,
+    ArchiveEntry,
     st.text(min_size=1, max_size=20),
     st.integers(-(2**63), 2**63 - 1),
     st.integers(1, 2**64 - 1),
@@ -80,7 +80,7 @@ def _repeat(length: int) -> bytes:
     return bytes((7 << 2 | 1, 0)) + (length - 65_540).to_bytes(3, "little")
 
 
-def read(stream: bytes, size: int = 1 << 20) -> tuple[list[Entry], bool]:
+def read(stream: bytes, size: int = 1 << 20) -> tuple[list[ArchiveEntry], bool]:
     """The entries of a stream that comes in parts of this size, and whether it ended well."""
     frames, entries, found = s2_frames.FrameReader(), EntryReader(lambda _: None), []
     for start in range(0, len(stream), size):
@@ -150,7 +150,7 @@ def test_damaged_blocks_are_decoded_or_refused(tokens: list[tuple[object, ...]],
 
 @settings(max_examples=50)
 @given(st.lists(MESSAGES, max_size=30), st.integers(1, 500))
-def test_entries_come_back(entries: list[Entry], size: int) -> None:
+def test_entries_come_back(entries: list[ArchiveEntry], size: int) -> None:
     """An archive gives the entries that it was made of, in parts of any size, and says that it ended."""
     content = MAGIC + b"".join(map(encode, entries)) + encode(END)
     stream = s2_frames.BEGIN + s2_frames.encode(content)
@@ -160,7 +160,7 @@ def test_entries_come_back(entries: list[Entry], size: int) -> None:
 
 @settings(max_examples=100)
 @given(st.lists(MESSAGES, min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_damaged_streams_are_refused_or_do_not_end(entries: list[Entry], dice: random.Random) -> None:
+def test_damaged_streams_are_refused_or_do_not_end(entries: list[ArchiveEntry], dice: random.Random) -> None:
     """A changed byte inside is found by the checksum: nothing is read as something else."""
     stream = bytearray(s2_frames.BEGIN + s2_frames.encode(MAGIC + b"".join(map(encode, entries)) + encode(END)))
     place = dice.randrange(len(s2_frames.BEGIN), len(stream))
@@ -230,14 +230,16 @@ def test_endless_numbers_are_refused() -> None:
 def test_an_entry_is_checked_before_its_content_comes() -> None:
     """The reader's owner sees each head first, and may refuse it."""
 
-    def refuse(head: Head) -> None:
+    def refuse(head: ArchiveHead) -> None:
         if head.payload_size > 10:
             raise BadArchive("too large")
 
     reader = EntryReader(refuse)
-    assert [one.payload for one in reader.feed(MAGIC + encode(Entry("a", 1, 1, b"", b"0123456789")))] == [b"0123456789"]
+    assert [one.payload for one in reader.feed(MAGIC + encode(ArchiveEntry("a", 1, 1, b"", b"0123456789")))] == [
+        b"0123456789"
+    ]
     with pytest.raises(BadArchive, match="too large"):
-        list(reader.feed(encode(Entry("a", 1, 2, b"", bytes(11)))[:8]))
+        list(reader.feed(encode(ArchiveEntry("a", 1, 2, b"", bytes(11)))[:8]))
 
 
 def test_another_magic_is_refused() -> None:
