@@ -116,6 +116,13 @@ def test_the_client_of_pypi_reads_now_and_the_past(shared: Shared) -> None:
     for found, seqs in zip(said["rows"], ([3, 4, 5, 6], [1, 2, 3], [2, 3, 4], [2, 3, 4], []), strict=True):
         assert [row[0] for row in found] == seqs
         assert [(row[1], bytes.fromhex(row[2])) for row in found] == [payloads[seq] for seq in seqs]
+    with shared.client("reader") as http:
+        for version, found in ((3, said["rows"][1]), (4, said["rows"][2])):
+            asked = {"query": "SELECT seq FROM as_of('S', $1) ORDER BY seq", "parameters": [version]}
+            by_sql = [row["seq"] for row in http.post("/v1/sql", json=asked).json()]
+            path = f"/v1/streams/S/multi-last?subject=s.*&up_to_seq={version}"
+            by_rest = [message["seq"] for message in http.get(path).json()["messages"]]
+            assert by_sql == by_rest == [row[0] for row in found]
 
 
 def lines_of(answer: httpx.Response) -> list[dict[str, Any]]:

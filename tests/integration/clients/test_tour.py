@@ -63,6 +63,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_each_step_prints_what_it_says(running: tuple[Path, dict[str, str], tuple[str, str]]) -> None:
     """In the order of the tour, as one reads it: by the time of the last ones the settle job is at work."""
     folder, env, (_, http) = running
