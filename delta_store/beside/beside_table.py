@@ -9,7 +9,7 @@ out of ``messages``.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final, Self
 from uuid import NAMESPACE_URL, uuid5
@@ -65,12 +65,18 @@ def read_state(storage: Storage) -> BesideState:
 
 
 def write_file(
-    storage: Storage, rows: pa.Table, *, epoch: int, names: Sequence[str], partition: Sequence[tuple[str, str]] = ()
+    storage: Storage,
+    rows: pa.Table,
+    *,
+    epoch: int,
+    names: Sequence[str],
+    partition: Sequence[tuple[str, str]] = (),
+    numbered: Collection[str] = (),
 ) -> BesideFile:
     """Write rows, at least one, as a durable file that no commit has yet; see :func:`beside_file.encode`."""
     folders = [f"{name}={value}" for name, value in partition]
     path = "/".join((*folders, f"part-{epoch:06d}-{secrets.token_hex(16)}{_DATA}"))
-    file, body = beside_file.encode(rows, path, names=names, partition=partition)
+    file, body = beside_file.encode(rows, path, names=names, partition=partition, numbered=numbered)
     storage.write(Blob(path, body))
     return file
 

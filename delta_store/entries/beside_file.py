@@ -1,6 +1,6 @@
 """Rows of a table beside ``messages`` as a Parquet file, with the fields of its ``add`` action. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,19 +14,28 @@ _ROW_GROUP_ROWS: Final = 64 * 1024
 
 
 def encode(
-    rows: pa.Table, path: str, *, names: Sequence[str], partition: Sequence[tuple[str, str]] = ()
+    rows: pa.Table,
+    path: str,
+    *,
+    names: Sequence[str],
+    partition: Sequence[tuple[str, str]] = (),
+    numbered: Collection[str] = (),
 ) -> tuple[BesideFile, pa.Buffer]:
     """Return the file, to be written to ``path``, and its bytes; ``names`` are the columns with statistics.
 
-    The rows, at least one, are without the columns of ``partition``.
+    The rows, at least one, are without the columns of ``partition``. Whole numbers in the columns ``numbered`` are near
+    those before them and seldom the same: they are written as differences.
     """
     sink = pa.BufferOutputStream()
+    others = [name for name in rows.column_names if name not in numbered]
     pq.write_table(
         rows,
         sink,
         row_group_size=_ROW_GROUP_ROWS,
         compression="zstd",
         compression_level=1,
+        use_dictionary=others if numbered else True,
+        column_encoding=dict.fromkeys(numbered, "DELTA_BINARY_PACKED") or None,
         write_page_checksum=True,
         store_schema=False,
         coerce_timestamps="us",

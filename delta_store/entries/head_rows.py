@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.values.records import Kind, Position
-from delta_store.values.schemas import HEADS_SCHEMA
+from delta_store.values.schemas import HEADS_COLUMNS, HEADS_SCHEMA
 from delta_store.values.watermark import Watermark, Watermarks
 
 STATISTICS: Final = tuple(name for name in HEADS_SCHEMA.names if name != "config")
+NUMBERED: Final = tuple(column.name for column in HEADS_COLUMNS if column.delta_type == "long")
 
 
 class HeadRow(NamedTuple):

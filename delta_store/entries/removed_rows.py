@@ -7,6 +7,7 @@ to go: after a while, for whoever has pinned tables before; one that erases, whe
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.values.records import Kind, Position
-from delta_store.values.schemas import REMOVED_SCHEMA
+from delta_store.values.schemas import REMOVED_COLUMNS, REMOVED_SCHEMA
 
 EVICTED: Final = "evicted"
 """The reason of a message that a later one of its subject replaced."""
 MESSAGE_COLUMNS: Final = ("stream_id", "seq", "evicts", "ts_ns")
 EVENT_COLUMNS: Final = ("stream_id", "seq", "event_no", "kind", "ts_ns", "data")
 STATISTICS: Final = tuple(name for name in REMOVED_SCHEMA.names if name not in ("erase", "reason"))
+NUMBERED: Final = tuple(column.name for column in REMOVED_COLUMNS if column.delta_type == "long")
 _KEY: Final = ("stream_id", "low", "high", "at_seq")
 _NO_POSITION: Final = Position(0, 0, 0)
 
@@ -31,18 +33,18 @@ def evictions(stream: str, messages: pa.Table, *, version: int, above: Position 
     new = (ids > above.stream_id) | ((ids == above.stream_id) & (seqs > above.seq))
     chosen = messages.filter(pa.array(new & (evicts > 0)))
     one, at = chosen["evicts"], chosen["seq"]
-    number = len(chosen)
+    repeated = partial(pa.repeat, size=len(chosen))
     return _rows(
-        stream=[stream] * number,
+        stream=repeated(stream),
         stream_id=chosen["stream_id"],
         low=one,
         high=one,
         at_seq=at,
         ts_ns=chosen["ts_ns"],
-        erase=[False] * number,
-        reason=[EVICTED] * number,
-        version=[version] * number,
-        until_ns=[0] * number,
+        erase=repeated(False),
+        reason=repeated(EVICTED),
+        version=repeated(version),
+        until_ns=repeated(0),
     )
 
 
@@ -93,8 +95,13 @@ def until(rows: pa.Table, until_ns: int) -> pa.Table:
 
 
 def joined(parts: Iterable[pa.Table]) -> pa.Table:
+    """Return the rows of several tables as one."""
+    return pa.concat_tables([none(), *parts]).combine_chunks()
+
+
+def in_order(rows: pa.Table) -> pa.Table:
     """Return rows in the order in which a reader looks for them, by stream and sequence."""
-    return pa.concat_tables([none(), *parts]).combine_chunks().sort_by([("stream", "ascending"), ("low", "ascending")])
+    return rows.sort_by([("stream", "ascending"), ("low", "ascending")])
 
 
 def _rows(**columns: Any) -> pa.Table:

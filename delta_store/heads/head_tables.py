@@ -10,10 +10,8 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final, Self
 
-import pyarrow as pa
-
 from conf.clock import Clock
-from delta_store.beside.beside_table import BesideTable, write_file
+from delta_store.beside.beside_table import BesideTable
 from delta_store.entries import head_rows, removed_rows
 from delta_store.entries.beside_entry import Change, NewTable
 from delta_store.entries.head_rows import Deletes, HeadRow
@@ -21,7 +19,7 @@ from delta_store.heads import settled_news
 from delta_store.heads.heads_upkeep import HeadsUpkeep, highest
 from delta_store.heads.known_deletes import KnownDeletes
 from delta_store.heads.settled_news import News, NewsReader
-from delta_store.heads.stored_rows import read_rows, table_beside
+from delta_store.heads.stored_rows import read_rows, table_beside, write_heads, write_removed
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.schemas import (
@@ -128,7 +126,9 @@ class HeadTables:
         ahead = [file for file in self._removed.state.files.values() if highest(file, "version") > self._followed]
         if ahead:
             rows = removed_rows.unknown(rows, read_rows(self._removed.storage, ahead, REMOVED_SCHEMA))
-        self._add(self._removed, rows, removed_rows.STATISTICS)
+        if len(rows):
+            file = write_removed(self._removed.storage, rows, epoch=self._owner.epoch)
+            self._removed.commit(lambda _: Change((file,)))
         return streams
 
     def _add_heads(self, news: Sequence[News], deletes: Deletes, *, removed_from: AbstractSet[str]) -> None:
@@ -143,10 +143,7 @@ class HeadTables:
         self._add_rows(rows)
 
     def _add_rows(self, rows: Sequence[HeadRow]) -> None:
-        self._add(self._heads, head_rows.as_table(rows), head_rows.STATISTICS)
-        self._rows |= {row.stream: row for row in rows}
-
-    def _add(self, table: BesideTable, rows: pa.Table, names: Sequence[str]) -> None:
-        if len(rows):
-            file = write_file(table.storage, rows, epoch=self._owner.epoch, names=names)
-            table.commit(lambda _: Change((file,)))
+        if rows:
+            file = write_heads(self._heads.storage, head_rows.as_table(rows), epoch=self._owner.epoch)
+            self._heads.commit(lambda _: Change((file,)))
+            self._rows |= {row.stream: row for row in rows}

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from conf.clock import Clock
 from conf.limits import HEADS_FILES_MAX, REMOVED_KEPT_SECONDS
-from delta_store.beside.beside_table import BesideTable, write_file
+from delta_store.beside.beside_table import BesideTable
 from delta_store.entries import head_rows, removed_rows
 from delta_store.entries.beside_entry import BesideFile, BesideState, Change
-from delta_store.heads.stored_rows import read_rows
+from delta_store.heads.stored_rows import read_rows, write_heads, write_removed
 from delta_store.values.schemas import HEADS_SCHEMA, REMOVED_SCHEMA
 
 _KEPT_NS: Final = round(REMOVED_KEPT_SECONDS * 1e9)
@@ -46,7 +46,7 @@ class HeadsUpkeep:
         needed, past, over = removed_rows.split(rows, applied=applied)
         past = removed_rows.until(past, now_ns + self._horizon_ns)
         over = removed_rows.until(over, now_ns + min(_KEPT_NS, self._horizon_ns))
-        return self._rewritten(self._removed, files, needed, past, over)
+        return self._rewritten(self._removed, files, removed_rows.in_order(needed), past, over)
 
     def _let_go(self, state: BesideState) -> Change | None:
         """Drop the files whose time has come; merge those that wait for it when they are many."""
@@ -57,7 +57,7 @@ class HeadsUpkeep:
         if len(waiting) <= HEADS_FILES_MAX:
             return None
         rows = read_rows(self._removed.storage, waiting, REMOVED_SCHEMA)
-        return self._rewritten(self._removed, list(waiting), removed_rows.joined([rows]))
+        return self._rewritten(self._removed, list(waiting), rows)
 
     def _merged_heads(self, state: BesideState) -> Change | None:
         """Merge the newest files, without rows that are not needed."""
@@ -71,8 +71,8 @@ class HeadsUpkeep:
         return self._rewritten(self._heads, files, head_rows.as_table(kept))
 
     def _rewritten(self, table: BesideTable, files: Sequence[BesideFile], *parts: pa.Table) -> Change:
-        names = head_rows.STATISTICS if table is self._heads else removed_rows.STATISTICS
-        added = [write_file(table.storage, rows, epoch=self._epoch, names=names) for rows in parts if len(rows)]
+        write = write_heads if table is self._heads else write_removed
+        added = [write(table.storage, rows, epoch=self._epoch) for rows in parts if len(rows)]
         return Change(added, {file.path for file in files}, operation="OPTIMIZE")
 
 

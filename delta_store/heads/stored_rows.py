@@ -1,12 +1,14 @@
 """Rows of ``heads`` and ``removed`` as they are stored, for their writer and for readers."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
 
 import pyarrow as pa
 from isal.isal_zlib import crc32
 
-from delta_store.beside.beside_table import read_state
-from delta_store.entries import beside_file, head_rows
+from delta_store.beside.beside_table import read_state, write_file
+from delta_store.entries import beside_file, head_rows, removed_rows
 from delta_store.entries.beside_entry import BesideFile
 from delta_store.entries.head_rows import HeadRow
 from delta_store.storage.open_storage import open_storage
@@ -15,7 +17,11 @@ from delta_store.values.journal_errors import NotStored
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import HEADS_FOLDER, HEADS_SCHEMA
 
-_TRIES = 4
+write_heads: Final = partial(write_file, names=head_rows.STATISTICS, numbered=head_rows.NUMBERED)
+"""Write rows of ``heads``, at least one, as a file that no commit has yet."""
+write_removed: Final = partial(write_file, names=removed_rows.STATISTICS, numbered=removed_rows.NUMBERED)
+"""The same for ``removed``."""
+_TRIES: Final = 4
 """A file may be vacuumed away after the log was read."""
 
 
