@@ -102,7 +102,7 @@ def _check_past(here: Followed, data: Path, *, points: int) -> None:
             assert state == _live_before(rows, ts_ns), ts_ns
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_state_is_plain_sql(tmp_path: Path, seed: int) -> None:
     """Live now and then, and in the end after sequences and before times: two engines find what a replay finds."""
     here = Followed(tmp_path, seed)
