@@ -18,8 +18,8 @@ ROUND_BYTES_MAX: Final = 128 * 1024 * 1024
 """Small files that are merged at a time, in bytes: they are held in memory."""
 
 Partition = tuple[tuple[str, str | None], ...]
-Chosen = Callable[[pa.Table], npt.ArrayLike]
-"""Which of some rows stay."""
+Chosen = Callable[[pa.ChunkedArray], npt.ArrayLike]
+"""Which of some rows stay, by one of their columns."""
 
 
 class RowFiles:
@@ -28,25 +28,24 @@ class RowFiles:
     def __init__(self, table: BesideTable, schema: pa.Schema, *, epoch: int) -> None:
         self._table, self._schema, self._epoch = table, schema, epoch
 
-    def keep(self, chosen: Chosen) -> bool:
+    def keep(self, column: str, chosen: Chosen) -> bool:
         """Commit the removal of the rows that are not ``chosen``; return whether there were any."""
 
         def plan(state: BesideState) -> Change | None:
-            gone, added = self.without(state, chosen)
+            gone, added = self.without(state, column, chosen)
             return Change(added, gone, operation="DELETE") if gone else None
 
         return self._table.commit(plan) is not None
 
-    def without(self, state: BesideState, chosen: Chosen) -> tuple[set[str], list[BesideFile]]:
+    def without(self, state: BesideState, column: str, chosen: Chosen) -> tuple[set[str], list[BesideFile]]:
         """Return the files with rows that are not ``chosen``, and new files of those in them that are."""
         gone: set[str] = set()
         added: list[BesideFile] = []
         for path, file in state.files.items():
-            rows = self.read(file)
-            mask = np.asarray(chosen(rows), dtype=bool)
+            mask = np.asarray(chosen(self.read(file, column)[column]), dtype=bool)
             if not mask.all():
                 gone.add(path)
-                added += self._written(rows.filter(pa.array(mask)), file.partition)
+                added += self._written(self.read(file).filter(pa.array(mask)), file.partition)
         return gone, added
 
     def merge(self) -> None:
@@ -63,9 +62,10 @@ class RowFiles:
 
         self._table.commit(plan)
 
-    def read(self, file: BesideFile) -> pa.Table:
-        """Return the rows of a file."""
-        return beside_file.decode(self._table.storage.read(file.path), self._schema)
+    def read(self, file: BesideFile, *columns: str) -> pa.Table:
+        """Return the rows of a file, with these columns or all."""
+        schema = pa.schema([self._schema.field(name) for name in columns]) if columns else self._schema
+        return beside_file.decode(self._table.storage.read(file.path), schema)
 
     def _written(self, rows: pa.Table, partition: Partition) -> Iterator[BesideFile]:
         if rows.num_rows:

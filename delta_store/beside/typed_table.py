@@ -101,7 +101,7 @@ class TypedTable:
 
     def keep_only(self, live: Int64s) -> bool:
         """Take out the rows and dead letters of messages that are not among these sequences; whether there were any."""
-        found = [files.keep(lambda rows: np.isin(rows["seq"].to_numpy(), live)) for files in self._files()]
+        found = [files.keep("seq", lambda seqs: np.isin(seqs.to_numpy(), live)) for files in self._files()]
         return any(found)
 
     def forget(self) -> None:
@@ -140,8 +140,8 @@ class TypedTable:
         found = RowFiles(self.rows, arrow_schema(row_of(columns)), epoch=self._epoch)
         subjects = set(files.gone)
         for file in files.rows:
-            subjects.update(found.read(file)["subject"].to_pylist())
-        return found.without(state, lambda rows: [one not in subjects for one in rows["subject"].to_pylist()])
+            subjects.update(found.read(file, "subject")["subject"].to_pylist())
+        return found.without(state, "subject", lambda names: [one not in subjects for one in names.to_pylist()])
 
     def _files(self) -> tuple[RowFiles, RowFiles]:
         """Return the files of dead letters and of rows."""

@@ -48,7 +48,7 @@ def encode(
 def decode(body: bytes, schema: pa.Schema) -> pa.Table:
     """Return the rows of a file with these columns; those that the table got later are null."""
     with pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as file:
-        rows = file.read()
+        rows = file.read(columns=[name for name in schema.names if name in file.schema_arrow.names])
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
         for field in schema

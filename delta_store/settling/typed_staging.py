@@ -51,7 +51,8 @@ class TypedWriters:
 
     def take(self, rows: pa.Table) -> None:
         """Write the messages of the targets among rows of ``messages``."""
-        for writer in self._writers:
+        there = set(pc.unique(rows["stream"]).to_pylist()) if self._writers else set()
+        for writer in (one for one in self._writers if one.target.stream in there):
             mine = pc.and_(
                 pc.and_(pc.equal(rows["stream"], writer.target.stream), pc.equal(rows["kind"], Kind.MESSAGE.value)),
                 pc.equal(rows["stream_id"], writer.target.stream_id),
