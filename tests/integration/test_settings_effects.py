@@ -293,7 +293,7 @@ def test_a_reader_bounds_queries_and_publishes_where_it_is_told(tmp_path: Path) 
     history, tables = History(), Tables(tmp_path / "data")
     tables.commit([history.create()])
     (tmp_path / "context.json").write_text(json.dumps({"url": DEAD}))
-    bounds = {"sql_processes_max": 1, "sql_timeout_seconds": 3, "sql_memory_mib": 64, "sql_rows_max": 10}
+    bounds = {"sql_processes_max": 1, "sql_timeout_seconds": 2, "sql_memory_mib": 64, "sql_rows_max": 10}
     told = {"port": 0, "publish_context_file": tmp_path / "context.json", **bounds}
     with process("api.rest.serve_main", tmp_path, **{f"http__{name}": value for name, value in told.items()}) as child:
         url = json.loads(child.wait_log(READY)[1])["url"]
@@ -309,8 +309,6 @@ def test_a_reader_bounds_queries_and_publishes_where_it_is_told(tmp_path: Path) 
         assert ask("/v1/sql", "SELECT range FROM range(10)") == (200, 0)
         assert ask("/v1/sql", "SELECT range FROM range(11)") == (413, 20015)
         assert ask("/v1/sql", "SELECT list_aggregate(range(1000000000), 'sum')") == (413, 20015)
-        large = "SELECT count(DISTINCT repeat(range::VARCHAR, 50)) FROM range(20000000)"
-        assert ask("/v1/sql", large) in ((413, 20015), (504, 20015))
         endless = "SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b"
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda _: ask("/v1/sql", endless), range(2)))

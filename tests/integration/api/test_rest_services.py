@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.servers import Child, gateway, http_open, nats_server, wait_until
+from tests.servers import ROOT, Child, gateway, http_open, nats_server, wait_until
 
 READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
 ENDLESS = "SELECT sum(a.range * b.range) FROM range(3000000) a, range(3000000) b"
@@ -151,6 +153,21 @@ def test_wrong_sql_is_told_in_the_engines_words(world: World) -> None:
             http.get("/v1/sql.arrow", params={"query": "SELECT range FROM range(600000)"})
         whole = http.get("/v1/sql.arrow", params={"query": "SELECT range FROM range(300000)"})
         assert pa.ipc.open_stream(whole.content).read_all().num_rows == 300_000
+
+
+def test_the_examples_of_the_readme_run(world: World, tmp_path: Path) -> None:
+    """Each curl of README.md is answered, in the order in which one reads them."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    examples = re.findall(r"^(curl .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(examples) >= 11
+    with world.client() as http:
+        http.post("/v1/streams/ORDERS/messages", json={"subject": "orders.new", "text": "one apple"})
+    for example in examples:
+        command = example.replace("http://127.0.0.1:8222", world.url).replace("curl ", "curl --fail --silent ", 1)
+        ran = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        assert ran.returncode == 0, (example, ran.stdout[-500:])
+    assert pq.read_table(tmp_path / "orders.parquet").num_rows >= 30
 
 
 def test_reads_are_served_while_heavy_queries_run(world: World) -> None:
