@@ -12,21 +12,17 @@ from delta_store.sql.call_arguments import Arguments, moment
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow, narrowed
 from delta_store.sql.relations import Relations
-from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, stream_query
+from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
 from delta_store.sql.sql_errors import invalid
 from delta_store.sql.statement import ALL_NAMES, Call, Statement
 from delta_store.sql.store_state import NOW, Settling, StoreState
 from delta_store.sql.stream_relation import (
-    StreamRelation,
     difference,
     last_of_each,
-    live_messages,
     messages_view,
     subject_condition,
 )
 from delta_store.values.read_errors import NoSuchStream
-from delta_store.values.schemas import JOURNAL_SCHEMA
-from delta_store.values.stream_head import Head
 
 BUCKET_VIEW: Final = "kv_"
 _MOMENT: Final = pa.timestamp("us", tz="UTC")
@@ -125,25 +121,9 @@ class Binding:
         return f"SELECT * FROM {self.relations.table(pa.table({'name': pa.array(self.names(), pa.string())}))}"
 
     def _streams(self) -> str:
-        queries = [self._reported(head) for name, head in self._state.heads.items() if self._is_readable(name)]
-        if queries:
-            return " UNION ALL ".join(queries)
-        raw = live_messages(
-            StreamRelation(0, None, self.relations.table(JOURNAL_SCHEMA.empty_table()), 0, 0), self.relations.dialect
-        )
-        none = stream_query(Head("", 0, 0, ""), raw, self.relations.dialect, first_seq=0, last_seq=0, settled_seq=0)
-        return f"SELECT * FROM ({none}) AS nothing WHERE false"
-
-    def _reported(self, head: Head) -> str:
-        at = self._state.at(head.stream)
-        return stream_query(
-            head,
-            self.relations.messages(head.stream),
-            self.relations.dialect,
-            first_seq=at.cut.first_seq,
-            last_seq=at.view.last_seq,
-            settled_seq=at.view.settled_seq,
-        )
+        heads = [head for name, head in self._state.heads.items() if self._is_readable(name)]
+        reports = [self._state.report(head, self.relations.messages(head.stream)) for head in heads]
+        return streams_query(reports, self.relations.dialect)
 
     def _consumers(self) -> str:
         heads = [head for name, head in self._state.heads.items() if self._is_readable(name)]

@@ -25,7 +25,7 @@ def history_view(raw: str, bucket: str, dialect: SqlDialect) -> str:
         f"SELECT substring(subject, {len(prefix) + 1}) AS key, seq AS revision, CASE WHEN {marked} <> '' THEN 'PURGE'"
         f" WHEN {named} = '' THEN 'PUT' ELSE upper({named}) END AS operation, data AS value, {text} AS text,"
         f" {dialect.json(text)} AS json, {dialect.time('ts_ns')} AS created"
-        f" FROM ({raw}) AS live WHERE starts_with(subject, {dialect.literal(prefix)})"
+        f" FROM ({raw}) AS live WHERE {dialect.starts('subject', prefix)}"
     )
 
 

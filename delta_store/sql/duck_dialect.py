@@ -49,6 +49,10 @@ class DuckDialect:
         """Split a subject at its dots."""
         return f"string_split({subject}, '.')"
 
+    def starts(self, text: str, prefix: str) -> str:
+        """Return the condition that a text begins with another."""
+        return f"starts_with({text}, {self.literal(prefix)})"
+
     def matches(self, subject: str, expression: str) -> str:
         """Return the condition that a regular expression matches the whole subject."""
         return f"regexp_full_match({subject}, {self.literal(expression)}, 's')"

@@ -10,7 +10,7 @@ from delta_store.sql.arrow_source import dataset_of
 from delta_store.sql.duck_dialect import DuckDialect, is_pattern
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow
-from delta_store.sql.store_state import NOW, StoreState, StreamAt, evicts
+from delta_store.sql.store_state import NOW, StoreState, StreamAt, has_tail, tail_evicts
 from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
 from delta_store.values.as_of import AsOf
 
@@ -56,22 +56,23 @@ class Relations:
         return StreamRelation(
             stream_id,
             settled=self.source(chosen) if chosen else None,
-            tail=self.table(at.tail) if len(at.tail) or not chosen else None,
+            tail=self.table(self._state.tail(at)) if has_tail(at) or not chosen else None,
             up_to_seq=cut.up_to_seq,
             first_seq=cut.first_seq,
             ranges=ranges if few else (),
             range_table=None if few else self.table(_ranges(ranges)),
             evicting=self._evicting(at),
-            tail_evicts=evicts(at.tail),
+            tail_evicts=tail_evicts(at),
             oldest_ts_ns=at.oldest_ts_ns,
             bounded=inside,
         )
 
     def _evicting(self, at: StreamAt) -> str | None:
-        """Return the settled messages if any of them evicts one, which the footers of their files mostly rule out."""
-        if not at.files:
+        """Return the settled messages that may evict one, if any does: statistics or footers mostly rule it out."""
+        paths = [self._state.path_of(file) for file in at.files if file.may_evict]
+        if not paths:
             return None
-        source = self._source([self._state.path_of(file) for file in at.files])
+        source = self._source(paths)
         return source if self._session.holds(f"SELECT seq FROM {source} WHERE evicts > 0") else None
 
     def _source(self, paths: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The streams and consumers of a store as relations. Pure."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from delta_store.sql.stream_relation import SqlDialect
 from delta_store.values.stream_head import Head
@@ -10,11 +10,36 @@ STREAMS_VIEW: Final = "silt_streams"
 CONSUMERS_VIEW: Final = "silt_consumers"
 
 
-def stream_query(head: Head, raw: str, dialect: SqlDialect, *, first_seq: int, last_seq: int, settled_seq: int) -> str:
-    """Return the query of one stream's row of :data:`STREAMS_VIEW`, with its state as in stream info.
+class StreamReport(NamedTuple):
+    """What is told of a stream."""
 
-    ``raw`` are its live messages; ``first_seq`` counts where none is left.
-    """
+    head: Head
+    raw: str
+    """The query of its live messages."""
+    first_seq: int
+    """Its first sequence where no message is left."""
+    last_seq: int
+    settled_seq: int
+
+
+_NOTHING: Final = StreamReport(
+    Head("", 0, 0, ""),
+    "SELECT '' AS subject, CAST(0 AS BIGINT) AS seq, CAST(0 AS BIGINT) AS ts_ns, CAST(0 AS BIGINT) AS size",
+    0,
+    0,
+    0,
+)
+
+
+def streams_query(reports: Sequence[StreamReport], dialect: SqlDialect) -> str:
+    """Return the query of :data:`STREAMS_VIEW`: streams with their state as in stream info."""
+    if not reports:
+        return f"SELECT * FROM ({_stream_query(_NOTHING, dialect)}) AS nothing WHERE false"
+    return " UNION ALL ".join(_stream_query(report, dialect) for report in reports)
+
+
+def _stream_query(report: StreamReport, dialect: SqlDialect) -> str:
+    head, raw, first_seq, last_seq, settled_seq = report
     return (
         f"SELECT {dialect.literal(head.stream)} AS name, {dialect.time(str(head.created_ns))} AS created,"
         " count(*) AS messages, CAST(coalesce(sum(size), 0) AS BIGINT) AS bytes, count(DISTINCT subject) AS subjects,"

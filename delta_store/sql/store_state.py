@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import DataFile
@@ -13,8 +12,9 @@ from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime, View
 from delta_store.reading.settled import SettledTable
-from delta_store.reading.state_at import Cut
+from delta_store.reading.state_at import END, Cut
 from delta_store.reading.stream_heads import PinnedHeads
+from delta_store.sql.report_relation import StreamReport
 from delta_store.streams.event_rows import read_stream
 from delta_store.values.as_of import AsOf
 from delta_store.values.read_errors import FileGone, NoSuchStream
@@ -31,10 +31,10 @@ class StreamAt(NamedTuple):
     """A stream at a point."""
 
     view: View
+    version: int
+    """The version of ``messages`` with the settled part."""
     files: list[DataFile]
     """Settled messages; of other incarnations too, and behind the point."""
-    tail: Any
-    """The unsettled messages up to the point, verified, as an Arrow table with the journal's columns."""
     cut: Cut
     oldest_ts_ns: int | None
     """Messages at or before this time have outlived ``max_age``, recorded or not; None for no such limit."""
@@ -93,13 +93,25 @@ class StoreState:
         until_ns = None if as_of.time is None else (as_of.time - _EPOCH) // timedelta(microseconds=1) * 1000
         point = self._past.point(view, as_of.seq, until_ns)
         if point.seq <= 0:
-            return StreamAt(view, [], JOURNAL_SCHEMA.empty_table(), Cut(0, 1, ()), None)
+            return StreamAt(view, -1, [], Cut(0, 1, ()), None)
         base, cut = self._past.past(view, point)
         files = [one for one in base.of_stream(stream) if one.has_messages and one.seq[0] <= cut.up_to_seq]
-        tail = self._tail(stream, view)
-        if cut.up_to_seq < view.last_seq:
-            tail = tail.filter(pc.less_equal(tail["seq"], cut.up_to_seq))
-        return StreamAt(view, files, tail, cut, self._oldest(view) if as_of == NOW else None)
+        return StreamAt(view, base.version, files, cut, self._oldest(view) if as_of == NOW else None)
+
+    def tail(self, at: StreamAt) -> Any:
+        """Return the unsettled messages up to the point, verified, as an Arrow table with the journal's columns.
+
+        Raises as :meth:`at`.
+        """
+        if not has_tail(at):
+            return JOURNAL_SCHEMA.empty_table()
+        tail = self._tail(at.view)
+        return tail.filter(pc.less_equal(tail["seq"], at.cut.up_to_seq)) if at.cut.up_to_seq < END else tail
+
+    def report(self, head: Head, raw: str) -> StreamReport:
+        """Return what is told of a stream, whose live messages the query ``raw`` gives. Raises as :meth:`at`."""
+        at = self.at(head.stream)
+        return StreamReport(head, raw, at.cut.first_seq, at.view.last_seq, at.view.settled_seq)
 
     def consumer_events(self) -> tuple[list[DataFile], Any]:
         """Return the settled files of events, where those of consumers are, and the unsettled rows of all streams."""
@@ -135,12 +147,12 @@ class StoreState:
         """Whether the files are on this machine."""
         return "://" not in self.settled.log.location
 
-    def _tail(self, stream: str, view: View) -> Any:
-        if stream not in self._tails:
-            rows = unsettled(self.journal, self.pinned.journal, self.pinned.settled.watermarks, stream)
+    def _tail(self, view: View) -> Any:
+        if view.stream not in self._tails:
+            rows = unsettled(self.journal, self.pinned.journal, self.pinned.settled.watermarks, view.stream)
             chosen = pc.and_(pc.equal(rows["stream_id"], view.stream_id), pc.equal(rows["kind"], Kind.MESSAGE.value))
-            self._tails[stream] = rows.filter(chosen)
-        return self._tails[stream]
+            self._tails[view.stream] = rows.filter(chosen)
+        return self._tails[view.stream]
 
     def _oldest(self, view: View) -> int | None:
         """Return the time up to which messages are too old by now, if the newest configuration says so.
@@ -154,6 +166,11 @@ class StoreState:
         return self.now_ns - config.max_age
 
 
-def evicts(rows: pa.Table) -> bool:
-    """Whether any of the rows evicts a message."""
-    return bool(pc.any(pc.greater(rows["evicts"], 0)).as_py())
+def has_tail(at: StreamAt) -> bool:
+    """Whether there may be unsettled rows up to the point."""
+    return at.view.tail is not None and len(at.view.tail) > 0 and at.cut.up_to_seq > at.view.settled_seq
+
+
+def tail_evicts(at: StreamAt) -> bool:
+    """Whether an unsettled row may evict a message."""
+    return has_tail(at) and bool(pc.any(pc.greater(at.view.tail["evicts"], 0)).as_py())

@@ -57,6 +57,10 @@ class SqlDialect(Protocol):
         """Split a subject at its dots."""
         ...
 
+    def starts(self, text: str, prefix: str) -> str:
+        """Return the condition that a text begins with another."""
+        ...
+
     def matches(self, subject: str, expression: str) -> str:
         """Return the condition that a regular expression matches the whole subject."""
         ...
@@ -82,7 +86,7 @@ class StreamRelation:
     range_table: str | None = None
     """The same as a relation with the columns low and high, where they are many."""
     evicting: str | None = None
-    """All settled messages up to the point, if any of them evicts one."""
+    """The settled messages that may have evicted one, if there are any."""
     tail_evicts: bool = False
     oldest_ts_ns: int | None = None
     """Messages at or before this time have outlived ``max_age``."""
