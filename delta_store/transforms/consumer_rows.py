@@ -9,7 +9,7 @@ of a consumer without a name.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind, position
+from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_consumers, is_kind
 from delta_store.transforms.stream_heads import ended_incarnations
 from delta_store.values.records import Kind
 
@@ -28,26 +28,6 @@ def dead_consumer_rows(events: DataFrame) -> Transform:
         return judged.where(~_counts() | is_kind(Kind.CONSUMER_DELETE) | sf.col("ended")).select(*ROW_KEY)
 
     return dead
-
-
-def existing_consumers(rows: DataFrame) -> DataFrame:
-    """Return the consumers that are not deleted: stream, stream_id, consumer, created_ns, config.
-
-    All incarnations of a stream are included.
-    """
-    newest = Window.partitionBy(*CONSUMER_KEY).orderBy(position().desc())
-    said = sf.col("data").cast("string")
-    return (
-        rows.where(is_kind(Kind.CONSUMER) | is_kind(Kind.CONSUMER_DELETE))
-        .withColumn("place", sf.row_number().over(newest))
-        .where((sf.col("place") == 1) & is_kind(Kind.CONSUMER))
-        .select(
-            *INCARNATION,
-            sf.col("subject").alias("consumer"),
-            sf.get_json_object(said, "$.created_ns").cast("bigint").alias("created_ns"),
-            sf.get_json_object(said, "$.config").alias("config"),
-        )
-    )
 
 
 def _judged(rows: DataFrame) -> DataFrame:

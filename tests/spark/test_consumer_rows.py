@@ -18,10 +18,13 @@ from delta_store.reading.settled import SettledTable
 from delta_store.settling import settle_debt
 from delta_store.settling.sql_views import query
 from delta_store.settling.upkeep_pace import Schedule
+from delta_store.sql.report_relation import consumers_query
+from delta_store.sql.spark_dialect import SparkDialect
 from delta_store.stores.stores_open import open_stores
-from delta_store.transforms.consumer_rows import dead_consumer_rows, existing_consumers
+from delta_store.transforms.consumer_rows import dead_consumer_rows
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_DDL
+from delta_store.values.stream_head import Head
 from tests.spark.store import Store
 from tests.spark.test_transforms import journal_rows
 from tests.tables import marks_of
@@ -170,7 +173,10 @@ def test_what_counts_of_a_consumer(spark: SparkSession) -> None:
     assert len(dead) == rows.count() - len(kept) + sum("d" in story for story in histories)
     events = journal_rows(spark, {"kind": "stream_delete", "seq": 0, "subject": ""})
     assert rows.transform(dead_consumer_rows(events)).count() == rows.count()
-    living = {row.consumer for row in rows.transform(existing_consumers).collect()}
+    rows.createOrReplaceTempView("consumer_rows")
+    head = Head("A", 1, 0, "{}")
+    shown = spark.sql(consumers_query([head], ["consumer_rows"], SparkDialect())).select("name")
+    living = {row.name for row in shown.collect()}
     assert living == {story for story in histories if _ends(story, range(len(story)))[0]}
 
 

@@ -1,13 +1,12 @@
 """SQL shows what JetStream shows: settled or not, now and at a point."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from delta_store.entries.log_entry import entry_name
-from delta_store.settling import sql_views
-from delta_store.settling.sql_views import nanoseconds, query, register
+from delta_store.settling.sql_views import query, register
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import LOG_FOLDER
 from tests.spark.store import SECOND, Store
@@ -41,9 +40,12 @@ def test_views_show_live_messages(store: MakeStore) -> None:
             found = [row["seq"] for row in query(here.spark, here.data, f'SELECT seq FROM "{name}"').collect()]
             assert sorted(found) == here.live(name)
         here.settle()
-    [row] = query(here.spark, here.data, "SELECT * FROM KV WHERE seq = 7").collect()
-    assert (row.subject, bytes(row.data), row.text, row.msg_id) == ("KV.k0", b"6", "6", None)
-    assert nanoseconds(row.time) == row.ts_ns // 1000 * 1000
+    asked = "SELECT *, unix_micros(time) AS micros, CAST(time AS STRING) AS shown FROM KV WHERE seq = 7"
+    [row] = query(here.spark, here.data, asked).collect()
+    assert (row.subject, bytes(row.data), row.text, row.json, row.msg_id) == ("KV.k0", b"6", "6", "6", None)
+    assert (row.micros, row.headers, row.tokens) == (row.ts_ns // 1000, None, ["KV", "k0"])
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row.micros)
+    assert row.shown == str(moment).removesuffix("+00:00")
     assert query(here.spark, here.data, "SELECT text FROM LOG WHERE seq = 8").head().text is None
 
 
@@ -108,14 +110,6 @@ def test_before_anything_is_settled_or_stored(store: MakeStore, tmp_path: object
     here.commit()
     assert query(here.spark, here.data, "SELECT count(*) FROM A").head()[0] == 1
     assert register(here.spark, here.data / "nothing") == []
-
-
-def test_moments() -> None:
-    """Timestamps are read exactly; text without an offset means UTC."""
-    assert nanoseconds("1970-01-01T00:00:01.000001") == 1_000_001_000
-    assert nanoseconds("1970-01-01T01:00:00+01:00") == 0
-    assert nanoseconds(datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)) == 2 * SECOND
-    assert sql_views.STREAMS_VIEW == "silt_streams"
 
 
 def test_nothing_is_shown_or_settled_past_damage(store: MakeStore) -> None:

@@ -6,10 +6,9 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_store.transforms.batch_rows import above, gaps_behind, once
 from delta_store.transforms.live_rows import removed_ranges
 from delta_store.transforms.msg_id_window import dedup_window
-from delta_store.transforms.settled_rows import settled_columns, staged_columns
+from delta_store.transforms.settled_rows import staged_columns
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, superseded_events
-from delta_store.transforms.stream_view import as_messages
-from delta_store.values.records import Kind, checksum, stored_size
+from delta_store.values.records import checksum, stored_size
 from delta_store.values.schemas import JOURNAL_DDL
 from delta_store.values.watermark import Watermark
 
@@ -128,13 +127,3 @@ def test_stream_heads(spark: SparkSession) -> None:
     gone = {(row.stream, row.stream_id, row.event_no) for row in rows.transform(superseded_events(10)).collect()}
     assert gone == {("A", 1, 1), ("B", 1, 1), ("B", 1, 2), ("C", 1, 1)}
     assert rows.transform(superseded_events(0)).count() == 0
-
-
-def test_as_messages(spark: SparkSession) -> None:
-    """Time is a timestamp in UTC; text is null where the payload is no UTF-8."""
-    rows = journal_rows(
-        spark, {"ts_ns": 1_500_000_000, "data": b"hi"}, {"seq": 2, "data": b"\xff", "kind": Kind.MESSAGE.value}
-    )
-    shown = rows.transform(settled_columns).transform(as_messages).orderBy("seq")
-    assert [row.text for row in shown.collect()] == ["hi", None]
-    assert shown.selectExpr("cast(time as string)").head()[0] == "1970-01-01 00:00:01.5"

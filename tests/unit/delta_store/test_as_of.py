@@ -16,6 +16,8 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
         ("42", AsOf(seq=42)),
         ("2026-01-30T08:00:00Z", AsOf(time=datetime(2026, 1, 30, 8, tzinfo=UTC))),
         ("2026-01-30T08:00:00", AsOf(time=datetime(2026, 1, 30, 8, tzinfo=UTC))),
+        ("1970-01-01T00:00:01.000001", AsOf(time=datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC))),
+        ("1970-01-01T01:00:00+01:00", AsOf(time=datetime(1970, 1, 1, tzinfo=UTC))),
         ("15m", AsOf(time=NOW - timedelta(minutes=15))),
         ("2d12h ago", AsOf(time=NOW - timedelta(days=2, hours=12))),
         ("1h2m3s", AsOf(time=NOW - timedelta(hours=1, minutes=2, seconds=3))),
