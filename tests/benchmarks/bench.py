@@ -11,6 +11,7 @@ What the loads are, and what a two-core machine should give (back of an envelope
 - *ordered*, *consume*, *fetch*: a Python leaf alone hands over 750,000 frames a second; an explicit ack costs as much
   as a delivery, and both share two cores with the hub and the client.
 - *replay*: the same from Parquet, ≈1 µs a message more.
+- *sql*: see :mod:`tests.benchmarks.sql`; a rate is the stream's messages by the time from the shell to the answer.
 - *settle*: Spark reads the journal's Parquet and writes it once more, sorted; a bare append does the same without
   sorting, deduplication and limits.
 
@@ -21,16 +22,17 @@ meets both alike. Medians are compared. Nothing else should run meanwhile: the l
 import argparse
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import replay, settling, spark_source
+from tests.benchmarks import replay, settling, spark_source, sql
 from tests.benchmarks.loads import CONTENDERS, LOADS, LoadFailed, create_stream, run_load
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.report import Runs, ratios, save, table
 from tests.servers import ROOT
 
-PARTS = ("loads", "replay", "settle", "lag", "spark-source")
+PARTS = ("loads", "replay", "settle", "lag", "spark-source", "sql")
 DEFAULT_CONTENDERS = ("nats-server", "nats-server, sync always", "silt")
 
 
@@ -46,18 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if "loads" in options.parts:
             runs |= measure_loads(options, folder, failures)
-        if "replay" in options.parts:
-            rates = replay.replay_rates(
-                folder / "replay", messages=options.replay_messages, repetitions=options.repetitions
-            )
-            for contender, loads in rates.items():
-                runs.setdefault(contender, {}).update(loads)
-        if "settle" in options.parts:
-            rates = settling.settle_rates(folder, rows=options.rows, repetitions=options.repetitions)
-            for contender, loads in rates.items():
-                runs.setdefault(contender, {}).update(loads)
-        if "spark-source" in options.parts:
-            rates = spark_source.spark_rates(folder / "spark", rows=options.rows, repetitions=options.repetitions)
+        for rates in measure_parts(options, folder):
             for contender, loads in rates.items():
                 runs.setdefault(contender, {}).update(loads)
         if "lag" in options.parts:
@@ -70,6 +61,19 @@ def main(arguments: list[str] | None = None) -> int:
     _say(table(runs, options.silt, lag))
     _say(f"\nsaved as {save(result, options.results)}")
     return 1 if options.strict and not all(item["met"] for item in found) else 0
+
+
+def measure_parts(options: argparse.Namespace, folder: Path) -> Iterator[Runs]:
+    """Yield the rates of the chosen parts that bring contenders of their own."""
+    times, rows = options.repetitions, options.rows
+    if "replay" in options.parts:
+        yield replay.replay_rates(folder / "replay", messages=options.replay_messages, repetitions=times)
+    if "settle" in options.parts:
+        yield settling.settle_rates(folder, rows=rows, repetitions=times)
+    if "spark-source" in options.parts:
+        yield spark_source.spark_rates(folder / "spark", rows=rows, repetitions=times)
+    if "sql" in options.parts:
+        yield sql.sql_times(folder, messages=options.sql_messages, repetitions=times, spark=options.sql_spark)
 
 
 def measure_loads(options: argparse.Namespace, folder: Path, failures: list[dict[str, str]]) -> Runs:
@@ -111,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
         "--rows", type=int, default=500_000, help="rows of the journal to settle, and of Spark's reads and writes"
     )
     parser.add_argument("--replay-messages", type=int, default=10_000_000, help="messages of the replayed stream")
+    parser.add_argument("--sql-messages", type=int, default=1_000_000, help="messages of the stream that SQL reads")
+    parser.add_argument("--sql-spark", action="store_true", help="ask --engine spark as well, once")
     parser.add_argument("--lag-seconds", type=float, default=60.0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench", help="where the stores are put")
     parser.add_argument("--results", type=Path, default=ROOT / "results")

@@ -1,0 +1,195 @@
+"""SQL from the shell, cold: ``silt sql`` beside plain DuckDB and Polars over the same files, and Spark.
+
+Each question is a process of its own, from its start to its end, its answer written as CSV. The plain engines get the
+list of files and no rule of what is live, which this store does not need: nothing was removed from it. Spark is asked
+on request, as it takes half a minute a question. Back of an envelope: 0.25 s to import DuckDB and Arrow, 0.1 s to start
+Python and the command, 0.05 s to pin both tables; the rest is DuckDB's, and it must stay within 1.25 times the plain.
+"""
+
+import json
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from conf.clock import SystemClock
+from conf.limits import SUBJECT_BUCKETS
+from delta_store.entries.staged_file import StagedFile, Writing, staged_path
+from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.storage import Blob
+from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
+from tests.benchmarks.report import Runs
+from tests.groups import columns, open_journal
+from tests.servers import ROOT
+from tests.staged import open_owner, settle
+from tests.tables import START_NS, History
+
+SUBJECTS: Final = (1, 100_000)
+_PROCESS_SECONDS_MAX: Final = 600
+_FILE_ROWS: Final = 250_000
+_GROUP_ROWS: Final = 65_536
+_FILES: Final = "read_parquet({files}, hive_partitioning = false)"
+
+
+class Question(NamedTuple):
+    """A question in the words of each engine; ``{half}`` and ``{all}`` are sequences."""
+
+    name: str
+    silt: str
+    duckdb: str
+    """``{files}`` is the relation of the files."""
+    polars: str
+    """An expression on ``rows``, a LazyFrame, that gives a DataFrame."""
+
+
+QUESTIONS: Final = (
+    Question("count", "SELECT count(*) FROM S", "SELECT count(*) FROM {files}", "rows.select(pl.len()).collect()"),
+    Question(
+        "group",
+        "SELECT subject, count(*) AS n FROM S GROUP BY subject",
+        "SELECT subject, count(*) AS n FROM {files} GROUP BY subject",
+        "rows.group_by('subject').agg(pl.len()).collect()",
+    ),
+    Question(
+        "last",
+        "SELECT subject, seq, data FROM multi_last('S', 's.>')",
+        "SELECT subject, seq, data FROM {files} WHERE seq IN (SELECT max(seq) FROM {files} GROUP BY subject)",
+        "rows.sort('seq').group_by('subject').agg(pl.last('seq'), pl.last('data').cast(pl.String)).collect()",
+    ),
+    Question(
+        "as of",
+        "SELECT count(*), sum(length(text)) FROM as_of('S', {half})",
+        "SELECT count(*), sum(length(decode(data))) FROM {files} WHERE seq <= {half}",
+        "rows.filter(pl.col('seq') <= {half}).select(pl.len(), pl.col('data').bin.size().sum()).collect()",
+    ),
+    Question(
+        "diff",
+        "SELECT change, count(*) FROM diff('S', {half}, {all}) GROUP BY change",
+        "SELECT a.seq IS NULL AS added, count(*) FROM (SELECT subject, max(seq) AS seq FROM {files} WHERE seq <= {half}"
+        " GROUP BY subject) a FULL JOIN (SELECT subject, max(seq) AS seq FROM {files} GROUP BY subject) b"
+        " USING (subject) WHERE a.seq IS DISTINCT FROM b.seq GROUP BY 1",
+        "rows.filter(pl.col('seq') <= {half}).group_by('subject').agg(pl.max('seq')).join(rows.group_by('subject')"
+        ".agg(pl.max('seq')), on='subject', how='full').collect()",
+    ),
+)
+
+
+def sql_times(folder: Path, *, messages: int, repetitions: int, spark: bool) -> Runs:
+    """Messages a second, from the shell, in the shape of ``report.Runs``: by engine and question."""
+    runs: Runs = {}
+    for subjects in SUBJECTS:
+        data = folder / f"sql-{subjects}"
+        shutil.rmtree(data, ignore_errors=True)
+        write_store(data, messages=messages, subjects=subjects)
+        for repetition in range(repetitions):
+            for question in QUESTIONS:
+                for engine, command in _commands(data, question, messages, spark=spark and not repetition):
+                    seconds = _seconds(command)
+                    load = f"sql {question.name}, {messages / 1e6:g}M/{subjects}"
+                    entry = {"rate": messages / seconds, "seconds": seconds}
+                    runs.setdefault(engine, {}).setdefault(load, []).append(entry)
+        shutil.rmtree(data)
+    return runs
+
+
+def write_store(data: Path, *, messages: int, subjects: int) -> None:
+    """Write a settled stream ``S`` in the layout that the settle job's compaction leaves."""
+    history = History()
+    created = history.create()
+    open_journal(data / "journal").commit(columns([created]))
+    owner = open_owner(LocalStorage(data / "messages"), SystemClock())
+    settle(owner, [created])
+    writing, files = Writing(owner.epoch, owner.note.batch + 1), []
+    for number, rows in enumerate(_tables(history.stream_id, messages, subjects)):
+        sink = pa.BufferOutputStream()
+        bare = rows.drop_columns(list(MESSAGES_PARTITION_COLUMNS))
+        pq.write_table(bare, sink, row_group_size=_GROUP_ROWS, write_page_checksum=True)
+        body = bytes(sink.getvalue())
+        place = ("S", rows["subject_partition"][0].as_py())
+        path = staged_path(writing, *place, number=number, unique=secrets.token_hex(8))
+        owner.storage.write(Blob(path, body))
+        files.append(StagedFile(path, *place, len(body), len(rows), crc32(body), _statistics(rows)))
+    marks = {"S": Watermark(history.stream_id, messages, created.event_no, 1)}
+    claim = Claim(owner.snapshot.rows + messages, {"S": messages})
+    owner.append(files, CommitNote(Op.APPEND, marks, writing.batch, claim))
+
+
+def _tables(stream_id: int, messages: int, subjects: int) -> Iterator[pa.Table]:
+    """Yield the rows of each file: by bucket where there are many subjects, in order within."""
+    seqs = np.arange(1, messages + 1)
+    numbers = (seqs * 7919) % subjects
+    names = np.array([f"s.{number}" for number in range(subjects)])
+    buckets = np.array([crc32(name.encode()) % SUBJECT_BUCKETS for name in names]) if subjects > 1 else np.zeros(1, int)
+    for bucket in np.unique(buckets):
+        mine = seqs[buckets[numbers] == bucket]
+        for start in range(0, len(mine), _FILE_ROWS):
+            part = mine[start : start + _FILE_ROWS]
+            partition = f"b{bucket:02d}" if subjects > 1 else "s.0"
+            yield _rows(stream_id, part, names[numbers[part - 1]], partition)
+
+
+def _rows(stream_id: int, seqs: np.ndarray, subjects: np.ndarray, partition: str) -> pa.Table:
+    count = len(seqs)
+    data = [b'{"id": %d, "note": "%s"}' % (seq, b"x" * (60 + seq % 20)) for seq in seqs.tolist()]
+    names = subjects.tolist()
+    size = [30 + len(name) + len(body) for name, body in zip(names, data, strict=True)]
+    values = {
+        "stream": ["S"] * count, "stream_id": [stream_id] * count, "seq": seqs, "event_no": [1] * count,
+        "kind": ["message"] * count, "subject": names, "ts_ns": START_NS + seqs * 1_000_000, "msg_id": [None] * count,
+        "first_seq": [1] * count, "evicts": [0] * count, "headers": [None] * count, "data": data,
+        "crc": [crc32(body, crc32(name.encode())) for name, body in zip(names, data, strict=True)], "size": size,
+        "subject_partition": [partition] * count,
+    }  # fmt: skip
+    return pa.table([pa.array(values[field.name], field.type) for field in MESSAGES_SCHEMA], schema=MESSAGES_SCHEMA)
+
+
+def _statistics(rows: pa.Table) -> str:
+    bounds = {
+        name: pa.compute.min_max(rows[name]).as_py() for name in ("stream_id", "seq", "subject", "ts_ns", "evicts")
+    }
+    low, high = ({name: bound[end] for name, bound in bounds.items()} for end in ("min", "max"))
+    return json.dumps(
+        {"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
+    )
+
+
+def _commands(data: Path, question: Question, messages: int, *, spark: bool) -> Iterator[tuple[str, list[str]]]:
+    """Yield each engine with the command that answers the question."""
+    files = sorted(map(str, (data / "messages" / "stream=S").rglob("*.parquet")))
+    files = [path for path in files if "events" not in path]
+    places = {"half": messages // 2, "all": messages}
+    silt = [
+        sys.executable,
+        "-m",
+        "api.cli.main",
+        "sql",
+        question.silt.format(**places),
+        "--data",
+        str(data),
+        "-o",
+        "csv",
+    ]
+    yield "silt", silt
+    text = question.duckdb.format(files=_FILES.format(files=files), **places)
+    yield "DuckDB", [sys.executable, "-c", f"import duckdb, sys; duckdb.sql({text!r}).write_csv('/dev/null')"]
+    polars = question.polars.format(**places)
+    begin = f"import polars as pl; rows = pl.scan_parquet({files!r}, hive_partitioning=False)"
+    yield "Polars", [sys.executable, "-c", f"{begin}; ({polars}).write_csv('/dev/null')"]
+    if spark:
+        yield "silt --engine spark", [*silt, "--engine", "spark"]
+
+
+def _seconds(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=_PROCESS_SECONDS_MAX)
+    return time.perf_counter() - began
