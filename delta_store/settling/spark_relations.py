@@ -49,7 +49,7 @@ class SparkRelations:
             range_table=None if few else self._view(f"silt.ranges.{stream}", _local(self._spark, ranges)),
             evicting=self._settled(at) if any(file.may_evict for file in at.files) else None,
             tail_evicts=tail_evicts(at),
-            oldest_ts_ns=at.oldest_ts_ns,
+            oldest=None if at.max_age_ns is None else f"unix_micros(current_timestamp()) * 1000 - {at.max_age_ns}",
         )
         return live_messages(relation, self.dialect)
 

@@ -63,7 +63,7 @@ class Relations:
             range_table=None if few else self.table(_ranges(ranges)),
             evicting=self._evicting(at),
             tail_evicts=tail_evicts(at),
-            oldest_ts_ns=at.oldest_ts_ns,
+            oldest=None if at.max_age_ns is None else str(self._state.now_ns - at.max_age_ns),
             bounded=inside,
         )
 

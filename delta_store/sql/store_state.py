@@ -36,8 +36,8 @@ class StreamAt(NamedTuple):
     files: list[DataFile]
     """Settled messages; of other incarnations too, and behind the point."""
     cut: Cut
-    oldest_ts_ns: int | None
-    """Messages at or before this time have outlived ``max_age``, recorded or not; None for no such limit."""
+    max_age_ns: int | None
+    """Messages that are older now have outlived ``max_age``, recorded or not; None for no such limit."""
 
 
 class Settling(NamedTuple):
@@ -96,7 +96,7 @@ class StoreState:
             return StreamAt(view, -1, [], Cut(0, 1, ()), None)
         base, cut = self._past.past(view, point)
         files = [one for one in base.of_stream(stream) if one.has_messages and one.seq[0] <= cut.up_to_seq]
-        return StreamAt(view, base.version, files, cut, self._oldest(view) if as_of == NOW else None)
+        return StreamAt(view, base.version, files, cut, _max_age(view) if as_of == NOW else None)
 
     def tail(self, at: StreamAt) -> Any:
         """Return the unsettled messages up to the point, verified, as an Arrow table with the journal's columns.
@@ -154,16 +154,15 @@ class StoreState:
             self._tails[view.stream] = rows.filter(chosen)
         return self._tails[view.stream]
 
-    def _oldest(self, view: View) -> int | None:
-        """Return the time up to which messages are too old by now, if the newest configuration says so.
 
-        Not in streams with TTLs of single messages: some never grow too old, so there only recorded removals count.
-        """
-        newest = max(event for event in view.events if event.kind == Kind.STREAM)
-        config, _ = read_stream(newest.data)
-        if config.max_age <= 0 or config.allow_msg_ttl:
-            return None
-        return self.now_ns - config.max_age
+def _max_age(view: View) -> int | None:
+    """Return how old a message grows by the newest configuration, ns.
+
+    None in streams with TTLs of single messages: some never grow too old, so there only recorded removals count.
+    """
+    newest = max(event for event in view.events if event.kind == Kind.STREAM)
+    config, _ = read_stream(newest.data)
+    return config.max_age if config.max_age > 0 and not config.allow_msg_ttl else None
 
 
 def has_tail(at: StreamAt) -> bool:

@@ -88,8 +88,8 @@ class StreamRelation:
     evicting: str | None = None
     """The settled messages that may have evicted one, if there are any."""
     tail_evicts: bool = False
-    oldest_ts_ns: int | None = None
-    """Messages at or before this time have outlived ``max_age``."""
+    oldest: str | None = None
+    """An expression: messages at or before this time, in ns, have outlived ``max_age``."""
     bounded: bool = False
     """Whether ``settled`` holds nothing but messages of this incarnation within ``first_seq`` and ``up_to_seq``."""
 
@@ -102,8 +102,8 @@ def live_messages(relation: StreamRelation, dialect: SqlDialect, condition: str 
     conditions = [condition] if condition else []
     if relation.range_table is None:
         conditions += [f"NOT m.seq BETWEEN {low} AND {high}" for low, high in relation.ranges]
-    if relation.oldest_ts_ns is not None:
-        conditions.append(f"m.ts_ns > {relation.oldest_ts_ns}")
+    if relation.oldest is not None:
+        conditions.append(f"m.ts_ns > {relation.oldest}")
     if evictions := _evictions(relation):
         conditions.append(f"NOT EXISTS (SELECT 1 FROM ({evictions}) AS e WHERE e.gone = m.seq)")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -14,7 +14,9 @@ from typing import Any
 
 import nats
 import pytest
+from typer.testing import CliRunner
 
+from api.cli.app import app
 from tests.servers import Child, NatsServer, gateway, http_open, nats_server, wait_until
 
 _READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
@@ -58,6 +60,12 @@ def _direct(url: str, body: dict[str, Any]) -> tuple[dict[str, str], bytes]:
     return asyncio.run(scene())
 
 
+def _sql(*arguments: str) -> str:
+    ran = CliRunner().invoke(app, ["sql", *arguments, "-o", "csv"])
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
 def _get(address: str) -> Any:
     with urllib.request.urlopen(address, timeout=20) as reply:
         return json.load(reply)
@@ -83,6 +91,11 @@ def test_direct_get_is_answered_when_no_gateway_runs(over: str, hub: NatsServer,
         assert (headers["Nats-Subject"], payload) == ("orders.1", b"order 1")
         assert _direct(hub.url, {"last_by_subj": "orders.none"})[0]["Status"] == "404"
         assert _get(f"{url}/v1/streams/ORDERS/messages/2")["text"] == "order 1"
+        if over == "client":
+            statement = "SELECT seq, subject, time, text FROM ORDERS ORDER BY seq"
+            answers = [_sql(statement, *where) for where in (("--http", url), ("--data", str(data)))]
+            assert answers[0] == answers[1]
+            assert len(answers[0].splitlines()) == 4
 
 
 def test_a_reader_follows_what_is_written(hub: NatsServer, tmp_path: Path) -> None:
