@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 
-from api.rest import messages, multi_last, problems, process, publish, ranges, streams, tail
+from api.rest import messages, multi_last, problems, process, ranges, streams, tail
 from api.rest.access import OPEN_PATHS, SHARES
 from api.rest.compression import Compression
 from api.rest.door import Door, allowed_hosts
@@ -37,8 +37,9 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     problems.install(app)
 
     def add_late() -> None:
-        from api.rest import sharing, sql
+        from api.rest import publish, sharing, sql
 
+        app.include_router(publish.routes(store, services))
         app.include_router(sql.routes(settings, services))
         app.include_router(sharing.routes(store, settings, services))
 
@@ -52,7 +53,6 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     app.include_router(multi_last.routes(store))
     app.include_router(tail.routes(store, services))
     app.include_router(messages.routes(store))
-    app.include_router(publish.routes(store, services))
     _describe(app, closed=keyring is not None)
     return app
 

@@ -19,7 +19,12 @@ class LateRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if self._add is not None and scope["type"] == "http" and scope["path"].startswith(_PATHS):
+        if self._add is not None and scope["type"] == "http" and _may_need(scope):
             add, self._add = self._add, None
             add()
         await self._app(scope, receive, send)
+
+
+def _may_need(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return scope["method"] == "POST" or path.startswith(_PATHS)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from api.process.nats_context import NatsContext, UnknownContext
 from api.rest import problems
 from conf.limits import PUBLISH_ANSWER_SECONDS
 from conf.settings import Settings
@@ -19,6 +18,8 @@ from delta_store.values.subjects import SubjectFilter, has_wildcard, valid
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
+
+    from api.process.nats_context import NatsContext
 
 _NOT_TAKEN: Final = ("$JS", "$SYS", "_INBOX")
 """First tokens of subjects that are services, not messages, whatever streams say."""
@@ -31,7 +32,7 @@ _SPELLED: Final = {name.lower(): name for name in ("Nats-TTL", "Nats-Schedule-TT
 class Publisher:
     """The connection to NATS of one process; belongs to one event loop."""
 
-    def __init__(self, find: Callable[[], NatsContext]) -> None:
+    def __init__(self, find: "Callable[[], NatsContext]") -> None:
         """``find`` returns the address and login; it is called for each new connection."""
         self._find = find
         self._client: Client | None = None
@@ -77,6 +78,8 @@ class Publisher:
         import nats
         from nats.errors import Error
 
+        from api.process.nats_context import UnknownContext
+
         async def quiet(_: Exception) -> None:
             """Drop it: the client gets the error as an answer."""
 
@@ -94,7 +97,7 @@ def publisher_of(settings: Settings) -> Publisher | None:
     """Return the publisher that the settings allow; None without an address of NATS."""
     file = settings.http.publish_context_file
     if file is not None:
-        return Publisher(lambda: NatsContext.from_json(Path(file).read_text()))
+        return Publisher(lambda: _context_in(file))
     return Publisher(lambda: _context(settings)) if "url" in settings.nats.model_fields_set else None
 
 
@@ -137,7 +140,15 @@ def headers_of_request(fields: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _context(settings: Settings) -> NatsContext:
+def _context_in(file: Path) -> "NatsContext":
+    from api.process.nats_context import NatsContext
+
+    return NatsContext.from_json(file.read_text())
+
+
+def _context(settings: Settings) -> "NatsContext":
+    from api.process.nats_context import NatsContext
+
     nats = settings.nats
     return replace(
         NatsContext(url=nats.url),
