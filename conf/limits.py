@@ -40,6 +40,13 @@ TRANSFER_SILENCE_SECONDS = 5.0
 SNAPSHOT_STEP_MESSAGES = 4_000
 SNAPSHOT_STEP_BYTES = 2 * MIB
 """Ours: messages, and about how many bytes of them, that are read at a time for a backup."""
+RESTORE_STEP_MESSAGES = 2_000
+RESTORE_STEP_BYTES = 2 * MIB
+"""Ours: messages and bytes that a restore stores at a time."""
+RESTORE_WAITING_BYTES_MAX = 16 * MIB
+"""Ours: bytes that wait to be committed, past which a restore waits."""
+RESTORE_SEQUENCE_MAX = 2**62 - 1
+"""Ours: a point behind all sequences is 2^62."""
 TRANSFERS_MAX = 16
 """Ours: backups that are read, and restores, at a time; others wait, or are refused."""
 

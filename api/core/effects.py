@@ -19,5 +19,13 @@ class CoreEffects(NamedTuple):
         return bool(self.frames or self.groups)
 
 
+class BegunTransfer(NamedTuple):
+    """A transfer of a whole stream, whose reply its executor sends once it can take what comes back."""
+
+    work: Any
+    reply: bytes
+    """The encoded frame, empty for none."""
+
+
 Deferred = Any
 """A read that only its originator can finish."""

@@ -126,7 +126,7 @@ class GatewayCore:
         """Return the positions of a group's streams after it."""
         marks = {}
         for name in set(rows.stream):
-            state = self.catalog.streams.get(name)
+            state = self.catalog.streams.get(name) or self.catalog.restoring.get(name)
             if state is not None:
                 at, first = state.position, state.index.first_seq
                 marks[name] = {"id": at.stream_id, "seq": at.seq, "event": at.event_no, "first": first}

@@ -3,7 +3,7 @@
 from typing import Final, Protocol
 
 from api.core.consumer_outlet import ConsumerOutlet
-from api.core.effects import Deferred
+from api.core.effects import BegunTransfer, Deferred
 from api.core.hub_view import HubView
 from api.core.intake import Intake
 from api.direct.direct_frames import no_responders_frame
@@ -114,9 +114,10 @@ class RequestDesk:
             if told is not None and account.api_errors == errors:
                 self._intake.advise(told, now_ns)
         if isinstance(answer, StartedReply):
-            group.deferred.append(answer.work)
+            begun = encode_message(message.reply, answer.reply) if message.reply else b""
+            group.deferred.append(BegunTransfer(answer.work, begun))
             answer = answer.reply
-        if message.reply and answer is not None:
+        elif message.reply and answer is not None:
             if isinstance(answer, NeedMessage):
                 _answer(group, self._answers.stored(answer, message.reply))
             else:

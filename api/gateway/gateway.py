@@ -13,13 +13,13 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from api.core.effects import Deferred
+from api.core.effects import BegunTransfer, Deferred
 from api.core.gateway_core import GatewayCore
 from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink, QueueInterest
+from api.gateway.restore_receiver import DurableMark, RestoreReceiver
 from api.gateway.snapshot_reads import SnapshotReads
 from api.gateway.snapshot_sender import SnapshotSender, TransferInterest, TransferSubjects, TransferSurroundings
 from api.gateway.transfers import Transfers
-from api.jetstream.backup_api import StreamSnapshot
 from conf.clock import Clock
 from consumers.machine.effects import Advisory
 from delta_store.reading.settled import SettledTable
@@ -106,12 +106,14 @@ class Gateway:
         self._delivery = ConsumerDelivery(core, around.reader, link=around.link, clock=around.clock, changed=changed)
         self._copies = StreamCopies(core, around.reader, clock=around.clock, changed=changed, warn=around.warn)
         self._schedules = ScheduleFiring(core.catalog, around.reader, clock=around.clock, gathering=core.gathering)
-        self._transfers = _transfers(core, around, changed)
+        self._transfers = _transfers(core, around, lambda: self.receive([]))
         self._followed = -1
 
     def restore(self) -> None:
         """Begin with a catalog whose state is all durable."""
-        self.core.consumers.registry.restore(now_ns=self._clock.now_ns(), rows=self.core.gathering.group.rows)
+        now_ns, rows = self._clock.now_ns(), self.core.gathering.group.rows
+        self.core.catalog.drop_unrestored(now_ns=now_ns, rows=rows)
+        self.core.consumers.registry.restore(now_ns=now_ns, rows=rows)
         self._copies.restore()
         self._follow()
 
@@ -191,8 +193,10 @@ class Gateway:
         if group.replies:
             around.link.send_runs(*group.replies)
         for work in group.deferred:
-            if isinstance(work, StreamSnapshot):
+            if isinstance(work, BegunTransfer):
                 self._transfers.begin(work)
+            elif isinstance(work, DurableMark):
+                work.done.set()
             else:
                 around.reads.submit(work)
         reached = group.rows.reached()
@@ -226,4 +230,5 @@ def _transfers(core: GatewayCore, around: Around, changed: Callable[[], None]) -
         changed()
 
     surroundings = TransferSurroundings(around.link, around.subjects, around.clock, tell, core.new_id)
-    return Transfers(SnapshotSender(SnapshotReads(around.reader, around.settled), surroundings))
+    snapshots = SnapshotSender(SnapshotReads(around.reader, around.settled), surroundings)
+    return Transfers(snapshots, RestoreReceiver(core, surroundings, changed), around.link)

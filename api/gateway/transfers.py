@@ -1,28 +1,37 @@
-"""The gateway's transfers of whole streams: backups that are sent."""
+"""The gateway's transfers of whole streams: backups that are sent, and restores that are taken in."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from api.gateway.snapshot_sender import SnapshotSender
+from api.core.effects import BegunTransfer
+from api.gateway.restore_receiver import RestoreReceiver
+from api.gateway.snapshot_sender import SnapshotSender, TransferLink
 from api.jetstream.backup_api import StreamSnapshot
 from ingest.protocol.wire_protocol import WireMessage
 
 _PREFIX: Final = b"$JS.SNAPSHOT."
+_ACKS: Final = b"$JS.SNAPSHOT.ACK."
 
 
 class Transfers:
     """The transfers under way, and their messages."""
 
-    def __init__(self, snapshots: SnapshotSender) -> None:
+    def __init__(self, snapshots: SnapshotSender, restores: RestoreReceiver, link: TransferLink) -> None:
         self._snapshots = snapshots
-        self._begun: asyncio.Queue[StreamSnapshot] = asyncio.Queue()
+        self._restores = restores
+        self._link = link
+        self._begun: asyncio.Queue[BegunTransfer] = asyncio.Queue()
         self._running = 0
 
-    def begin(self, work: StreamSnapshot) -> None:
-        """Begin a transfer whose reply has left."""
+    def begin(self, begun: BegunTransfer) -> None:
+        """Begin a transfer, whose reply may leave now."""
         self._running += 1
-        self._begun.put_nowait(work)
+        if not isinstance(begun.work, StreamSnapshot):
+            self._restores.listen(begun.work)
+        if begun.reply:
+            self._link.send_runs(begun.reply)
+        self._begun.put_nowait(begun)
 
     def take(self, run: list[WireMessage]) -> Sequence[WireMessage]:
         """Take the messages of transfers; return the others."""
@@ -32,17 +41,19 @@ class Transfers:
         if not mine:
             return run
         for message in mine:
-            self._snapshots.take(message)
+            (self._snapshots if message.subject.startswith(_ACKS) else self._restores).take(message)
         return [message for message in run if not message.subject.startswith(_PREFIX)]
 
     async def run(self) -> None:
         """Carry out transfers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                tasks.create_task(self._carry_out(await self._begun.get()))
+                begun = await self._begun.get()
+                tasks.create_task(self._carry_out(begun))
 
-    async def _carry_out(self, work: StreamSnapshot) -> None:
+    async def _carry_out(self, begun: BegunTransfer) -> None:
+        work = begun.work
         try:
-            await self._snapshots.send(work)
+            await (self._snapshots.send(work) if isinstance(work, StreamSnapshot) else self._restores.receive(work))
         finally:
             self._running -= 1

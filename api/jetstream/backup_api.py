@@ -1,13 +1,13 @@
 """``$JS.API.STREAM.SNAPSHOT`` and ``RESTORE``: the requests that begin a backup and a restore (ADR-63)."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from api.jetstream import request_shapes
 from api.jetstream.api_call import ApiCall, Result, Started
 from api.jetstream.archived_consumer import archived
-from api.jetstream.responses import state_json
+from api.jetstream.responses import failure, state_json, stream_info, success, with_dynamic_metadata
 from conf.limits import (
     SNAPSHOT_CHUNK_BYTES,
     SNAPSHOT_CHUNK_BYTES_MAX,
@@ -16,9 +16,13 @@ from conf.limits import (
     SNAPSHOT_WINDOW_BYTES_MAX,
 )
 from delta_store.config import api_errors
+from delta_store.config.stream_config import StreamConfig
 from delta_store.index.segments import Ints
-from delta_store.streams import stream_config_rules
+from delta_store.streams import source_rules, stream_config_rules
+from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
+
+_RESTORED: Final = "stream_create_response"
 
 
 class StreamSnapshot(NamedTuple):
@@ -39,6 +43,16 @@ class StreamSnapshot(NamedTuple):
     mean_bytes: int
     """Bytes of a message, on average."""
     now_ns: int
+
+
+class StreamUpload(NamedTuple):
+    """A stream to be taken in from a backup."""
+
+    config: StreamConfig
+    deliver_subject: str
+    """The subject that its chunks come to."""
+    message_bytes_max: int
+    """Most bytes of headers and payload of a message."""
 
 
 def snapshot(call: ApiCall) -> Result:
@@ -77,19 +91,39 @@ def snapshot(call: ApiCall) -> Result:
 
 
 def restore(call: ApiCall) -> Result:
-    """Refuse, with nats-server's own errors first: there is no restoring yet."""
+    """Begin to take a stream in; its messages come to the subject in the reply."""
     call.require_body()
     request = call.body(request_shapes.RESTORE_REQUEST)
-    config = request.get("config", {})
-    name = config.get("name", "") or call.stream_name
+    said = request.get("config", {})
+    name = said.get("name", "") or call.stream_name
     if name != call.stream_name:
         raise api_errors.STREAM_MISMATCH.error
     if "/" in name or "\\" in name:
         raise api_errors.NAME_WITH_PATH_SEPARATORS.error
-    stream_config_rules.normalise(config | {"name": name})
-    if name in call.catalog.streams:
+    config = stream_config_rules.normalise(said | {"name": name})
+    if name in call.catalog.streams or name in call.catalog.restoring:
         raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
-    raise api_errors.restore_failed("restoring snapshots is not supported by Silt yet")
+    stream_config_rules.check_replicas(config)
+    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
+    call.refuse_unanswerable(config.as_json())
+    call.catalog.routes.refuse_overlap(config)
+    call.catalog.require_change()
+    subject = f"$JS.SNAPSHOT.RESTORE.{name}.{call.registry.new_id()}"
+    most = call.account.reply_bytes_max
+    most = min(most, config.max_msg_size) if config.max_msg_size >= 0 else most
+    return Started({"deliver_subject": subject}, StreamUpload(config, subject, most))
+
+
+def restored(state: StreamState, *, consumers: int, now_ns: int) -> bytes:
+    """Return the reply behind the last chunk: the stream as it stands now."""
+    shown = state_json(state, consumers=consumers)
+    info = stream_info(with_dynamic_metadata(state.config), state, shown, now_ns=now_ns, extra={})
+    return success(_RESTORED, info)
+
+
+def restore_refused(error: api_errors.ApiRefusal) -> bytes:
+    """Return the reply behind the last chunk of a restore that has failed."""
+    return failure(_RESTORED, error, {})
 
 
 def _spans(seqs: Ints) -> Ints:

@@ -37,11 +37,12 @@ RESTORE_REQUEST = Struct(
     {"config": Struct("StreamConfig", shapes(StreamConfig)), "state": ANYTHING},
 )
 
+CONSUMER_CONFIG = Struct("ConsumerConfig", {**shapes(MachineConfig), "sourcing": FLAG})
 CONSUMER_CREATE_REQUEST = Struct(
     "CreateConsumerRequest",
     {
         "stream_name": TEXT,
-        "config": Struct("ConsumerConfig", {**shapes(MachineConfig), "sourcing": FLAG}),
+        "config": CONSUMER_CONFIG,
         "action": Word(("", "create", "update"), "unknown consumer action"),
         "pedantic": FLAG,
     },

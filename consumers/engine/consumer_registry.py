@@ -42,7 +42,7 @@ class ConsumerRegistry:
         self._desk = desk
         self._kept = desk.kept
         self._subjects = subjects
-        self._new_id = new_id
+        self.new_id = new_id
         self._synced = -1
 
     # --- with their streams ---
@@ -51,18 +51,12 @@ class ConsumerRegistry:
         """Restore the consumers that the journal has, after the catalog was rebuilt."""
         self.directory.follow_streams()
         for home in self.directory.streams.values():
-            for name, record in list(home.state.consumers.items()):
-                shown = json.loads(record.config)
-                consumer = self._add(
-                    home,
-                    MachineConfig.from_record({**shown["config"], "name": name}),
-                    created_ns=int(shown["created_ns"]),
-                    now_ns=now_ns,
-                    state=ConsumerState.decode(record.state) if record.state else None,
-                )
-                self._desk.after(consumer)
-                if consumer.config.mem_storage:
-                    self._kept.take_over(home, consumer, now_ns=now_ns, rows=rows)
+            self._restore_home(home, now_ns=now_ns, rows=rows)
+
+    def adopt(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
+        """Begin with the consumers of a stream that is shown from now on."""
+        self.sync_streams(now_ns)
+        self._restore_home(self.directory.home_of(state), now_ns=now_ns, rows=rows)
 
     def sync_streams(self, now_ns: int) -> None:
         """Follow the catalog, whose streams may have been created, updated or deleted.
@@ -194,6 +188,20 @@ class ConsumerRegistry:
             found.append((name, consumer.config, consumer.state()))
         return found
 
+    def _restore_home(self, home: StreamConsumers, *, now_ns: int, rows: RowColumns) -> None:
+        for name, record in list(home.state.consumers.items()):
+            shown = json.loads(record.config)
+            consumer = self._add(
+                home,
+                MachineConfig.from_record({**shown["config"], "name": name}),
+                created_ns=int(shown["created_ns"]),
+                now_ns=now_ns,
+                state=ConsumerState.decode(record.state) if record.state else None,
+            )
+            self._desk.after(consumer)
+            if consumer.config.mem_storage:
+                self._kept.take_over(home, consumer, now_ns=now_ns, rows=rows)
+
     def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
         """Return a consumer for a change that must be recorded; raises 10047 while nothing can be committed."""
         home, consumer = self.directory.known(state, name)
@@ -216,7 +224,7 @@ class ConsumerRegistry:
             created_ns=created_ns,
             stream=home,
             now_ns=now_ns,
-            new_id=self._new_id,
+            new_id=self.new_id,
             interested=self.interested,
             state=state,
         )

@@ -2,6 +2,7 @@
 
 import json
 
+from consumers.config.consumer_config import MachineConfig
 from consumers.engine.stream_consumers import StreamConsumers
 from consumers.machine.consumer_machine import ConsumerMachine
 from delta_store.values.records import Kind, RowColumns
@@ -81,6 +82,10 @@ class ConsumerRows:
         home.state.record_consumer(kind, name=name, data=data, now_ns=now_ns, rows=rows)
 
 
+def config_data(config: MachineConfig, *, created_ns: int) -> bytes:
+    """Return the ``data`` of a CONSUMER row."""
+    return json.dumps({"config": config.to_record(), "created_ns": created_ns}, separators=(",", ":")).encode()
+
+
 def _shown(consumer: ConsumerMachine) -> bytes:
-    shown = {"config": consumer.config.to_record(), "created_ns": consumer.created_ns}
-    return json.dumps(shown, separators=(",", ":")).encode()
+    return config_data(consumer.config, created_ns=consumer.created_ns)

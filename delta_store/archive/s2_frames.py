@@ -4,6 +4,7 @@ A data chunk begins with the masked CRC-32C of its content (google/snappy, frami
 in the chunk that begins a stream, and by larger blocks.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from delta_store.archive import s2_block
@@ -41,29 +42,21 @@ class FrameReader:
         self._held = bytearray()
         self._begun = False
 
-    @property
-    def is_between_chunks(self) -> bool:
-        """Whether the stream may end here."""
-        return not self._held
-
-    def feed(self, part: bytes) -> list[bytes]:
-        """Take the next part; return the contents of the chunks that it completes. Raises :class:`BadArchive`."""
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        """Take the next part; iterate over the contents of the chunks that it completes. Raises :class:`BadArchive`."""
         held = self._held
         held += part
-        found: list[bytes] = []
-        start = 0
-        while len(held) - start >= _HEAD:
-            kind, size = held[start], int.from_bytes(held[start + 1 : start + _HEAD], "little")
+        while len(held) >= _HEAD:
+            kind, size = held[0], int.from_bytes(held[1:_HEAD], "little")
             self._check(kind, size)
-            end = start + _HEAD + size
+            end = _HEAD + size
             if end > len(held):
-                break
-            content = self._content(kind, bytes(held[start + _HEAD : end]))
+                return
+            body = bytes(held[_HEAD:end])
+            del held[:end]
+            content = self._content(kind, body)
             if content:
-                found.append(content)
-            start = end
-        del held[:start]
-        return found
+                yield content
 
     def _check(self, kind: int, size: int) -> None:
         """Refuse a chunk by its head, before its body is waited for."""

@@ -158,9 +158,10 @@ def _told(rows: pa.Table) -> tuple[Told, ...]:
 
 def told_by(position: Iterable[int], stream: str, data: bytes) -> Told:
     """Return what a STREAM row says."""
-    config = json.loads(data)["config"]
-    window, mirror = int(config.get("duplicate_window", 0)), bool(config.get("mirror"))
-    return Told._make((*position, stream, window, mirror, own_metadata(config.get("metadata") or {})))
+    shown = json.loads(data)
+    config = shown["config"]
+    window, skips = int(config.get("duplicate_window", 0)), bool(config.get("mirror")) or "restored" in shown
+    return Told._make((*position, stream, window, skips, own_metadata(config.get("metadata") or {})))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Int64s, list[str]]:

@@ -96,8 +96,9 @@ def refuse_lost_journal(storage: Storage, settled: SettledTable) -> None:
 
 def refuse_apart(journal: Journal, opened: Opened) -> None:
     """Raise ``DamagedData`` when a claimed journal does not continue where ``messages`` ends."""
-    mirrors = {name for name, state in opened.catalog.streams.items() if state.config.mirror is not None}
-    if fault := fault_between(opened.settled.watermarks, held_by(journal.reader.live_files()), skipping=mirrors):
+    streams = opened.catalog.streams
+    skipping = {name for name, state in streams.items() if state.config.mirror is not None or state.restored}
+    if fault := fault_between(opened.settled.watermarks, held_by(journal.reader.live_files()), skipping=skipping):
         raise DamagedData(f"{journal.reader.storage.uri}/{LOG_FOLDER}", fault)
 
 

@@ -28,6 +28,8 @@ class Catalog:
         self.streams: dict[str, StreamState] = {}
         self.ended: dict[str, Position] = {}
         """Position of the last row of each deleted stream: rows up to it are skipped in a replay."""
+        self.restoring: dict[str, StreamState] = {}
+        """Streams that come from a backup and are not whole yet: their names are taken, and nobody sees them."""
         self.changes = 0
         """Grows whenever a stream is created, updated or deleted."""
         self.routes = RouteTable()
@@ -51,7 +53,7 @@ class Catalog:
 
     def create(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
         """Create a stream; raise 10058 when its name and 10065 when its subjects are in use."""
-        if config.name in self.streams:
+        if config.name in self.streams or config.name in self.restoring:
             raise api_errors.STREAM_NAME_EXISTS.error
         self.routes.refuse_overlap(config)
         self.require_change()
@@ -68,7 +70,8 @@ class Catalog:
         self.routes.refuse_overlap(config)
         self.require_change()
         self.reconfigure(state, config, ts_ns=state.next_ts(now_ns))
-        state.record(Kind.STREAM, stream_data(config, state.created_ns), now_ns=now_ns, rows=rows)
+        data = stream_data(config, state.created_ns, restored=state.restored)
+        state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)
         surplus = retention.over_subject_limit(config.max_msgs_per_subject, state.index)
         before = state.index.first_seq
         state.index.remove_many(surplus)
@@ -77,6 +80,41 @@ class Catalog:
             state.record_removal(surplus.tolist(), "limits", now_ns=now_ns, rows=rows)
         self.expire_stream(state, now_ns=now_ns, rows=rows)
         return state
+
+    def begin_restore(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
+        """Begin a stream that nobody sees until :meth:`end_restore`; raise 10130, 10065."""
+        if config.name in self.streams or config.name in self.restoring:
+            raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
+        self.routes.refuse_overlap(config)
+        self.require_change()
+        self._newest_id = max(now_ns, self._newest_id + 1)
+        state = StreamState(config, stream_id=self._newest_id, created_ns=now_ns)
+        self.restoring[config.name] = state
+        state.restored = "begun"
+        data = stream_data(config, now_ns, restored=state.restored)
+        state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)
+        return state
+
+    def end_restore(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
+        """Show a restored stream; raise 10065 when its subjects have been taken meanwhile."""
+        self.routes.refuse_overlap(state.config)
+        self.require_change()
+        state.restored = "done"
+        data = stream_data(state.config, state.created_ns, restored=state.restored)
+        state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)
+        self.streams[state.name] = self.restoring.pop(state.name)
+        self._look(state.name)
+
+    def drop_restore(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
+        """Delete a stream whose restore has failed."""
+        self.restoring.pop(state.name)
+        state.record(Kind.STREAM_DELETE, b"", now_ns=now_ns, rows=rows)
+        self.ended[state.name] = state.position
+
+    def drop_unrestored(self, *, now_ns: int, rows: RowColumns) -> None:
+        """Delete the streams whose restores ended with the process before."""
+        for name in [name for name, state in self.streams.items() if state.restored == "begun"]:
+            self.delete(name, now_ns=now_ns, rows=rows)
 
     def delete(self, name: str, *, now_ns: int, rows: RowColumns) -> None:
         """Delete a stream with its messages; raise 10059."""

@@ -21,9 +21,23 @@ def read_removal(data: bytes) -> tuple[Removal, int]:
     return Removal(ranges, str(shown["reason"]), bool(shown["erase"])), int(shown.get("last_ts", 0))
 
 
-def stream_data(config: StreamConfig, created_ns: int) -> bytes:
-    """Return the ``data`` of a STREAM row."""
-    return json.dumps({"config": config.as_json(), "created_ns": created_ns}, separators=(",", ":")).encode()
+def stream_data(config: StreamConfig, created_ns: int, *, restored: str = "") -> bytes:
+    """Return the ``data`` of a STREAM row; ``restored``: see :func:`read_restored`."""
+    shown: dict[str, Any] = {"config": config.as_json(), "created_ns": created_ns}
+    if restored:
+        shown["restored"] = restored
+    return json.dumps(shown, separators=(",", ":")).encode()
+
+
+def read_restored(data: bytes) -> str:
+    """Return whether a STREAM row's stream comes from a backup: empty, ``begun``, or ``done`` once it is whole."""
+    return str(json.loads(data).get("restored", ""))
+
+
+def may_skip(data: bytes) -> bool:
+    """Whether a STREAM row's stream may have gaps between its sequences: mirrors and restored ones do."""
+    shown = json.loads(data)
+    return bool(shown["config"].get("mirror")) or "restored" in shown
 
 
 def read_stream(data: bytes) -> tuple[StreamConfig, int]:

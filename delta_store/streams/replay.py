@@ -10,7 +10,7 @@ from itertools import compress, pairwise
 import numpy as np
 
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import read_removal, read_stream
+from delta_store.streams.event_rows import read_removal, read_restored, read_stream
 from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import CONSUMER_KINDS, Kind, Row, RowColumns
@@ -96,6 +96,7 @@ def _apply_event(catalog: Catalog, row: Row) -> None:
             state = catalog.open(config, stream_id=row.stream_id, created_ns=created_ns)
         else:
             catalog.reconfigure(state, config, ts_ns=row.ts_ns)
+        state.restored = read_restored(row.data)
         _note_event(state, row)
     elif row.kind == Kind.STREAM_DELETE:
         catalog.close(row.stream, row.position)

@@ -147,6 +147,18 @@ def sourced_header(header: bytes | None, index: str, *, seq: int, subject: str, 
     return _without(header, _NOT_COPIED)[:-2] + field
 
 
+def read_sourced(header: bytes) -> tuple[str, SourcePosition] | None:
+    """Return the source that a copy's header names, by :func:`index_name`, and its position; None without one."""
+    start = header.find(b"\r\n" + _HEADER + b": ")
+    if start < 0:
+        return None
+    words = header[start + 2 :].split(b"\r\n", 1)[0].decode(errors="replace").split(" ")[1:]
+    if len(words) < 4 or not words[1].isdecimal() or len(words[1]) > 19:
+        return None
+    name, seq, filters, dests, *rest = words
+    return f"{name} {filters} {dests}", SourcePosition(int(seq), rest[1] if len(rest) > 1 else "")
+
+
 def mirrored_header(header: bytes | None) -> bytes | None:
     """Return the header block of a mirror's copy; None when no field of it is left."""
     kept = _without(header, _NOT_MIRRORED) if header else None

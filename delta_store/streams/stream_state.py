@@ -91,6 +91,7 @@ class StreamState:
         "payload_rule",
         "reads_content",
         "republishes",
+        "restored",
         "schedules",
         "serves_origin",
         "singly",
@@ -121,6 +122,8 @@ class StreamState:
         self.counters = Counters() if config.allow_msg_counter else None
         self.batches = OpenBatches()
         self.fast_batches = FastBatches()
+        self.restored = ""
+        """Whether it comes from a backup, see :func:`delta_store.streams.event_rows.read_restored`."""
         self.serves_origin = False
         """Of a mirror: whether it has caught up once, so that it also answers Direct Get of its origin."""
         self._take_over(config)

@@ -67,7 +67,7 @@ class CopyStore:
             self._skip_to(seqs[0])
             ts_ns = np.fromiter(times, np.int64, len(run))
         sids = list(map(state.index.table.intern, subjects))
-        new = NewRun(subjects, sids, headers, data, list(map(_msg_id, headers)))
+        new = NewRun(subjects, sids, headers, data, list(map(msg_id_of, headers)))
         self._store.store_run(new, ts_ns=ts_ns)
 
     def _store_singly(self, run: MessageRun) -> int:
@@ -128,7 +128,8 @@ class CopyStore:
             index.restore_bounds(first_seq=seq, last_seq=seq - 1, last_ts=0)
 
 
-def _msg_id(header: bytes | None) -> str | None:
+def msg_id_of(header: bytes | None) -> str | None:
+    """Return the ``Nats-Msg-Id`` of a header block, None without one."""
     if not header or _MSG_ID not in header:
         return None
     return publish_checks.text(fields(header).get(_MSG_ID, b"")) or None

@@ -71,14 +71,41 @@ def make(cli: str, url: str) -> dict[str, Any]:
     return asyncio.run(seen(url, "ORDERS"))
 
 
-def test_a_backup_of_silt_is_restored_by_nats_server(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
-    """Messages, gaps, state and consumers are the same there, and consumers go on where they were."""
+@pytest.mark.parametrize(("of", "to"), [(0, 1), (1, 0), (1, 1)])
+def test_a_backup_is_restored(cli: str, pair: tuple[str, str], tmp_path: Path, of: int, to: int) -> None:
+    """From either server to either: messages, gaps, state and consumers are the same, and consumers go on."""
+    before = make(cli, pair[of])
+    command(cli, pair[of], f"stream backup ORDERS {tmp_path}/b --no-progress")
+    if of == to:
+        command(cli, pair[of], "stream rm ORDERS --force")
+    command(cli, pair[to], f"stream restore {tmp_path}/b --no-progress")
+    assert asyncio.run(seen(pair[to], "ORDERS")) == before
+    assert "subj: orders.10 / tries: 1 / cons seq: 8" in command(cli, pair[to], "consumer next ORDERS work --ack")
+    command(cli, pair[to], "pub orders.new more --jetstream")
+    assert asyncio.run(seen(pair[to], "ORDERS"))["messages"][400]["seq"] == 401
+
+
+def test_an_account_goes_there_and_back(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
+    """All streams of an account go to the other server and come back unchanged."""
     reference, silt = pair
-    before = make(cli, silt)
-    assert "400" not in command(cli, silt, f"stream backup ORDERS {tmp_path}/b --no-progress").splitlines()
-    command(cli, reference, f"stream restore {tmp_path}/b --no-progress")
-    assert asyncio.run(seen(reference, "ORDERS")) == before
-    assert "orders.10" in command(cli, reference, "consumer next ORDERS work --ack")
+    for name in ("A", "B"):
+        command(cli, reference, f"stream add {name} --subjects={name}.> --defaults")
+        command(cli, reference, f"pub {name}.x hello --count=50 --jetstream")
+        command(cli, reference, f"consumer add {name} c --pull --defaults")
+    command(cli, reference, "kv add KEYS --history=3")
+    command(cli, reference, "kv put KEYS a 1")
+    command(cli, reference, "kv put KEYS a 2")
+    names = ("A", "B", "KV_KEYS")
+    before = [asyncio.run(seen(reference, name)) for name in names]
+    command(cli, reference, f"account backup {tmp_path}/there --force")
+    command(cli, silt, f"account restore {tmp_path}/there")
+    assert [asyncio.run(seen(silt, name)) for name in names] == before
+    assert command(cli, silt, "kv get KEYS a --raw").strip() == "2"
+    command(cli, silt, f"account backup {tmp_path}/back --force")
+    for name in names:
+        command(cli, reference, f"stream rm {name} --force")
+    command(cli, reference, f"account restore {tmp_path}/back")
+    assert [asyncio.run(seen(reference, name)) for name in names] == before
 
 
 @pytest.mark.parametrize("options", ["--no-consumers", "--check", ""])

@@ -185,8 +185,14 @@ def test_a_snapshot_has_the_consumers_unless_they_are_not_wanted(filled: Any) ->
     }
 
 
-def test_a_restore_is_refused_honestly(filled: Any) -> None:
-    """There are no restores yet, and the error says so with nats-server's code."""
-    code, err_code, text = filled.error("STREAM.RESTORE.R", {"config": {"name": "R"}})
-    assert (code, err_code) == (500, 10062)
-    assert "not supported by Silt yet" in text
+def test_a_restore_begins_with_a_subject_for_chunks(filled: Any) -> None:
+    """The reply names the subject; nothing is made before an archive comes, and nothing that exists is restored."""
+    shown = filled.ask("STREAM.RESTORE.R", {"config": {"name": "R", "max_msg_size": 10}, "state": {}})
+    (work,) = filled.begun
+    assert shown["deliver_subject"] == work.deliver_subject
+    assert work.deliver_subject.startswith("$JS.SNAPSHOT.RESTORE.R.")
+    assert (work.config.name, work.message_bytes_max) == ("R", 10)
+    assert "R" not in filled.catalog.streams
+    assert filled.error("STREAM.RESTORE.S", {"config": {"name": "S"}})[:2] == (400, 10130)
+    assert filled.error("STREAM.RESTORE.R", {"config": {"name": "Q"}})[:2] == (400, 10056)
+    assert filled.error("STREAM.RESTORE.R", {"config": {"name": "R", "subjects": ["s.1"]}})[:2] == (400, 10065)

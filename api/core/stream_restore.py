@@ -1,0 +1,104 @@
+"""A stream that is being restored: what an archive holds becomes rows of the journal, out of sight until it is whole.
+
+The stream is begun by a row that says so, and shown from the row on that says it is done. One that was begun and not
+done is deleted: at once where its archive is refused, at the next start where the process ended meanwhile.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from api.jetstream.archived_consumer import read_archived
+from consumers.config.consumer_create_rules import Company
+from consumers.engine.consumer_rows import config_data
+from delta_store.archive.archive_checker import ArchivedConsumer, ArchivedState, Item
+from delta_store.archive.entries import ArchiveEntry
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.stream_sources import SourcePosition, positions_data, read_sourced
+from delta_store.streams.stream_state import NewRun, StreamState
+from delta_store.values.records import Kind
+from ingest.publishing.copied_messages import msg_id_of
+from ingest.publishing.group import Gathering
+
+
+class StreamRestore:
+    """The stream that an archive becomes; all its rows go to the gathering group."""
+
+    def __init__(self, catalog: Catalog, gathering: Gathering, config: StreamConfig, *, now_ns: int) -> None:
+        """Begin. Raises ``ApiRefusal`` where the name or a subject is taken, or nothing can be committed."""
+        self._catalog = catalog
+        self._gathering = gathering
+        self._company = Company()
+        self._last_seq = 0
+        self._sources: dict[str, SourcePosition] = {}
+        self.state: StreamState = catalog.begin_restore(config, now_ns=now_ns, rows=gathering.group.rows)
+
+    def take(self, items: Sequence[Item], now_ns: int) -> None:
+        """Take what follows in the archive. Raises :class:`BadArchive`."""
+        start = 0
+        for place, item in enumerate(items):
+            if isinstance(item, ArchiveEntry):
+                if place and isinstance(items[place - 1], ArchiveEntry) and items[place - 1].seq + 1 != item.seq:  # type: ignore[union-attr]
+                    self._store(items[start:place], now_ns)
+                    start = place
+                continue
+            start = place + 1
+            if isinstance(item, ArchivedState):
+                self._begin_at(item, now_ns)
+            else:
+                self._add(item, now_ns)
+        self._store(items[start:], now_ns)
+
+    def finish(self, now_ns: int) -> None:
+        """Keep what follows from all messages: the last sequence, also of one that is gone, and sources' positions."""
+        state, rows = self.state, self._gathering.group.rows
+        if state.index.last_seq < self._last_seq:
+            state.index.restore_bounds(first_seq=0, last_seq=self._last_seq, last_ts=0)
+            state.record_removal([], "skip", now_ns=now_ns, rows=rows)
+        if self._sources and state.config.sources:
+            data = positions_data(self._sources)
+            state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
+
+    def show(self, now_ns: int) -> None:
+        """Show the stream, all of whose rows are durable. Raises ``ApiRefusal`` where a subject is taken by now."""
+        self._catalog.end_restore(self.state, now_ns=now_ns, rows=self._gathering.group.rows)
+
+    def drop(self, now_ns: int) -> None:
+        """Leave nothing of the stream."""
+        self._catalog.drop_restore(self.state, now_ns=now_ns, rows=self._gathering.group.rows)
+
+    def _begin_at(self, bounds: ArchivedState, now_ns: int) -> None:
+        self._last_seq = bounds.last_seq
+        if bounds.first_seq > 1:
+            first = bounds.first_seq
+            self.state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
+            self.state.record_removal([], "skip", now_ns=now_ns, rows=self._gathering.group.rows)
+
+    def _add(self, consumer: ArchivedConsumer, now_ns: int) -> None:
+        state, rows = self.state, self._gathering.group.rows
+        config, progress = read_archived(consumer, state.config, self._company)
+        self._company.join(config, state.config)
+        data = config_data(config, created_ns=now_ns + self._company.count)
+        state.record_consumer(Kind.CONSUMER, name=config.name, data=data, now_ns=now_ns, rows=rows)
+        state.record_consumer(Kind.CONSUMER_STATE, name=config.name, data=progress.encode(), now_ns=now_ns, rows=rows)
+
+    def _store(self, items: Sequence[Item], now_ns: int) -> None:
+        """Store messages with consecutive sequences."""
+        run = [item for item in items if isinstance(item, ArchiveEntry)]
+        if not run:
+            return
+        state, group = self.state, self._gathering.group
+        names, times, seqs, blocks, data = zip(*run, strict=True)
+        if seqs[0] != state.index.last_seq + 1:
+            state.index.restore_bounds(first_seq=seqs[0], last_seq=seqs[0] - 1, last_ts=0)
+        headers = [block or None for block in blocks]
+        ids = [msg_id_of(block) for block in headers]
+        sids = [state.index.table.intern(name) for name in names]
+        ts_ns = np.array(times, np.int64)
+        state.store_run(NewRun(names, sids, headers, data, ids), now_ns=now_ns, rows=group.rows, ts_ns=ts_ns)
+        state.dedup.restore(zip(ids, seqs, times, strict=True))
+        group.bytes += sum(map(len, data)) + sum(map(len, blocks))
+        if state.config.sources:
+            self._sources.update(filter(None, map(read_sourced, filter(None, headers))))
+        self._catalog.tidy(state)

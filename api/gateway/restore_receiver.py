@@ -1,0 +1,190 @@
+"""The taking in of restores: chunks of an archive become a stream, whole or not at all (ADR-63)."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from api.core.gateway_core import GatewayCore
+from api.core.stream_restore import StreamRestore
+from api.gateway.gateway_log import report
+from api.gateway.snapshot_sender import TransferSurroundings
+from api.jetstream import transfer_advisories
+from api.jetstream.backup_api import StreamUpload, restore_refused, restored
+from conf.limits import (
+    COMMIT_RETRY_SECONDS,
+    RESTORE_SEQUENCE_MAX,
+    RESTORE_STEP_BYTES,
+    RESTORE_STEP_MESSAGES,
+    RESTORE_WAITING_BYTES_MAX,
+    TRANSFER_SILENCE_SECONDS,
+)
+from delta_store.archive.archive_checker import ArchiveChecker, Item
+from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.entries import ArchiveEntry
+from delta_store.config.api_errors import ApiRefusal, restore_failed
+from delta_store.values import subjects
+from ingest.protocol.leaf_protocol import encode_message
+from ingest.protocol.wire_protocol import WireMessage
+
+_CHUNKS_MAX: Final = 64
+
+
+class DurableMark(NamedTuple):
+    """Set when the group that it was put in is durable."""
+
+    done: asyncio.Event
+
+
+@dataclass(slots=True, eq=False)
+class _Upload:
+    """One restore under way."""
+
+    work: StreamUpload
+    checker: ArchiveChecker
+    chunks: asyncio.Queue[WireMessage] = field(default_factory=lambda: asyncio.Queue(_CHUNKS_MAX))
+    stream: StreamRestore | None = None
+    refused: ApiRefusal | None = None
+    size: int = 0
+
+
+class RestoreReceiver:
+    """The restores under way, by the subjects that their chunks come to."""
+
+    def __init__(self, core: GatewayCore, around: TransferSurroundings, changed: Callable[[], None]) -> None:
+        """``changed`` is called when the gathering group, or the catalog, has changed."""
+        self._core = core
+        self._around = around
+        self._changed = changed
+        self._uploads: dict[bytes, _Upload] = {}
+
+    def listen(self, work: StreamUpload) -> None:
+        """Take chunks from here on, before the reply that names their subject leaves."""
+        checker = ArchiveChecker(
+            message_bytes_max=work.message_bytes_max, sequence_max=RESTORE_SEQUENCE_MAX, valid_subject=subjects.literal
+        )
+        self._uploads[work.deliver_subject.encode()] = _Upload(work, checker)
+        self._around.subjects.listen_to(work.deliver_subject)
+
+    def take(self, message: WireMessage) -> None:
+        """Take a chunk; one that comes before earlier ones are worked off, and does not wait for a reply, is lost."""
+        upload = self._uploads.get(message.subject)
+        if upload is not None:
+            with suppress(asyncio.QueueFull):
+                upload.chunks.put_nowait(message)
+
+    async def receive(self, work: StreamUpload) -> None:
+        """Take a restore in until it ends."""
+        upload = self._uploads[work.deliver_subject.encode()]
+        clock, tell = self._around.clock, self._around.tell
+        start_ns = clock.now_ns()
+        tell(transfer_advisories.restore_begun(work.config.name))
+        try:
+            reply = await self._take_in(upload)
+            end_ns = clock.now_ns()
+            if reply is not None:
+                tell(
+                    transfer_advisories.restore_ended(
+                        work.config.name, start_ns=start_ns, end_ns=end_ns, size=upload.size
+                    )
+                )
+                await self._end(upload, reply)
+        finally:
+            self._around.subjects.stop_listening(work.deliver_subject)
+            del self._uploads[work.deliver_subject.encode()]
+            if upload.stream is not None:
+                await self._drop(upload.stream)
+
+    async def _take_in(self, upload: _Upload) -> bytes | None:
+        """Take chunks in; return the subject of the last reply, None where the sender fell silent."""
+        while True:
+            try:
+                async with asyncio.timeout(TRANSFER_SILENCE_SECONDS):
+                    chunk = await upload.chunks.get()
+            except TimeoutError:
+                report("restore failed", f"stream {upload.work.config.name}: its sender is silent")
+                return None
+            if not chunk.reply:
+                upload.refused = restore_failed("a chunk without a reply subject")
+                return b""
+            if not chunk.payload:
+                return chunk.reply
+            upload.size += len(chunk.payload)
+            if upload.refused is None:
+                upload.refused = await self._apply(upload, chunk.payload)
+            self._around.link.send_runs(encode_message(chunk.reply, b""))
+
+    async def _apply(self, upload: _Upload, chunk: bytes) -> ApiRefusal | None:
+        """Apply what a chunk completes; return why it is refused, None where it is not."""
+        gathering = self._core.gathering
+        items = upload.checker.feed(chunk)
+        try:
+            while step := await asyncio.to_thread(_step, items):
+                if gathering.pending_bytes > RESTORE_WAITING_BYTES_MAX:
+                    await self._durable()
+                self._core.catalog.require_change()
+                now_ns = self._around.clock.now_ns()
+                if upload.stream is None:
+                    upload.stream = StreamRestore(self._core.catalog, gathering, upload.work.config, now_ns=now_ns)
+                upload.stream.take(step, now_ns)
+                self._changed()
+        except BadArchive as bad:
+            return restore_failed(str(bad))
+        except ApiRefusal as refused:
+            return refused
+        return None
+
+    async def _end(self, upload: _Upload, reply: bytes) -> None:
+        """Show the stream, if its archive is whole, and reply."""
+        core, clock = self._core, self._around.clock
+        stream = upload.stream
+        if upload.refused is None and (stream is None or not upload.checker.ended):
+            upload.refused = restore_failed("unexpected EOF")
+        answer = None
+        if stream is not None and upload.refused is None:
+            stream.finish(clock.now_ns())
+            await self._durable()
+            try:
+                stream.show(clock.now_ns())
+            except ApiRefusal as refused:
+                upload.refused = restore_failed(str(refused))
+            else:
+                upload.stream = None
+                core.consumers.registry.adopt(stream.state, now_ns=clock.now_ns(), rows=core.gathering.group.rows)
+                consumers = len(stream.state.consumers)
+                answer = restored(stream.state, consumers=consumers, now_ns=clock.now_ns())
+        elif stream is not None:
+            upload.stream = None
+            await self._drop(stream)
+        if upload.refused is not None:
+            report("restore failed", f"stream {upload.work.config.name}: {upload.refused}")
+            answer = restore_refused(upload.refused)
+        if reply and answer is not None:
+            core.gathering.group.replies.append(encode_message(reply, answer))
+        self._changed()
+
+    async def _durable(self) -> None:
+        """Wait until all that was decided so far is durable."""
+        mark = DurableMark(asyncio.Event())
+        self._core.gathering.group.deferred.append(mark)
+        self._changed()
+        await mark.done.wait()
+
+    async def _drop(self, stream: StreamRestore) -> None:
+        while self._core.gathering.blocked is not None:  # noqa: ASYNC110  # room on a disk is no event
+            await asyncio.sleep(COMMIT_RETRY_SECONDS)
+        stream.drop(self._around.clock.now_ns())
+        self._changed()
+
+
+def _step(items: Iterator[Item]) -> list[Item]:
+    """Return the next items, as many as are stored at a time."""
+    step: list[Item] = []
+    size = 0
+    for item in items:
+        step.append(item)
+        size += len(item.headers) + len(item.payload) if isinstance(item, ArchiveEntry) else 0
+        if len(step) >= RESTORE_STEP_MESSAGES or size >= RESTORE_STEP_BYTES:
+            break
+    return step

@@ -1,0 +1,220 @@
+"""Restores without a server: what an archive becomes, what is refused, and that a replay of the rows agrees."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.core.stream_restore import StreamRestore
+from delta_store.archive import s2_frames
+from delta_store.archive.archive_checker import ArchiveChecker
+from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.entries import END, MAGIC, ArchiveEntry, encode
+from delta_store.config.api_errors import ApiRefusal
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.replay import replay
+from delta_store.streams.stream_config_rules import normalise
+from delta_store.values import subjects
+from delta_store.values.records import Kind
+from ingest.publishing.group import Gathering
+
+NOW_NS = 1_764_000_000_000_000_000
+STATE = {"first_seq": 3, "last_seq": 12, "messages": 3, "bytes": 1, "consumer_count": 1}
+CONSUMER = {
+    "config": {"durable_name": "c", "ack_policy": "explicit", "deliver_policy": "all", "replay_policy": "instant"},
+    "state": {
+        "delivered": {"consumer_seq": 3, "stream_seq": 5},
+        "ack_floor": {"consumer_seq": 1, "stream_seq": 3},
+        "pending": {"5": {"Sequence": 3, "Timestamp": NOW_NS}},
+        "redelivered": {"5": 1},
+    },
+}
+MESSAGES = [
+    ArchiveEntry("s.a", NOW_NS - 30, 3, b"", b"three"),
+    ArchiveEntry("s.b", NOW_NS - 20, 4, b"NATS/1.0\r\nNats-Msg-Id: x\r\n\r\n", b"four"),
+    ArchiveEntry("s.a", NOW_NS - 10, 9, b"", b""),
+]
+
+
+def archive(
+    state: Any = STATE, consumers: Any = (("c", CONSUMER),), messages: Any = MESSAGES, end: bytes = encode(END)
+) -> bytes:
+    """An archive with these entries."""
+    head = [("state.json", state), *((f"consumers/{name}", shown) for name, shown in consumers)]
+    entries = [ArchiveEntry(name, 1, 0, b"", json.dumps(shown).encode()) for name, shown in head]
+    content = MAGIC + b"".join(map(encode, [*entries, *messages])) + end
+    return s2_frames.BEGIN + s2_frames.encode(content)
+
+
+class Restoring:
+    """A restore into a catalog of its own."""
+
+    def __init__(self, **config: Any) -> None:
+        self.catalog, self.gathering = Catalog(), Gathering()
+        self.config = normalise({"name": "S", "subjects": ["s.>"], **config})
+        self.restore = StreamRestore(self.catalog, self.gathering, self.config, now_ns=NOW_NS)
+        self.checker = ArchiveChecker(message_bytes_max=1000, sequence_max=2**62, valid_subject=subjects.literal)
+
+    def feed(self, data: bytes, size: int = 1 << 20) -> None:
+        """Take an archive in parts of this size; one that is not whole is refused."""
+        for start in range(0, len(data), size):
+            self.restore.take(list(self.checker.feed(data[start : start + size])), NOW_NS)
+        if not self.checker.ended:
+            raise BadArchive("unexpected EOF")
+        self.restore.finish(NOW_NS)
+
+    def replayed(self) -> Catalog:
+        """What a start makes of the rows."""
+        catalog = Catalog()
+        replay(catalog, self.gathering.group.rows)
+        return catalog
+
+
+def shown(catalog: Catalog) -> Any:
+    """All of a stream that matters."""
+    state = catalog.streams["S"]
+    index = state.index
+    live = index.live.sequences(index.first_seq, index.last_seq).tolist()
+    bounds = (index.first_seq, index.last_seq, index.msgs, index.bytes, index.last_ts)
+    state.dedup.forget(state.clock_ns)
+    ids = sorted(state.dedup.items())
+    return state.position, live, bounds, [index.subject_of(seq) for seq in live], state.consumers, ids, state.restored
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_a_restored_stream_has_its_gaps_and_bounds(size: int) -> None:
+    """Messages keep sequence and time; what is gone stays gone; the journal says the same."""
+    restoring = Restoring()
+    restoring.feed(archive(), size)
+    assert "S" not in restoring.catalog.streams
+    restoring.restore.show(NOW_NS)
+    state = restoring.catalog.streams["S"]
+    assert state.index.live.sequences(1, 12).tolist() == [3, 4, 9]
+    assert (state.index.first_seq, state.index.last_seq) == (3, 12)
+    assert [state.index.live.ts_of(seq) for seq in (3, 4, 9)] == [NOW_NS - 30, NOW_NS - 20, NOW_NS - 10]
+    assert state.dedup.find("x") == 4
+    assert shown(restoring.replayed()) == shown(restoring.catalog)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 0), (1, 0), (8, 7), (1, 5), (4, 9)], ids=["never used", "empty", "advanced", "gone", "late"]
+)
+def test_a_stream_without_messages_keeps_its_bounds(first: int, last: int) -> None:
+    """The next sequence is the one it would have been."""
+    restoring = Restoring()
+    restoring.feed(archive({"first_seq": first, "last_seq": last, "messages": 0}, (), ()))
+    restoring.restore.show(NOW_NS)
+    assert restoring.catalog.streams["S"].index.last_seq == last
+    assert shown(restoring.replayed()) == shown(restoring.catalog)
+
+
+def test_what_is_not_done_is_dropped() -> None:
+    """A refused restore leaves no stream, nor does a process that ended amid one."""
+    restoring = Restoring()
+    with pytest.raises(BadArchive):
+        restoring.feed(archive(end=b""))
+    before = restoring.replayed()
+    rows = restoring.gathering.group.rows
+    assert [state.restored for state in before.streams.values()] == ["begun"]
+    before.drop_unrestored(now_ns=NOW_NS, rows=rows)
+    assert not before.streams
+    restoring.restore.drop(NOW_NS)
+    assert not restoring.catalog.restoring
+    assert not restoring.replayed().streams
+
+
+def test_a_name_or_subject_that_is_being_restored_is_taken() -> None:
+    """Neither a second restore nor a new stream gets the name; subjects that are taken meanwhile refuse the end."""
+    restoring = Restoring()
+    catalog, rows = restoring.catalog, restoring.gathering.group.rows
+    with pytest.raises(ApiRefusal):
+        StreamRestore(catalog, restoring.gathering, restoring.config, now_ns=NOW_NS)
+    with pytest.raises(ApiRefusal):
+        catalog.create(restoring.config, now_ns=NOW_NS, rows=rows)
+    catalog.create(normalise({"name": "T", "subjects": ["s.>"]}), now_ns=NOW_NS, rows=rows)
+    restoring.feed(archive())
+    with pytest.raises(ApiRefusal):
+        restoring.restore.show(NOW_NS)
+
+
+def test_limits_of_the_stream_hold() -> None:
+    """As in nats-server a smaller stream keeps the newest messages."""
+    restoring = Restoring(max_msgs=2)
+    restoring.feed(archive())
+    restoring.restore.show(NOW_NS)
+    assert restoring.catalog.streams["S"].index.live.sequences(1, 12).tolist() == [4, 9]
+    assert shown(restoring.replayed()) == shown(restoring.catalog)
+
+
+def message(**fields: Any) -> ArchiveEntry:
+    """A message that could be the first."""
+    return MESSAGES[0]._replace(**fields)
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"state": [1]}, "state.json"),
+        ({"state": STATE | {"consumer_count": -1}}, "negative consumer count"),
+        ({"state": STATE | {"first_seq": 14}}, "inconsistent"),
+        ({"state": STATE | {"messages": 11}}, "message count exceeds"),
+        ({"state": STATE | {"last_seq": 2**63}}, "beyond"),
+        ({"state": STATE | {"last_seq": 1e3}}, "last_seq"),
+        ({"consumers": ()}, "expected consumer"),
+        ({"consumers": (("c", CONSUMER), ("d", CONSUMER))}, "expected message sequence"),
+        ({"consumers": (("c", {"config": {}}),)}, "missing state"),
+        ({"consumers": (("c", {"state": {}}),)}, "missing config"),
+        ({"consumers": (("a.b", CONSUMER),)}, "failed to add consumer"),
+        ({"consumers": (("d", CONSUMER),)}, "failed to add consumer"),
+        ({"consumers": (("c", CONSUMER | {"state": {"delivered": {"stream_seq": -1}}}),)}, "failed to set"),
+        ({"consumers": (("c", CONSUMER | {"state": {"pending": {"7": {"Sequence": 1, "Timestamp": 1}}}}),)}, "set"),
+        ({"consumers": (("c", CONSUMER | {"state": {"pending": [1]}}),)}, "failed to set"),
+        ({"messages": [message(seq=2)]}, "out of order"),
+        ({"messages": [message(), message()]}, "out of order"),
+        ({"messages": [message(seq=13)]}, "behind the last"),
+        ({"messages": [message(payload=bytes(1001))]}, "exceeds maximum message size"),
+        ({"messages": [message(name="s.*")]}, "invalid subject"),
+        ({"messages": [message(name="")]}, "invalid subject"),
+        ({"messages": [message(name="a b")]}, "invalid subject"),
+        ({"messages": [message(seq=0)]}, "expected message sequence"),
+        ({"end": b""}, "EOF"),
+    ],
+)
+def test_hostile_archives_are_refused(told: dict[str, Any], text: str) -> None:
+    """Each lie has its error, and nothing is left when the restore is dropped."""
+    restoring = Restoring()
+    with pytest.raises(BadArchive, match=text):
+        restoring.feed(archive(**told))
+    restoring.restore.drop(NOW_NS)
+    assert not restoring.replayed().streams
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.randoms(use_true_random=False))
+def test_any_damage_is_refused_or_harmless(size: int, dice: random.Random) -> None:
+    """Entries with changed bytes under valid checksums give our error, or a stream that replays to itself."""
+    content = bytearray(b"".join(s2_frames.FrameReader().feed(archive())))
+    for _ in range(dice.randrange(1, 4)):
+        content[dice.randrange(len(MAGIC), len(content))] = dice.randrange(256)
+    restoring = Restoring()
+    try:
+        restoring.feed(s2_frames.BEGIN + s2_frames.encode(bytes(content)), size)
+    except BadArchive:
+        restoring.restore.drop(NOW_NS)
+        assert not restoring.replayed().streams
+    else:
+        restoring.restore.show(NOW_NS)
+        assert shown(restoring.replayed()) == shown(restoring.catalog)
+
+
+def test_positions_of_sources_come_from_the_headers() -> None:
+    """A restored stream goes on with its sources where the copies in it end."""
+    copied = b"NATS/1.0\r\nNats-Stream-Source: O 41 > > o.x AbCdEfGh\r\n\r\n"
+    restoring = Restoring(sources=[{"name": "O"}])
+    restoring.feed(archive(messages=[message(headers=copied)]))
+    restoring.restore.show(NOW_NS)
+    assert restoring.catalog.streams["S"].sources == {"O > >": (41, "AbCdEfGh")}
+    assert Kind.SOURCE_STATE in restoring.gathering.group.rows.kind
