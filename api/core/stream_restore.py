@@ -14,6 +14,7 @@ from consumers.engine.consumer_rows import config_data
 from delta_store.archive.archive_checker import ArchivedConsumer, ArchivedState, Item
 from delta_store.archive.entries import ArchiveEntry
 from delta_store.config.stream_config import StreamConfig
+from delta_store.streams import restores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_sources import SourcePosition, positions_data, read_sourced
 from delta_store.streams.stream_state import NewRun, StreamState
@@ -32,7 +33,7 @@ class StreamRestore:
         self._company = Company()
         self._last_seq = 0
         self._sources: dict[str, SourcePosition] = {}
-        self.state: StreamState = catalog.begin_restore(config, now_ns=now_ns, rows=gathering.group.rows)
+        self.state: StreamState = restores.begin(catalog, config, now_ns=now_ns, rows=gathering.group.rows)
 
     def take(self, items: Sequence[Item], now_ns: int) -> None:
         """Take what follows in the archive. Raises :class:`BadArchive`."""
@@ -62,11 +63,11 @@ class StreamRestore:
 
     def show(self, now_ns: int) -> None:
         """Show the stream, all of whose rows are durable. Raises ``ApiRefusal`` where a subject is taken by now."""
-        self._catalog.end_restore(self.state, now_ns=now_ns, rows=self._gathering.group.rows)
+        restores.show(self._catalog, self.state, now_ns=now_ns, rows=self._gathering.group.rows)
 
     def drop(self, now_ns: int) -> None:
         """Leave nothing of the stream."""
-        self._catalog.drop_restore(self.state, now_ns=now_ns, rows=self._gathering.group.rows)
+        restores.drop(self._catalog, self.state, now_ns=now_ns, rows=self._gathering.group.rows)
 
     def _begin_at(self, bounds: ArchivedState, now_ns: int) -> None:
         self._last_seq = bounds.last_seq

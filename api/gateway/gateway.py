@@ -24,6 +24,7 @@ from conf.clock import Clock
 from consumers.machine.effects import Advisory
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.store_reader import StoreReader
+from delta_store.streams import restores
 from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter, GroupJournal, Pace
 from ingest.flow.schedule_firing import ScheduleFiring
@@ -112,7 +113,7 @@ class Gateway:
     def restore(self) -> None:
         """Begin with a catalog whose state is all durable."""
         now_ns, rows = self._clock.now_ns(), self.core.gathering.group.rows
-        self.core.catalog.drop_unrestored(now_ns=now_ns, rows=rows)
+        restores.drop_unfinished(self.core.catalog, now_ns=now_ns, rows=rows)
         self.core.consumers.registry.restore(now_ns=now_ns, rows=rows)
         self._copies.restore()
         self._follow()

@@ -151,6 +151,7 @@ class RestoreReceiver:
                 upload.refused = restore_failed(str(refused))
             else:
                 upload.stream = None
+                core.consumers.registry.sync_streams(clock.now_ns())
                 core.consumers.registry.adopt(stream.state, now_ns=clock.now_ns(), rows=core.gathering.group.rows)
                 consumers = len(stream.state.consumers)
                 answer = restored(stream.state, consumers=consumers, now_ns=clock.now_ns())

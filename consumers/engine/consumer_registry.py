@@ -50,13 +50,24 @@ class ConsumerRegistry:
     def restore(self, *, now_ns: int, rows: RowColumns) -> None:
         """Restore the consumers that the journal has, after the catalog was rebuilt."""
         self.directory.follow_streams()
-        for home in self.directory.streams.values():
-            self._restore_home(home, now_ns=now_ns, rows=rows)
+        for home in list(self.directory.streams.values()):
+            self.adopt(home.state, now_ns=now_ns, rows=rows)
 
     def adopt(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
-        """Begin with the consumers of a stream that is shown from now on."""
-        self.sync_streams(now_ns)
-        self._restore_home(self.directory.home_of(state), now_ns=now_ns, rows=rows)
+        """Begin with the consumers that the journal has of a stream."""
+        home = self.directory.home_of(state)
+        for name, record in list(state.consumers.items()):
+            shown = json.loads(record.config)
+            consumer = self._add(
+                home,
+                MachineConfig.from_record({**shown["config"], "name": name}),
+                created_ns=int(shown["created_ns"]),
+                now_ns=now_ns,
+                state=ConsumerState.decode(record.state) if record.state else None,
+            )
+            self._desk.after(consumer)
+            if consumer.config.mem_storage:
+                self._kept.take_over(home, consumer, now_ns=now_ns, rows=rows)
 
     def sync_streams(self, now_ns: int) -> None:
         """Follow the catalog, whose streams may have been created, updated or deleted.
@@ -187,20 +198,6 @@ class ConsumerRegistry:
                 self._desk.after(consumer)
             found.append((name, consumer.config, consumer.state()))
         return found
-
-    def _restore_home(self, home: StreamConsumers, *, now_ns: int, rows: RowColumns) -> None:
-        for name, record in list(home.state.consumers.items()):
-            shown = json.loads(record.config)
-            consumer = self._add(
-                home,
-                MachineConfig.from_record({**shown["config"], "name": name}),
-                created_ns=int(shown["created_ns"]),
-                now_ns=now_ns,
-                state=ConsumerState.decode(record.state) if record.state else None,
-            )
-            self._desk.after(consumer)
-            if consumer.config.mem_storage:
-                self._kept.take_over(home, consumer, now_ns=now_ns, rows=rows)
 
     def _changeable(self, state: StreamState, name: str) -> tuple[StreamConsumers, ConsumerMachine]:
         """Return a consumer for a change that must be recorded; raises 10047 while nothing can be committed."""

@@ -37,7 +37,8 @@ class Catalog:
         self.copies: dict[str, list[CopyLink]] = {}
         """The mirrors and sources by the stream that they name; also those that mean one of another domain."""
         self._copying: dict[str, StreamState] = {}
-        self._newest_id = 0
+        self.newest_id = 0
+        """The highest id of all streams so far."""
 
     def stream(self, name: str) -> StreamState:
         """Return the stream of this name; raise 10059 when there is none."""
@@ -58,7 +59,7 @@ class Catalog:
         self.routes.refuse_overlap(config)
         self.require_change()
         # An id that no stream has had: files and caches distinguish incarnations by it.
-        state = self.open(config, stream_id=max(now_ns, self._newest_id + 1), created_ns=now_ns)
+        state = self.open(config, stream_id=max(now_ns, self.newest_id + 1), created_ns=now_ns)
         if config.first_seq > 0:
             state.index.restore_bounds(first_seq=config.first_seq, last_seq=config.first_seq - 1, last_ts=0)
         state.record(Kind.STREAM, stream_data(config, now_ns), now_ns=now_ns, rows=rows)
@@ -80,41 +81,6 @@ class Catalog:
             state.record_removal(surplus.tolist(), "limits", now_ns=now_ns, rows=rows)
         self.expire_stream(state, now_ns=now_ns, rows=rows)
         return state
-
-    def begin_restore(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-        """Begin a stream that nobody sees until :meth:`end_restore`; raise 10130, 10065."""
-        if config.name in self.streams or config.name in self.restoring:
-            raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
-        self.routes.refuse_overlap(config)
-        self.require_change()
-        self._newest_id = max(now_ns, self._newest_id + 1)
-        state = StreamState(config, stream_id=self._newest_id, created_ns=now_ns)
-        self.restoring[config.name] = state
-        state.restored = "begun"
-        data = stream_data(config, now_ns, restored=state.restored)
-        state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)
-        return state
-
-    def end_restore(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
-        """Show a restored stream; raise 10065 when its subjects have been taken meanwhile."""
-        self.routes.refuse_overlap(state.config)
-        self.require_change()
-        state.restored = "done"
-        data = stream_data(state.config, state.created_ns, restored=state.restored)
-        state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)
-        self.streams[state.name] = self.restoring.pop(state.name)
-        self._look(state.name)
-
-    def drop_restore(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
-        """Delete a stream whose restore has failed."""
-        self.restoring.pop(state.name)
-        state.record(Kind.STREAM_DELETE, b"", now_ns=now_ns, rows=rows)
-        self.ended[state.name] = state.position
-
-    def drop_unrestored(self, *, now_ns: int, rows: RowColumns) -> None:
-        """Delete the streams whose restores ended with the process before."""
-        for name in [name for name, state in self.streams.items() if state.restored == "begun"]:
-            self.delete(name, now_ns=now_ns, rows=rows)
 
     def delete(self, name: str, *, now_ns: int, rows: RowColumns) -> None:
         """Delete a stream with its messages; raise 10059."""
@@ -186,7 +152,7 @@ class Catalog:
 
     def open(self, config: StreamConfig, *, stream_id: int, created_ns: int) -> StreamState:
         """Add a new stream, in place of one of the same name."""
-        self._newest_id = max(self._newest_id, stream_id)
+        self.newest_id = max(self.newest_id, stream_id)
         state = self.streams[config.name] = StreamState(config, stream_id=stream_id, created_ns=created_ns)
         self._look(config.name)
         return state
@@ -200,7 +166,7 @@ class Catalog:
         """Remove a stream, if it is there; ``position`` is that of the row that deleted it."""
         self.streams.pop(name, None)
         self.ended[name] = position
-        self._newest_id = max(self._newest_id, position.stream_id)
+        self.newest_id = max(self.newest_id, position.stream_id)
         self._look(name)
 
     def _look(self, name: str) -> None:

@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from delta_store.config.stream_config import StreamConfig
 from delta_store.values.records import Kind, Removal, Row, checksum
+
+BEGUN: Final = "begun"
+DONE: Final = "done"
+"""What a STREAM row says of a stream that comes from a backup: not whole yet, or whole."""
 
 
 def removal_data(removal: Removal, *, last_ts: int) -> bytes:
@@ -30,7 +34,7 @@ def stream_data(config: StreamConfig, created_ns: int, *, restored: str = "") ->
 
 
 def read_restored(data: bytes) -> str:
-    """Return whether a STREAM row's stream comes from a backup: empty, ``begun``, or ``done`` once it is whole."""
+    """Return whether a STREAM row's stream comes from a backup: empty, ``BEGUN`` or ``DONE``."""
     return str(json.loads(data).get("restored", ""))
 
 

@@ -14,6 +14,7 @@ from delta_store.archive.archive_checker import ArchiveChecker
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, encode
 from delta_store.config.api_errors import ApiRefusal
+from delta_store.streams import restores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay
 from delta_store.streams.stream_config_rules import normalise
@@ -119,7 +120,7 @@ def test_what_is_not_done_is_dropped() -> None:
     before = restoring.replayed()
     rows = restoring.gathering.group.rows
     assert [state.restored for state in before.streams.values()] == ["begun"]
-    before.drop_unrestored(now_ns=NOW_NS, rows=rows)
+    restores.drop_unfinished(before, now_ns=NOW_NS, rows=rows)
     assert not before.streams
     restoring.restore.drop(NOW_NS)
     assert not restoring.catalog.restoring

@@ -1,0 +1,48 @@
+"""Streams that come from a backup: begun out of sight, shown when they are whole, deleted where they are not."""
+
+from delta_store.config import api_errors
+from delta_store.config.stream_config import StreamConfig
+from delta_store.streams.catalog import Catalog
+from delta_store.streams.event_rows import BEGUN, DONE, stream_data
+from delta_store.streams.stream_state import StreamState
+from delta_store.values.records import Kind, RowColumns
+
+
+def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
+    """Begin a stream that nobody sees until :func:`show`; raise 10130 and 10065."""
+    if config.name in catalog.streams or config.name in catalog.restoring:
+        raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
+    catalog.routes.refuse_overlap(config)
+    catalog.require_change()
+    catalog.newest_id = max(now_ns, catalog.newest_id + 1)
+    state = catalog.restoring[config.name] = StreamState(config, stream_id=catalog.newest_id, created_ns=now_ns)
+    _record(state, BEGUN, now_ns=now_ns, rows=rows)
+    return state
+
+
+def show(catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
+    """Show a restored stream; raise 10065 when its subjects have been taken meanwhile."""
+    catalog.routes.refuse_overlap(state.config)
+    catalog.require_change()
+    _record(state, DONE, now_ns=now_ns, rows=rows)
+    catalog.streams[state.name] = catalog.restoring.pop(state.name)
+    catalog.reconfigure(state, state.config, ts_ns=state.clock_ns)
+
+
+def drop(catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
+    """Delete a stream whose restore has failed."""
+    del catalog.restoring[state.name]
+    state.record(Kind.STREAM_DELETE, b"", now_ns=now_ns, rows=rows)
+    catalog.close(state.name, state.position)
+
+
+def drop_unfinished(catalog: Catalog, *, now_ns: int, rows: RowColumns) -> None:
+    """Delete the streams whose restores ended with the process before."""
+    for name in [name for name, state in catalog.streams.items() if state.restored == BEGUN]:
+        catalog.delete(name, now_ns=now_ns, rows=rows)
+
+
+def _record(state: StreamState, restored: str, *, now_ns: int, rows: RowColumns) -> None:
+    state.restored = restored
+    data = stream_data(state.config, state.created_ns, restored=restored)
+    state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)
