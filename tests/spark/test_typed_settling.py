@@ -15,7 +15,7 @@ from delta_store.typed.table_folders import table_folder
 from tests.spark.store import Store
 from tests.typed_store import flights_schema
 
-ROWS = 4000
+ROWS = 3000
 SPOILT = range(99, ROWS, 100)
 
 
@@ -84,13 +84,13 @@ def test_the_latest_of_each_subject_is_what_multi_last_has(store: Callable[..., 
     silt.create("K", metadata={"silt.schema": json.dumps(schema), "silt.table": "latest"})
     for number in range(1, 60):
         silt.publish("K", f"k{number % 9}", json.dumps({"n": number}).encode())
-        if number % 20 == 0:
+        if number == 40:
             silt.settle()
     silt.catalog.remove("K", 59, now_ns=silt.tick(), rows=silt.rows)
     silt.catalog.purge("K", now_ns=silt.tick(), rows=silt.rows, subject="K.k3")
     silt.settle()
     silt.maintenance.run_due()
-    silt.settle(fresh=True)
+    silt.start()
     silt.maintenance.run_due()
     newest = {f"K.k{number % 9}": number for number in silt.live("K")}
     rows = _table(silt, "K")
@@ -110,7 +110,7 @@ def test_what_leaves_messages_leaves_the_table(store: Callable[..., Store], monk
     silt.catalog.remove("L", 40, now_ns=silt.tick(), rows=silt.rows)
     silt.catalog.remove("L", 41, now_ns=silt.tick(), rows=silt.rows)
     silt.settle()
-    for _ in range(3):
+    for _ in range(2):
         silt.maintenance.run_due()
         silt.maintenance._pace._rest_until = 0.0
     live = silt.live("L")
