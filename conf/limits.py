@@ -35,6 +35,8 @@ SNAPSHOT_CHUNK_BYTES_MAX = MIB
 SNAPSHOT_WINDOW_BYTES = 8 * MIB
 SNAPSHOT_WINDOW_BYTES_MAX = 32 * MIB
 SNAPSHOT_INTEREST_SECONDS = 2.0
+SNAPSHOT_WILDCARD_SECONDS = 0.5
+"""How long a backup waits for a subscription of its own subject where a wildcard matches it."""
 TRANSFER_SILENCE_SECONDS = 5.0
 """How long a backup waits for an ack, a restore for a chunk."""
 SNAPSHOT_STEP_MESSAGES = 4_000

@@ -11,7 +11,7 @@ from api.gateway.snapshot_reads import SnapshotReads, StreamGone
 from api.jetstream import transfer_advisories
 from api.jetstream.backup_api import StreamSnapshot
 from conf.clock import Clock
-from conf.limits import SNAPSHOT_INTEREST_SECONDS, TRANSFER_SILENCE_SECONDS, TRANSFERS_MAX
+from conf.limits import SNAPSHOT_INTEREST_SECONDS, SNAPSHOT_WILDCARD_SECONDS, TRANSFER_SILENCE_SECONDS, TRANSFERS_MAX
 from consumers.machine.effects import Advisory
 from delta_store.values.read_errors import ReadError
 from ingest.protocol.leaf_protocol import encode_message
@@ -27,6 +27,10 @@ class TransferInterest(Protocol):
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message to this literal subject has a receiver at the hub."""
+        ...
+
+    def listens(self, subject: bytes) -> bool:
+        """Whether exactly this subscription may exist."""
         ...
 
 
@@ -153,11 +157,19 @@ class SnapshotSender:
         return _DONE if number else b""
 
     async def _interest(self, subject: bytes) -> bool:
-        """Wait a little for interest in the subject; return whether there is any."""
-        until = self._around.clock.monotonic() + SNAPSHOT_INTEREST_SECONDS
-        while not self._around.link.interest.has_interest(subject):
-            if self._around.clock.monotonic() > until:
+        """Wait a little for a receiver; return whether there is any.
+
+        Clients subscribe when they have the reply to their request. Until then a wildcard of theirs may match, behind
+        which nobody takes a chunk.
+        """
+        interest, clock = self._around.link.interest, self._around.clock
+        began = clock.monotonic()
+        while not interest.listens(subject):
+            passed = clock.monotonic() - began
+            if passed > SNAPSHOT_INTEREST_SECONDS:
                 return False
+            if passed > SNAPSHOT_WILDCARD_SECONDS and interest.has_interest(subject):
+                return True
             await asyncio.sleep(_LOOK_SECONDS / 10)
         return True
 

@@ -61,7 +61,7 @@ class FullDisk:
 
     async def prepare(self) -> None:
         """A plain stream and a work queue, each with a consumer."""
-        for name, more in (("S", {}), ("W", {"retention": "workqueue"}), ("OLD", {"max_age": 1_500_000_000})):
+        for name, more in (("S", {}), ("W", {"retention": "workqueue"}), ("OLD", {"max_age": 6_000_000_000})):
             config = {"name": name, "subjects": [name.lower()], "allow_direct": True, **more}
             assert not code(await ask(self.connection, f"{API}.STREAM.CREATE.{name}", config, seconds=5))
         for name in "SW":

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import pty
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -119,6 +119,8 @@ class Terminal:
         self._own, theirs = pty.openpty()
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
         os.close(theirs)
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self._own, selectors.EVENT_READ)
         self._seen = ""
 
     def type(self, text: str) -> None:
@@ -129,7 +131,7 @@ class Terminal:
         """Wait until the terminal has shown a text behind what was waited for; return all up to it."""
         end = time.monotonic() + WAIT_SECONDS
         while text not in self._seen and time.monotonic() < end:
-            if select.select([self._own], [], [], 0.1)[0]:
+            if self._ready.select(0.1):
                 try:
                     self._seen += os.read(self._own, 65_536).decode()
                 except OSError:  # it has ended
@@ -198,12 +200,12 @@ class Server(BaseHTTPRequestHandler):
         bad = "nope" in asked
         status = 401 if key != "Bearer secret" else 400 if bad else 200
         body = {401: b'{"title": "no key"}', 400: b'{"detail": "no view nope"}', 200: b"a\n1\n"}[status]
+        self.server.asked.append((self.path, self.headers["Accept"], asked))  # type: ignore[attr-defined]
         self.send_response(status)
         self.send_header("X-Asked", f"{self.path} {self.headers['Accept']}")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        self.server.asked.append((self.path, self.headers["Accept"], asked))  # type: ignore[attr-defined]
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

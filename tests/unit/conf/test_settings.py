@@ -76,7 +76,7 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_number_carries_its_unit() -> None:
     """A number's name ends in what it counts."""
-    units = ("seconds", "ms", "bytes", "mib", "rows", "files", "commits", "port", "nice")
+    units = ("seconds", "ms", "bytes", "mib", "rows", "files", "commits", "processes", "port", "nice")
     for section in Settings.model_fields.values():
         assert section.annotation is not None
         for name, field in section.annotation.model_fields.items():
