@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn
+from weakref import finalize
 
 from delta_store.storage.disk_reserve import NO_SPACE, DiskReserve
 from delta_store.storage.fsync import fsync_path
@@ -33,6 +34,7 @@ class LocalStorage:
         self.uri = str(self.root)
         self.options: Mapping[str, str] = {}
         self._folders: dict[str, int] = {}
+        finalize(self, _close, self._folders)
         self._durable = {"", LOG_FOLDER}
         """Folders whose names are on the disk."""
         self._reserve = DiskReserve(self.root)
@@ -157,9 +159,8 @@ class LocalStorage:
                 (self.root / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the folders."""
-        while self._folders:
-            os.close(self._folders.popitem()[1])
+        """Close the folders; one that is given up without does it by itself."""
+        _close(self._folders)
 
     def folder(self, name: str) -> int:
         """Return the descriptor of the folder, which stays open."""
@@ -193,6 +194,11 @@ class LocalStorage:
         (self.root / name).mkdir(exist_ok=True)
         fsync_path(self.root / above)
         self._durable.add(name)
+
+
+def _close(folders: dict[str, int]) -> None:
+    while folders:
+        os.close(folders.popitem()[1])
 
 
 class _Publishing:

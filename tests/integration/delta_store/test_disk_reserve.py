@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from delta_store.storage.disk_reserve import DiskReserve
+from delta_store.storage.local_storage import LocalStorage
 
 
 @pytest.fixture
@@ -58,3 +59,13 @@ def test_it_is_filled_when_there_is_plenty(disk: Path) -> None:
     (disk / "ballast").unlink()
     assert reserve.fill()
     assert (disk / ".reserve").stat().st_blocks * 512 >= 1 << 20
+
+
+def test_a_storage_that_is_given_up_closes_its_folders(tmp_path: Path) -> None:
+    """A table that is opened again after each failure does not use up the process's descriptors."""
+    storage = LocalStorage(tmp_path)
+    descriptor = storage.folder("")
+    os.fstat(descriptor)
+    del storage
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
