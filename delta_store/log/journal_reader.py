@@ -14,6 +14,7 @@ from delta_store.entries.log_entry import JournalEntry, JournalFile
 from delta_store.log import journal_log
 from delta_store.log.journal_log import LoadedLog
 from delta_store.storage.storage import Storage
+from delta_store.values.journal_errors import ReadOvertaken
 
 SHARD: Final = "0"
 """The only shard there is: the journal is one total order."""
@@ -60,6 +61,13 @@ class JournalReader:
         for _ in self.follow():
             pass
         return self.version
+
+    def catch_up(self) -> None:
+        """Do :meth:`refresh`, or :meth:`reload` where cleanup has overtaken it. Raises :class:`DamagedData`."""
+        try:
+            self.refresh()
+        except ReadOvertaken:
+            self.reload()
 
     def follow(self) -> Iterator[JournalEntry]:
         """Do :meth:`refresh`, and iterate over the new entries.

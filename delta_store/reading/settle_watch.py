@@ -13,7 +13,7 @@ from delta_store.entries.settle_lag import Lag, lag_of
 from delta_store.log.journal_reader import JournalReader
 from delta_store.reading.settle_state import SettleNews, SettleState, StateListener
 from delta_store.storage.open_storage import open_storage
-from delta_store.values.journal_errors import JournalError, ReadOvertaken
+from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_FOLDER
 from delta_store.values.watermark import Watermarks
@@ -64,9 +64,7 @@ class SettleWatch:
         """Return the reader at the end of the log; opened anew after an error."""
         if self._reader is not None and self._reader.version >= 0:
             try:
-                self._reader.refresh()
-            except ReadOvertaken:
-                self._reader.reload()
+                self._reader.catch_up()
             except (JournalError, DamagedData):
                 self._reader = None
                 raise

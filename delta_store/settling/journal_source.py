@@ -12,7 +12,6 @@ from delta_store.entries.log_entry import JournalFile
 from delta_store.log.journal_reader import SHARD, JournalReader
 from delta_store.settling.journal_stream import FORMAT, JournalStream
 from delta_store.storage.open_storage import open_storage
-from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.records import Position
 from delta_store.values.watermark import Watermarks, is_settled
 
@@ -71,11 +70,8 @@ class JournalSource:
         """Return the reader of the journal's log, up to date."""
         if self._reader is None:
             self._reader = JournalReader.read_only(open_storage(self.path, self._options), shard=SHARD)
-            return self._reader
-        try:
-            self._reader.refresh()
-        except ReadOvertaken:
-            self._reader.reload()
+        else:
+            self._reader.catch_up()
         return self._reader
 
 

@@ -9,7 +9,6 @@ and each file is verified by its checksum before its rows are a batch's.
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,7 +21,6 @@ from delta_store.entries.log_entry import JournalFile
 from delta_store.log.journal_reader import SHARD, JournalReader
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
-from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_DDL, JOURNAL_SCHEMA
 
@@ -100,7 +98,7 @@ class JournalStreamReader(DataSourceStreamReader):
             try:
                 tables.append(decode_table(storage.read(name), size=length, checksum=checksum))
             except DamagedFile as error:
-                raise DamagedData(str(PurePosixPath(self._path, name)), str(error)) from error
+                raise DamagedData(f"{self._path}/{name}", str(error)) from error
             size += length
             if size >= _READ_BYTES:
                 yield from _batches(tables)
@@ -119,10 +117,7 @@ class JournalStreamReader(DataSourceStreamReader):
                 open_storage(self._path, self._storage_options), shard=SHARD
             )
         elif refresh:
-            try:
-                journal.refresh()
-            except ReadOvertaken:
-                journal.reload()
+            journal.catch_up()
         return [file for file in journal.live_files() if file.version > version]
 
 

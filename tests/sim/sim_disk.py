@@ -177,7 +177,8 @@ class DiskOs:
             self._disk.step()
             self._disk.take_space(0)
         opened = os.open(path, flags, *args, **named)
-        self._open.add(opened)
+        if not flags & os.O_DIRECTORY:
+            self._open.add(opened)
         return opened
 
     def close(self, fd: int) -> None:
@@ -186,7 +187,11 @@ class DiskOs:
         os.close(fd)
 
     def close_all(self) -> None:
-        """Close what processes that were killed had open: a real one's end does."""
+        """Close the files that killed processes had open, as a real one's end does.
+
+        A folder is closed by its storage, whenever that is collected: closed here too, its number would by then be
+        another file's.
+        """
         while self._open:
             os.close(self._open.pop())
 
