@@ -35,7 +35,8 @@ $(INSTALLED): $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Spark takes Delta's jars from Maven Central when it starts for the first time: better here than in a test.
+# Spark takes Delta's jars from Maven Central when it starts for the first time: better here than in a test. Its classes
+# are archived too, for faster starts.
 $(JARS): $(INSTALLED)
 	@for try in $(TRIES); do $(BIN)/silt doctor --fetch-jars && break; [ $$try != 3 ] || exit 1; sleep 5; done
 	@touch $@

@@ -25,7 +25,7 @@ def doctor(
     leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
     fetch_jars: Annotated[
         bool,
-        typer.Option("--fetch-jars", help="Only check what is installed, and fetch the jars that are missing."),
+        typer.Option("--fetch-jars", help="Only check what is installed, fetch the jars that are missing, and archive Spark's classes."),
     ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:

@@ -89,17 +89,20 @@ def check_jars(data: DataLocation) -> Check:
 
 
 def fetch_jars(data: DataLocation) -> Check:
-    """Fetch the jars that are missing, by starting Spark once."""
-    found = check_jars(data)
-    if found.ok:
-        return found
+    """Fetch the jars that are missing, by starting Spark once, and have Spark's classes archived for later starts."""
+    from delta_store.settling.class_archive import make_archive
     from delta_store.settling.spark_session import open_session
 
+    found = check_jars(data)
     try:
-        open_session("silt doctor", data=data, master="local[1]").stop()
+        if not found.ok:
+            open_session("silt doctor", data=data, master="local[1]").stop()
+            found = check_jars(data)
+        if found.ok:
+            make_archive()
     except Exception as error:  # noqa: BLE001  # any error of Spark's is shown to the user
         return Check("jars", ok=False, found=error_text(error).splitlines()[0], advice=found.advice)
-    return check_jars(data)
+    return found
 
 
 def check_nats_binary() -> Check:

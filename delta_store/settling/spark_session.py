@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from conf.data_location import DataLocation
+from delta_store.settling.class_archive import archive_options
 from delta_store.settling.spark_store import fetched_store_jars, share_keys, store_coordinates, store_settings
 
 SCALA = "2.13"
@@ -177,6 +178,8 @@ def open_session(
         builder = builder.master(master or default_master)
     own = {key.replace("__", "."): str(value) for key, value in settings.items()}
     defaults = dict(SMALL_MACHINE)
+    if not submitted:
+        defaults["spark.driver.extraJavaOptions"] += archive_options()
     if not submitted and not _carried_by_spark():
         defaults |= _jar_settings(Path.home(), data, master or default_master)
     if data is not None:
