@@ -25,7 +25,9 @@ def doctor(
     leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
     fetch_jars: Annotated[
         bool,
-        typer.Option("--fetch-jars", help="Only check what is installed, fetch the jars that are missing, and archive Spark's classes."),
+        typer.Option(
+            "--fetch-jars", help="Only check what is installed, fetch missing jars, and archive Spark's classes."
+        ),
     ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
