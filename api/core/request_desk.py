@@ -8,7 +8,7 @@ from api.core.hub_view import HubView
 from api.core.intake import Intake
 from api.direct.direct_frames import no_responders_frame
 from api.jetstream import stream_advisories
-from api.jetstream.api_call import ApiRequest, NeedMessage
+from api.jetstream.api_call import ApiRequest, NeedMessage, NeedPast
 from api.jetstream.dispatch import StartedReply, dispatch
 from api.jetstream.responses import ApiAccount
 from api.jetstream.shown_streams import shows_any
@@ -33,8 +33,8 @@ class Answers(Protocol):
         """Return the frames of a Direct Get's reply, or the read that is left; None for no reply."""
         ...
 
-    def stored(self, wanted: NeedMessage, reply: bytes) -> bytes | Deferred:
-        """Return the frame with one message of a stream, or the read that is left."""
+    def stored(self, wanted: NeedMessage | NeedPast, reply: bytes) -> bytes | Deferred:
+        """Return the frame with one message of a stream, or the read that is left; of the past it always is."""
         ...
 
 
@@ -118,7 +118,7 @@ class RequestDesk:
             group.deferred.append(BegunTransfer(answer.work, begun))
             answer = answer.reply
         elif message.reply and answer is not None:
-            if isinstance(answer, NeedMessage):
+            if isinstance(answer, NeedMessage | NeedPast):
                 _answer(group, self._answers.stored(answer, message.reply))
             else:
                 group.replies.append(encode_message(message.reply, answer))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from delta_store.config.api_level import level_refused
 from delta_store.dialect.json_shapes import FLAG, INT, TEXT, TEXTS, TIME, UINT64, Struct, unmarshal
 from delta_store.dialect.json_syntax import JsonError
+from delta_store.values.point_shape import AS_OF, POINT
 
 _REQUEST = Struct(
     "JSApiMsgGetRequest",
@@ -25,10 +26,16 @@ _REQUEST = Struct(
         "up_to_time": TIME,
         "no_hdr": FLAG,
         "silt_max_subjects": UINT64,
+        AS_OF: POINT,
     },
     is_open=True,
 )
-_NAMES = {"start_time": "start_time_ns", "up_to_time": "up_to_time_ns", "silt_max_subjects": "max_subjects"}
+_NAMES = {
+    "start_time": "start_time_ns",
+    "up_to_time": "up_to_time_ns",
+    "silt_max_subjects": "max_subjects",
+    AS_OF: "as_of",
+}
 
 
 def status_block(status: str) -> bytes:
@@ -57,6 +64,8 @@ class DirectRequest(NamedTuple):
     no_hdr: bool = False
     max_subjects: int = 0
     """Silt's own: most subjects of a ``multi_last`` reply; nats-server ignores the field."""
+    as_of: str = ""
+    """Silt's own: the past point that all forms of a request may ask for; nats-server ignores the field."""
 
     @property
     def conflicts(self) -> bool:
@@ -69,6 +78,7 @@ class DirectRequest(NamedTuple):
             or (self.seq > 0 and timed)
             or (bool(self.next_by_subj) and bool(self.multi_last))
             or (self.up_to_seq > 0 and self.up_to_time_ns is not None)
+            or (bool(self.as_of) and (self.up_to_seq > 0 or self.up_to_time_ns is not None))
         )
 
     @property
@@ -101,10 +111,15 @@ def parse_subject(key: str, header: bytes, body: bytes) -> DirectRequest | bytes
     request = _decode(body)
     if request is None:
         return MALFORMED_REQUEST
-    only_form = DirectRequest(max_bytes=request.max_bytes, no_hdr=request.no_hdr, max_subjects=request.max_subjects)
+    only_form = DirectRequest(
+        max_bytes=request.max_bytes,
+        no_hdr=request.no_hdr,
+        max_subjects=request.max_subjects,
+        as_of=request.as_of,
+    )
     if not key or request != only_form:
         return BAD_REQUEST
-    return DirectRequest(last_by_subj=key, max_bytes=request.max_bytes, no_hdr=request.no_hdr)
+    return only_form._replace(last_by_subj=key, max_subjects=0)
 
 
 def _decode(body: bytes) -> DirectRequest | None:

@@ -70,7 +70,8 @@ def assemble(
 ) -> Assembled:
     """Assemble a gateway; ``threads`` run upkeep and commits to a slow store, ``new_id`` returns a random id."""
     leaf, chosen = links.leaf, settings.reads
-    reader = StoreReader(stores, ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds))
+    read_threads = ReadThreads(chosen.concurrency_max, timeout_seconds=chosen.timeout_seconds)
+    reader = StoreReader(stores, read_threads, clock=clock)
     reads = GatewayReads(reader, leaf, concurrency=chosen.concurrency_max, drain_seconds=chosen.timeout_seconds)
     upkeep = GatewayUpkeep(
         stores.journal, stores.settled, data=stores.data, executor=threads, report=report, chosen=settings.journal

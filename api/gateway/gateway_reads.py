@@ -1,4 +1,4 @@
-"""The gateway's replies with messages of streams: Direct Get, and STREAM.MSG.GET.
+"""The gateway's replies with messages of streams, and about their past: Direct Get, STREAM.MSG.GET, STREAM.INFO.
 
 A reply from memory leaves with the gathering group; a read of files begins when that group is durable, off the event
 loop.
@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from api.jetstream.api_call import NeedMessage
+from api.jetstream.api_call import NeedMessage, NeedPast
 from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
+from delta_store.config import api_errors
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
-from delta_store.values.read_errors import ReadError
+from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError
 from delta_store.values.records import RowColumns
 from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.leaf_protocol import encode_message
@@ -25,11 +26,11 @@ _WORKERS: Final = 2
 
 
 class StoredRead:
-    """A STREAM.MSG.GET whose message must be read from a file."""
+    """A request whose reply needs a message from a file, or the past."""
 
     __slots__ = ("reply", "wanted")
 
-    def __init__(self, wanted: NeedMessage, reply: bytes) -> None:
+    def __init__(self, wanted: NeedMessage | NeedPast, reply: bytes) -> None:
         self.wanted = wanted
         self.reply = reply
 
@@ -47,8 +48,10 @@ class GatewayReads:
         """Return the frames of a Direct Get's reply, or the read that is left; None for no reply."""
         return self._direct.answer(request)
 
-    def stored(self, wanted: NeedMessage, reply: bytes) -> bytes | StoredRead:
-        """Return the frame of a STREAM.MSG.GET's reply, or the read that is left."""
+    def stored(self, wanted: NeedMessage | NeedPast, reply: bytes) -> bytes | StoredRead:
+        """Return the frame of a STREAM.MSG.GET's reply, or the read that is left; of the past it always is."""
+        if isinstance(wanted, NeedPast):
+            return StoredRead(wanted, reply)
         found = self._reader.payloads.run_now(*wanted.plan)
         return self._frame(wanted, found, reply) if found else StoredRead(wanted, reply)
 
@@ -81,9 +84,30 @@ class GatewayReads:
             read = await self._stored.get()
             # No reply to a failed read: the client tries again, and must not take damage for a missing message.
             with suppress(ReadError, ReadsBusy, TimeoutError):
-                found = await self._reader.read(read.wanted.plan)
-                self._sink.send_runs(self._frame(read.wanted, found, read.reply))
+                wanted = read.wanted
+                if isinstance(wanted, NeedPast):
+                    self._sink.send_runs(encode_message(read.reply, await self._of_past(wanted)))
+                else:
+                    found = await self._reader.read(wanted.plan)
+                    self._sink.send_runs(self._frame(wanted, found, read.reply))
+
+    async def _of_past(self, wanted: NeedPast) -> bytes:
+        """Return the reply to a request about the past."""
+        try:
+            past = await self._reader.past_stream(wanted.stream, wanted.point)
+            reply = wanted.reply(past.state if past.existed else None)
+            if isinstance(reply, bytes):
+                return reply
+            found = await self._reader.read_then(past, reply.plan.seqs)
+            return self._reply(reply, found)
+        except PastHorizon as error:
+            return wanted.refused(api_errors.past_horizon(str(error)))
+        except NoSuchStream:
+            return wanted.refused(api_errors.STREAM_NOT_FOUND.error)
 
     def _frame(self, wanted: NeedMessage, found: Sequence[StreamMessage], reply: bytes) -> bytes:
+        return encode_message(reply, self._reply(wanted, found))
+
+    def _reply(self, wanted: NeedMessage, found: Sequence[StreamMessage]) -> bytes:
         message = found[0] if found else None
-        return encode_message(reply, msg_get_reply(message, no_hdr=wanted.no_hdr, most=self._sink.payload_max))
+        return msg_get_reply(message, no_hdr=wanted.no_hdr, most=self._sink.payload_max)

@@ -1,6 +1,7 @@
 """One call of the JetStream API: a handler's argument, and its results."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,7 @@ from delta_store.dialect.json_writer import write_json
 from delta_store.reading.read_plan import ReadPlan
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.point_shape import AS_OF
 from delta_store.values.records import RowColumns
 
 
@@ -32,6 +34,25 @@ class NeedMessage(NamedTuple):
 
     plan: ReadPlan
     no_hdr: bool
+
+
+class NeedPast(NamedTuple):
+    """A reply about a stream as it stood: the caller reads that state, and replies with what ``reply`` makes of it."""
+
+    stream: str
+    point: str
+    """As the request writes it."""
+    reply: "Callable[[StreamState | None], bytes | NeedMessage]"
+    """Takes the state, or None where there was no such stream."""
+    refused: Callable[[api_errors.ApiRefusal], bytes]
+    """Makes the reply when the state can't be read."""
+
+
+class AskedPast(NamedTuple):
+    """A handler's answer to a request for a past point: it is to be called again with that state."""
+
+    stream: str
+    point: str
 
 
 class Uncounted(NamedTuple):
@@ -58,7 +79,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | Started | Uncounted | Silence
+Result = dict[str, Any] | NeedMessage | AskedPast | Started | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 
@@ -79,6 +100,8 @@ class ApiCall:
     """None where there are only streams."""
     page_max: int = sys.maxsize
     """Most entries of a paged reply: as many as fit into one message."""
+    past: StreamState | None = None
+    """The stream as it stood at the point that the request asks for, once it has been read."""
 
     @property
     def stream_name(self) -> str:
@@ -97,7 +120,9 @@ class ApiCall:
         return self.registry.directory
 
     def consumer_count(self, stream: str) -> int:
-        """Return the number of the stream's consumers."""
+        """Return the number of the stream's consumers; of the past none are known."""
+        if self.past is not None:
+            return 0
         return self.consumers.directory.company(stream).count if self.consumers is not None else 0
 
     def page(self, most: int) -> int:
@@ -136,8 +161,19 @@ class ApiCall:
         if level_refused(self.header):
             raise api_errors.REQUIRED_API_LEVEL.error
 
+    def asked_past(self, request: Decoded) -> AskedPast | None:
+        """Return the past point that a request asks for, None when it asks for now or the point has been read."""
+        if AS_OF not in request or self.past is not None:
+            return None
+        return AskedPast(self.stream().name, request[AS_OF])
+
     def stream(self) -> StreamState:
-        """Return the stream that the subject names, its expired messages removed; refuses if there is none."""
+        """Return the stream that the subject names, its expired messages removed; refuses if there is none.
+
+        Once a past point has been read it is the stream as it stood.
+        """
+        if self.past is not None:
+            return self.past
         state = self.catalog.streams.get(self.stream_name)
         if state is None:
             raise api_errors.STREAM_NOT_FOUND.error

@@ -6,14 +6,26 @@ reply, as from nats-server; Direct Get and CONSUMER.MSG.NEXT are served elsewher
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from api.jetstream import account_api, backup_api, consumer_api, message_api, stream_api
-from api.jetstream.api_call import ApiCall, ApiRequest, NeedMessage, Result, Silence, Started, Uncounted
+from api.jetstream.api_call import (
+    ApiCall,
+    ApiRequest,
+    AskedPast,
+    NeedMessage,
+    NeedPast,
+    Result,
+    Silence,
+    Started,
+    Uncounted,
+)
 from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_registry import ConsumerRegistry
-from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, STREAM_NOT_FOUND, ApiRefusal, unavailable
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 
 Handler = Callable[[ApiCall], Result]
@@ -100,8 +112,8 @@ def dispatch(
     rows: RowColumns,
     account: ApiAccount,
     consumers: ConsumerRegistry | None = None,
-) -> bytes | NeedMessage | StartedReply | None:
-    """Handle a request: return the reply, also one that begins a transfer, the message to reply with, or None for none.
+) -> bytes | NeedMessage | NeedPast | StartedReply | None:
+    """Handle a request: return the reply, also one that begins a transfer, what it needs to be read, or None for none.
 
     Changes to streams are made in ``catalog`` and appended to ``rows`` at once; the caller sends the reply only when
     these rows are durable. ``account``'s counters are incremented.
@@ -121,8 +133,8 @@ def dispatch(
         return failure(endpoint.kind, error, endpoint.beside_error)
     if isinstance(result, Silence):
         return None
-    if isinstance(result, NeedMessage):
-        return result
+    if isinstance(result, NeedMessage | AskedPast):
+        return result if isinstance(result, NeedMessage) else _need_past(endpoint, call, result)
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
@@ -133,6 +145,22 @@ def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
     """Return the reply to any request while the store is unavailable; None for a subject without an endpoint."""
     found = _find(subject, domain)
     return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
+
+
+def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedPast) -> NeedPast:
+    refused = partial(failure, endpoint.kind, body=endpoint.beside_error)
+    return NeedPast(*asked, partial(_of_past, endpoint, call), refused)
+
+
+def _of_past(endpoint: Endpoint, call: ApiCall, state: StreamState | None) -> bytes | NeedMessage:
+    """Return what answers a request by the stream as it stood: the reply, or the message to reply with."""
+    try:
+        if state is None:
+            raise STREAM_NOT_FOUND.error
+        result, reply = _within(endpoint, replace(call, past=state))
+    except ApiRefusal as error:
+        return failure(endpoint.kind, error, endpoint.beside_error)
+    return result if isinstance(result, NeedMessage) else reply
 
 
 def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:

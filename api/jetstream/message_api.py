@@ -18,6 +18,8 @@ def get(call: ApiCall) -> Result:
     request = call.body(MSG_GET_REQUEST)
     if request.get("batch", 0) > 0 or request.get("max_bytes", 0) > 0 or _conflicts(request):
         raise api_errors.BAD_REQUEST.error
+    if (asked := call.asked_past(request)) is not None:
+        return asked
     state = call.stream()
     seq = _wanted(state, request)
     if not seq:

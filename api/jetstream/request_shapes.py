@@ -1,17 +1,20 @@
-"""The shapes of the request bodies, field by field as nats-server 2.15 knows them."""
+"""The shapes of the request bodies, field by field as nats-server 2.15 knows them; fields ``silt_…`` are our own."""
 
 from consumers.config.consumer_config import MachineConfig
 from delta_store.config.field_tags import shapes
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_shapes import ANYTHING, FLAG, INT, TEXT, TEXTS, TIME, UINT64, Struct, Word
+from delta_store.values.point_shape import AS_OF, POINT
 
 STREAM_CONFIG_REQUEST = Struct("StreamConfigRequest", {**shapes(StreamConfig), "pedantic": FLAG})
 STREAM_NAMES_REQUEST = Struct("JSApiStreamNamesRequest", {"offset": INT, "subject": TEXT})
 STREAM_LIST_REQUEST = Struct("JSApiStreamListRequest", {"offset": INT, "subject": TEXT})
 STREAM_INFO_REQUEST = Struct(
-    "JSApiStreamInfoRequest", {"offset": INT, "deleted_details": FLAG, "subjects_filter": TEXT}
+    "JSApiStreamInfoRequest", {"offset": INT, "deleted_details": FLAG, "subjects_filter": TEXT, AS_OF: POINT}
 )
-STREAM_PURGE_REQUEST = Struct("JSApiStreamPurgeRequest", {"seq": UINT64, "filter": TEXT, "keep": UINT64})
+STREAM_PURGE_REQUEST = Struct(
+    "JSApiStreamPurgeRequest", {"seq": UINT64, "filter": TEXT, "keep": UINT64, "silt_no_erase": FLAG}
+)
 MSG_DELETE_REQUEST = Struct("JSApiMsgDeleteRequest", {"seq": UINT64, "no_erase": FLAG})
 MSG_GET_REQUEST = Struct(
     "JSApiMsgGetRequest",
@@ -26,6 +29,7 @@ MSG_GET_REQUEST = Struct(
         "up_to_seq": UINT64,
         "up_to_time": TIME,
         "no_hdr": FLAG,
+        AS_OF: POINT,
     },
 )
 SNAPSHOT_REQUEST = Struct(

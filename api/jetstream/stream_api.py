@@ -69,7 +69,10 @@ def delete(call: ApiCall) -> Result:
 
 
 def purge(call: ApiCall) -> Result:
-    """Remove messages: all, those of a filter, those below a sequence, or all but the last ``keep``."""
+    """Remove messages: all, those of a filter, those below a sequence, or all but the last ``keep``.
+
+    With ``silt_no_erase`` reads of the past still show them.
+    """
     request = call.optional_body(request_shapes.STREAM_PURGE_REQUEST) or {}
     seq, keep = request.get("seq", 0), request.get("keep", 0)
     if seq and keep:
@@ -82,7 +85,7 @@ def purge(call: ApiCall) -> Result:
     wanted = request.get("filter", "")
     if wanted and not subjects.valid(wanted):
         return {"success": True, "purged": 0}
-    options = {"subject": wanted, "seq": seq, "keep": keep}
+    options = {"subject": wanted, "seq": seq, "keep": keep, "erase": not request.get("silt_no_erase", False)}
     purged = call.catalog.purge(state.name, now_ns=call.now_ns, rows=call.rows, **options)
     if call.consumer_count(state.name):
         call.registry.purged(state, wanted, now_ns=call.now_ns)
@@ -109,8 +112,13 @@ def listing(call: ApiCall) -> Result:
 
 
 def info(call: ApiCall) -> Result:
-    """Return a stream's configuration and state, with subjects and deleted sequences if requested."""
+    """Return a stream's configuration and state, with subjects and deleted sequences if requested.
+
+    As of a past point these are those of then; consumers and sources are told of now alone.
+    """
     request = call.optional_body(request_shapes.STREAM_INFO_REQUEST) or {}
+    if (asked := call.asked_past(request)) is not None:
+        return asked
     state = call.stream()
     paged = {"total": 0, "offset": 0, "limit": 0}
     counts: dict[str, int] = {}
@@ -165,12 +173,12 @@ def _domain(call: ApiCall) -> dict[str, Any]:
 
 
 def _extra(call: ApiCall, state: StreamState) -> dict[str, Any]:
-    return _domain(call) | source_info(call.catalog, state)
+    return _domain(call) | (source_info(call.catalog, state) if call.past is None else {})
 
 
 def _info(
     call: ApiCall, state: StreamState, shown_state: dict[str, Any], *, cluster: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the info object of a reply on one stream; only STREAM.INFO has ``cluster``."""
-    extra = _domain(call) | ({"cluster": cluster} if cluster else {}) | source_info(call.catalog, state)
+    extra = ({"cluster": cluster} if cluster else {}) | _extra(call, state)
     return stream_info(with_dynamic_metadata(state.config), state, shown_state, now_ns=call.now_ns, extra=extra)

@@ -6,7 +6,7 @@ all its state is durable. Any number of responders share the requests by queue g
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final, NamedTuple, Protocol
@@ -28,6 +28,7 @@ from delta_store.reading.read_plan import PagePlan, PastPlan, ReadPlan
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.copies_here import direct_server
+from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError, StoreAway, TooMany
 from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize
@@ -38,6 +39,9 @@ _MARK: Final = b".API.DIRECT.GET."
 _INLINE_STEPS: Final = 4
 """Steps of one request done at once; the rest of a large batch takes turns with others."""
 BUSY: Final = status_block("503 Service Unavailable")
+
+
+ReadStep = Callable[[ReadPlan], Awaitable[list[StreamMessage]]]
 
 
 class Request(Protocol):
@@ -82,17 +86,33 @@ class _Rest(NamedTuple):
     frames: bytes = b""
 
 
+class _Then(NamedTuple):
+    """A request for a stream as it stood: what answers it is planned once its state has been read."""
+
+    stream: str
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """A reply that needs reads."""
 
     reply: bytes
     asked: DirectRequest
-    left: ReadPlan | _Rest | PastPlan
+    left: ReadPlan | _Rest | PastPlan | _Then
 
 
 class _SinkClosed(Exception):
     """Frames were not sent, so the rest of the reply is dropped."""
+
+
+def _planned(state: StreamState, asked: DirectRequest) -> ReadPlan | PagePlan | PastPlan | _Then | bytes:
+    """Return what is to be read for a reply, or the header block of one without messages."""
+    if asked.as_of:
+        return _Then(state.name)
+    try:
+        return plan(state, asked) or nothing(asked)
+    except TooMany:
+        return TOO_MANY_RESULTS
 
 
 class DirectResponder:
@@ -122,10 +142,7 @@ class DirectResponder:
             asked = parse_body(request.header, request.payload)
         if isinstance(asked, bytes):
             return status_frame(asked, reply)
-        try:
-            planned = plan(state, asked) or nothing(asked)
-        except TooMany:
-            planned = TOO_MANY_RESULTS
+        planned = _planned(state, asked)
         if isinstance(planned, bytes):
             return status_frame(planned, reply)
         if isinstance(planned, ReadPlan):
@@ -220,15 +237,36 @@ class DirectResponder:
             if page is None:
                 await self._send(status_frame(nothing(read.asked), reply))
             else:
-                await self._finish_page(_Rest(PageFrames(page), page.steps()), reply, held=held)
-        else:
-            await self._finish_page(left, reply)
 
-    async def _finish_page(self, rest: _Rest, reply: bytes, held: Mapping[int, StreamMessage] | None = None) -> None:
-        """Send the rest of a page; ``held`` has messages that have been read already."""
+                async def held_of(step: ReadPlan) -> list[StreamMessage]:
+                    return [held[seq] for seq in step.seqs]
+
+                await self._finish_page(_Rest(PageFrames(page), page.steps()), reply, held_of)
+        elif isinstance(left, _Then):
+            await self._finish_then(left, read.asked, reply)
+        else:
+            await self._finish_page(left, reply, self._reader.read)
+
+    async def _finish_then(self, then: _Then, asked: DirectRequest, reply: bytes) -> None:
+        """Reply as of a past point, by the plan that the state of then gives."""
+        past = await self._reader.past_stream(then.stream, asked.as_of)
+        planned = plan(past.state, asked)
+
+        async def read(step: ReadPlan) -> list[StreamMessage]:
+            return await self._reader.read_then(past, step.seqs)
+
+        if isinstance(planned, PagePlan):
+            await self._finish_page(_Rest(PageFrames(planned, no_hdr=asked.no_hdr), planned.steps()), reply, read)
+        elif isinstance(planned, ReadPlan) and (found := await read(planned)):
+            await self._send(self._one(asked, planned, found[0], reply))
+        else:
+            await self._send(status_frame(nothing(asked), reply))
+
+    async def _finish_page(self, rest: _Rest, reply: bytes, read: ReadStep) -> None:
+        """Send the rest of a page, whose parts ``read`` gives."""
         await self._send(rest.frames)
         for step in rest.steps:
-            messages = await self._reader.read(step) if held is None else [held[seq] for seq in step.seqs]
+            messages = await read(step)
             await self._send(self._frames(rest.page, messages, reply))
             if rest.page.full:
                 break

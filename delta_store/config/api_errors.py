@@ -118,6 +118,11 @@ SCHEDULE_ZONE_INVALID = Fixed(400, 10223, "message schedules time zone is invali
 STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not allowed")
 
 
+def past_horizon(reason: str) -> ApiRefusal:
+    """The state asked for is older than what the tables keep; Silt's own."""
+    return ApiRefusal(410, 20101, reason)
+
+
 def unavailable(reason: str) -> ApiRefusal:
     """Not available for now, so that clients ask again soon; nats-server has no text behind the colon."""
     return ApiRefusal(503, 10008, f"JetStream system temporarily unavailable: {reason}")

@@ -91,7 +91,7 @@ class PointInTime:
 
     def __init__(self, settled: SettledTable, journal: JournalTail) -> None:
         self._settled = settled
-        self._journal = journal
+        self.journal = journal
 
     def multi_last(
         self,
@@ -131,10 +131,10 @@ class PointInTime:
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
-        journal = self._journal.refresh()
+        journal = self.journal.refresh()
         settled = self._settled.refresh()
         if fault := fault_of_lost_journal(journal.version, settled.watermarks):
-            raise DamagedData(self._journal.location, fault)
+            raise DamagedData(self.journal.location, fault)
         return Pinned(journal, settled)
 
     def view(self, stream: str, pinned: Pinned) -> View:
@@ -142,7 +142,7 @@ class PointInTime:
         journal, settled = pinned
         mark = settled.watermarks.get(stream)
         position = mark.position if mark is not None else None
-        tail = self._journal.rows_of(journal, stream, above=position)
+        tail = self.journal.rows_of(journal, stream, above=position)
         ids = [0] if tail is None or not len(tail) else [pc.max(tail["stream_id"]).as_py()]
         stream_id = max(*ids, mark.stream_id) if mark is not None else ids[0]
         if not stream_id:
@@ -160,7 +160,7 @@ class PointInTime:
         """Return all events of the incarnation, each once, from both tables."""
         files = [file for file in settled.of_stream(stream) if file.events_only]
         kept = self._settled.columns(files, _EVENT)
-        tables = [*self._journal.events_of(journal, stream), *([] if kept is None else [kept])]
+        tables = [*self.journal.events_of(journal, stream), *([] if kept is None else [kept])]
         found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
         return tuple(sorted(found.values()))
 
@@ -172,7 +172,7 @@ class PointInTime:
 
     def past(self, view: View, point: Point) -> Past:
         """Return what decides the state at a point. Raises ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
-        base = self._base(view, point.seq)
+        base = self.base(view, point.seq)
         first_seq = self._first_seq(base, view, point.seq)
         return Past(base, cut_at(point.seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns))
 
@@ -192,13 +192,16 @@ class PointInTime:
         if isinstance(limit, Part):
             start = int(np.searchsorted(wanted, limit.after_seq, side="right"))
             more = start + limit.most < len(wanted)
-            return self._payloads(base, view, wanted[start : start + limit.most]), more
+            return self.payloads(base, view, wanted[start : start + limit.most]), more
         if limit is not None and len(wanted) > limit:
             raise TooMany(limit)
-        return self._payloads(base, view, wanted), False
+        return self.payloads(base, view, wanted), False
 
-    def _base(self, view: View, point: int) -> Snapshot:
-        """Return the version of ``messages`` for the settled part of the state."""
+    def base(self, view: View, point: int) -> Snapshot:
+        """Return the version of ``messages`` for the settled part of the state at a sequence.
+
+        Raises as :meth:`past`.
+        """
         if point > view.settled_seq or view.settled_seq == 0:
             return view.settled
         version = self._settled.append_version_for(view.stream, view.stream_id, point)
@@ -212,7 +215,7 @@ class PointInTime:
         if subjects.is_literal:
             wanted = sorted(subjects.literals)
             files = [file for file in files if may_hold_subjects(file, wanted)]
-        table = self._past_columns(base, view, files, _LIVENESS)
+        table = self.past_columns(base, view, files, _LIVENESS)
         return _chosen(table, view.stream_id, subjects) if table is not None else _no_rows()
 
     def _first_seq(self, base: Snapshot, view: View, point: int) -> int:
@@ -223,7 +226,7 @@ class PointInTime:
         elif view.settled_seq:
             files = base.of_stream(view.stream)
             files = [one for one in files if not one.consumers_only and one.seq[0] <= point <= one.seq[1]]
-            table = self._past_columns(base, view, files, ("stream_id", "seq", "kind", "first_seq"))
+            table = self.past_columns(base, view, files, ("stream_id", "seq", "kind", "first_seq"))
             recorded = _greatest_first_seq(table, view.stream_id, point)
         else:
             recorded = 1
@@ -231,7 +234,7 @@ class PointInTime:
             return recorded
         return max(recorded, _greatest_first_seq(view.tail, view.stream_id, point))
 
-    def _past_columns(self, base: Snapshot, view: View, files: Sequence[DataFile], names: Sequence[str]) -> Any:
+    def past_columns(self, base: Snapshot, view: View, files: Sequence[DataFile], names: Sequence[str]) -> Any:
         """Read columns of the base version's files; a vacuumed file of an old version is past the horizon."""
         try:
             return self._settled.columns(files, names)
@@ -240,7 +243,8 @@ class PointInTime:
                 raise
             raise PastHorizon(view.stream, None) from error
 
-    def _payloads(self, base: Snapshot, view: View, wanted: Int64s) -> list[StreamMessage]:
+    def payloads(self, base: Snapshot, view: View, wanted: Int64s) -> list[StreamMessage]:
+        """Return the messages of ascending sequences, the settled ones from ``base``. Raises as :meth:`past`."""
         settled = wanted[wanted <= view.settled_seq].tolist()
         tail = wanted[wanted > view.settled_seq].tolist()
         try:
@@ -250,7 +254,7 @@ class PointInTime:
                 raise
             raise PastHorizon(view.stream, None) from error
         if tail:
-            found |= self._journal.fetch(view.journal, view.stream, view.stream_id, tail)
+            found |= self.journal.fetch(view.journal, view.stream, view.stream_id, tail)
         missing = [seq for seq in wanted.tolist() if seq not in found]
         if missing:
             raise DamagedData(f"messages of stream {view.stream!r}", f"sequence {missing[0]} can't be read back")
@@ -265,7 +269,7 @@ class PointInTime:
         return SettledTimes(
             self._settled,
             (view.stream, view.stream_id),
-            lambda base, files, names: self._past_columns(base, view, files, names),
+            lambda base, files, names: self.past_columns(base, view, files, names),
         ).last_before(ts_ns, view.settled_seq)
 
 

@@ -6,17 +6,22 @@ returns messages, without those removed meanwhile, or raises ``TooMany``, ``Past
 """
 
 from bisect import bisect_left
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from conf.clock import Clock, SystemClock
+from delta_store.reading.past_streams import PastStream, PastStreams
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.point_in_time import PastState, PointInTime
 from delta_store.reading.read_plan import PastPlan, ReadPlan
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.streams.catalog import Catalog
+from delta_store.values.as_of import moment, parse_as_of
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.stream_message import MessageRun, StreamMessage
+
+_CLOCK: Final = SystemClock()
 
 
 class ReadableStore(Protocol):
@@ -46,9 +51,11 @@ class FoundRun(NamedTuple):
 class StoreReader:
     """Carries out plans; belongs to one event loop. Reads raise ``ReadError``, ``ReadsBusy`` and ``TimeoutError``."""
 
-    def __init__(self, store: ReadableStore, threads: ReadThreads) -> None:
+    def __init__(self, store: ReadableStore, threads: ReadThreads, *, clock: Clock = _CLOCK) -> None:
+        """``clock`` tells from when ages count back."""
         self.store = store
-        self._threads = threads
+        self._threads, self._clock = threads, clock
+        self._pasts = PastStreams(store.past)
         self.payloads = store.payloads
         """The messages in memory, without waiting."""
 
@@ -77,6 +84,15 @@ class StoreReader:
         stream, subjects, up_to_seq, up_to_ts_ns, limit = plan
         look = partial(self.store.past.multi_last, stream, subjects, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns)
         return await self._threads.run(partial(look, limit=limit))
+
+    async def past_stream(self, stream: str, point: str) -> PastStream:
+        """Return a stream as it stood at a point, as users write it. Raises ``NotAPoint`` where it is none."""
+        as_of = parse_as_of(point, now=moment(self._clock.now_ns()))
+        return await self._threads.run(partial(self._pasts.at, stream, as_of))
+
+    async def read_then(self, past: PastStream, seqs: Sequence[int]) -> list[StreamMessage]:
+        """Return messages that were live then, without those that have been erased since."""
+        return await self._threads.run(partial(self._pasts.messages, past, seqs))
 
     def _lost(self, plan: ReadPlan, found: Container[int]) -> int:
         """Return the first message of the plan that is live and not in ``found``; 0 when there is none."""

@@ -1,16 +1,14 @@
 """The arguments of a call of Silt's table functions: streams, subject filters, points."""
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, date, datetime
+from typing import Any
 
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.sql_errors import SqlError, invalid
 from delta_store.sql.statement import Call, Node, value_query
-from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
+from delta_store.values.as_of import AsOf, NotAPoint, moment, parse_as_of
 from delta_store.values.subjects import SubjectFilter, valid
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Arguments:
@@ -75,8 +73,3 @@ class Arguments:
             return self._session.value(self._session.written(value_query(node)))
         except SqlError as error:
             raise invalid(f"{self._call.function}: {name}: {error}") from error
-
-
-def moment(ns: int) -> datetime:
-    """Return a time in ns since 1970, cut off to microseconds."""
-    return _EPOCH + timedelta(microseconds=ns // 1000)

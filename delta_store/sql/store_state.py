@@ -90,8 +90,7 @@ class StoreState:
     def at(self, stream: str, as_of: AsOf = NOW) -> StreamAt:
         """Return a stream at a point. Raises ``NoSuchStream``, ``PastHorizon``, ``FileGone`` or ``DamagedData``."""
         view = self.view(stream)
-        until_ns = None if as_of.time is None else (as_of.time - _EPOCH) // timedelta(microseconds=1) * 1000
-        point = self._past.point(view, as_of.seq, until_ns)
+        point = self._past.point(view, as_of.seq, as_of.before_ns)
         if point.seq <= 0:
             return StreamAt(view, -1, [], Cut(0, 1, ()), None)
         base, cut = self._past.past(view, point)

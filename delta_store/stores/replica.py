@@ -74,7 +74,7 @@ class Replica:
         self.catalog = Catalog()
         self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
         self.past = PointInTime(self._settled, self._journal)
-        self.reader = StoreReader(self, threads)
+        self.reader = StoreReader(self, threads, clock=clock)
         self.journal_version = -1
         """Version of the journal that the catalog is at; -1 before there is one."""
         self.refreshed_at = clock.monotonic()

@@ -7,19 +7,19 @@ stream of a million messages is back within seconds, and payloads are only read 
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.entries.checkpoint_table import checkpoint_version
 from delta_store.entries.log_entry import version_of
-from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
+from delta_store.entries.settled_log import DataFile, Snapshot
 from delta_store.entries.tables_agree import fault_between, fault_of_lost_journal, held_by
 from delta_store.journal.journal import Journal
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.message_columns import COLUMNS, add_live, message_columns
 from delta_store.reading.settled import SettledTable
-from delta_store.reading.state_at import END, Columns, EventRow, cut_at, live_at
+from delta_store.reading.state_at import END, EventRow, cut_at
 from delta_store.reading.tail_cache import TailCache
 from delta_store.storage.storage import Storage
 from delta_store.stores.opening_progress import OpeningProgress
@@ -32,7 +32,6 @@ from delta_store.values.records import Kind, Row
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.watermark import Watermark
 
-_COLUMNS: Final = ("stream_id", "kind", "seq", "subject", "ts_ns", "first_seq", "evicts", "size")
 _IDS: Final = ("stream_id", "kind", "seq", "ts_ns", "msg_id")
 _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "subject", "ts_ns", "first_seq", "data")
 _CONTENT: Final = ("stream_id", "kind", "seq", "ts_ns", "headers", "data")
@@ -151,15 +150,12 @@ def _newest_states(table: Any) -> Any:
 def _restore_stream(
     state: StreamState, mark: Watermark, events: list[Row], settled: SettledTable, files: list[DataFile]
 ) -> None:
-    rows = _messages(settled, files, mark)
+    rows = message_columns(settled.columns(files, COLUMNS), mark.stream_id)
     removals = [
         EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data, event.ts_ns) for event in events
     ]
     cut = cut_at(END, first_seq=mark.first_seq, events=removals)
-    live = live_at(Columns(rows.seq, rows.evicts), cut)
-    if live.any():
-        sids = _interned(state, rows.subject[live], rows.subjects)
-        state.index.append_run(rows.seq[live], sids=sids, ts_ns=rows.ts_ns[live], sizes=rows.size[live])
+    add_live(state, rows, cut)
     _restore_content(state, mark, settled, files)
     ended = [read_removal(event.data)[1] for event in events if event.kind == Kind.REMOVE]
     last_ts = max([*ended, int(rows.ts_ns.max(initial=0))])
@@ -184,47 +180,6 @@ def _restore_content(state: StreamState, mark: Watermark, settled: SettledTable,
             state.note_content(seq, header, payload, ts_ns=ts_ns)
         elif state.schedules is not None:
             state.schedules.note(state.index, seq, header, ts_ns=ts_ns)
-
-
-def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:
-    """Return the index's subject ids of live rows; subjects without live rows get none."""
-    used = np.unique(subject)
-    ids = np.zeros(len(subjects), np.int64)
-    ids[used] = [state.index.table.intern(subjects[place]) for place in used.tolist()]
-    return ids[subject]
-
-
-class _Messages(NamedTuple):
-    seq: Int64s
-    evicts: Int64s
-    ts_ns: Int64s
-    size: Int64s
-    subject: Int64s
-    """Index into ``subjects``."""
-    subjects: list[str]
-
-
-def _messages(settled: SettledTable, files: list[DataFile], mark: Watermark) -> _Messages:
-    """Return the message rows of one incarnation, ascending by sequence, dead ones included."""
-    table = settled.columns(files, _COLUMNS)
-    none = np.empty(0, np.int64)
-    if table is None:
-        return _Messages(none, none, none, none, none, [])
-    chosen = pc.and_(pc.equal(table["stream_id"], mark.stream_id), pc.equal(table["kind"], Kind.MESSAGE.value))
-    table = table.filter(chosen).combine_chunks()
-    seq, order = np.unique(table["seq"].to_numpy(), return_index=True)
-    evicts, ts_ns, size = (table[name].to_numpy()[order] for name in ("evicts", "ts_ns", "size"))
-    subject, subjects = _dictionary(table)
-    return _Messages(seq, evicts, ts_ns, size, subject[order], subjects)
-
-
-def _dictionary(table: Any) -> tuple[Int64s, list[str]]:
-    """Return each row's subject as an index, and the subjects."""
-    if not len(table):
-        return np.empty(0, np.int64), []
-    column = table["subject"].combine_chunks()
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
 
 
 def _restore_ids(

@@ -103,12 +103,22 @@ class Catalog:
         state.record_removal([seq], "delete", erase=erase, now_ns=now_ns, rows=rows)
         return True
 
-    def purge(self, name: str, *, now_ns: int, rows: RowColumns, subject: str = "", seq: int = 0, keep: int = 0) -> int:
+    def purge(  # noqa: PLR0913  # the request's fields, by name
+        self,
+        name: str,
+        *,
+        now_ns: int,
+        rows: RowColumns,
+        subject: str = "",
+        seq: int = 0,
+        keep: int = 0,
+        erase: bool = True,
+    ) -> int:
         """Remove messages of a subject filter (all by default), below ``seq`` or except for the last ``keep``.
 
-        Returns how many were removed; raises 10059 and, when purges are denied, 10110. Purged messages are erased:
-        reads of the past hide them. Unlike nats-server's, a purge below a sequence that is still to come leaves the
-        next sequence alone.
+        Returns how many were removed; raises 10059 and, when purges are denied, 10110. Reads of the past hide purged
+        messages, too, unless they are not to be erased. Unlike nats-server's, a purge below a sequence that is still to
+        come leaves the next sequence alone.
         """
         state = self.stream(name)
         if state.config.sealed:
@@ -129,7 +139,7 @@ class Catalog:
             return 0
         self.require_change()
         index.remove_many(gone)
-        state.record_removal(gone.tolist(), "purge", erase=True, now_ns=now_ns, rows=rows)
+        state.record_removal(gone.tolist(), "purge", erase=erase, now_ns=now_ns, rows=rows)
         return len(gone)
 
     def expire(self, *, now_ns: int, rows: RowColumns) -> int:

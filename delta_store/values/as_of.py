@@ -8,11 +8,24 @@ _REVISION = re.compile(r"[0-9]{1,99}")
 _AGO = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?: ?ago)?")
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 class AsOf(NamedTuple):
     """A point in a stream's history: a sequence (inclusive), a time (exclusive), or now."""
 
     seq: int | None = None
     time: datetime | None = None
+
+    @property
+    def before_ns(self) -> int | None:
+        """The time in ns since 1970, None where the point is no time."""
+        return None if self.time is None else (self.time - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def moment(ns: int) -> datetime:
+    """Return a time in ns since 1970, cut off to microseconds."""
+    return _EPOCH + timedelta(microseconds=ns // 1000)
 
 
 class NotAPoint(ValueError):
