@@ -1,34 +1,30 @@
 """``silt kv get|ls|history``: key-value buckets now, and at any point within the history horizon."""
 
 import asyncio
-import os
 import re
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from api.cli.connection import connected
+from api.cli import jetstream_run
+from api.cli.jetstream_run import Absent, NotDirect, Verb
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
-from api.process.nats_context import NatsContext, UnknownContext, find_context
-from conf.clock import SystemClock
-from conf.error_text import error_text
-from conf.exit_codes import EPILOG, Exit
+from api.cli.points import AsOfOption, fixed, point_option
+from conf.exit_codes import EPILOG
 from conf.limits import MULTI_LAST_MORE_SUBJECTS_MAX
 from consumers.client import (
     DeliverPolicy,
     JetStreamContext,
-    JetStreamError,
     OrderedOptions,
     StoredMessage,
     Stream,
 )
-from consumers.client.errors import MessageNotFound, NoResponders, NothingFound, StreamNotFound, TooManySubjects
-from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
+from consumers.client.errors import MessageNotFound, NoResponders, NothingFound
+from delta_store.values.as_of import AsOf
 
 _ENTRY = ("key", "revision", "operation", "created", "value")
 _STALLED_SECONDS = 5.0
@@ -38,21 +34,7 @@ _KEY = re.compile(r"[-/_=.a-zA-Z0-9]+")
 app = typer.Typer(help="Read key-value buckets, now or as of a point in the past.", epilog=EPILOG, no_args_is_help=True)
 BucketArgument = Annotated[str, typer.Argument(help="The bucket's name.")]
 KeyArgument = Annotated[str, typer.Argument(help="The key.")]
-AsOfOption = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of", help="A revision (42), a time (2026-01-31T12:00:00Z) or an age (15m, 2d12h). Default: now."
-    ),
-]
 T = TypeVar("T")
-
-
-class Absent(LookupError):
-    """The bucket has no value for the key at that point, or the revision is still to come."""
-
-
-class NotDirect(RuntimeError):
-    """The bucket's stream has ``allow_direct`` off, which reads of the past need."""
 
 
 @app.command("get")
@@ -65,12 +47,16 @@ def get(
     context: ContextOption = None,
 ) -> None:
     """Print a key's value, byte for byte; status 5 when it has none."""
-    point = _point(as_of)
+    point = point_option(as_of)
     _check(key)
 
     async def work(js: JetStreamContext) -> bytes:
         stream, subject = await js.get_stream(f"KV_{bucket}"), f"$KV.{bucket}.{key}"
-        found = await (_then(stream, subject, point) if as_of else _newest(stream, subject))
+        if as_of and not stream.cached_info.config.allow_direct:
+            _refuse_ahead(stream, point)
+            found = await _newest(stream, subject, fixed(as_of))
+        else:
+            found = await (_then(stream, subject, point) if as_of else _newest(stream, subject))
         if not found or operation(found[0]) in _GONE:
             raise Absent(f"{key!r} has no value in bucket {bucket!r}" + (f" as of {as_of}" if as_of else ""))
         return found[0].data
@@ -92,7 +78,7 @@ def ls(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """List the keys that have a value, with their values; as of a point, at most 100,000 keys may match."""
-    point = _point(as_of)
+    point = point_option(as_of)
 
     async def work(js: JetStreamContext) -> list[tuple[Any, ...]]:
         stream, subject = await js.get_stream(f"KV_{bucket}"), f"$KV.{bucket}.{filter_}"
@@ -133,10 +119,10 @@ def operation(message: StoredMessage) -> str:
     return message.headers.get("KV-Operation", "PUT")
 
 
-async def _newest(stream: Stream, subject: str) -> list[StoredMessage]:
+async def _newest(stream: Stream, subject: str, as_of: str | None = None) -> list[StoredMessage]:
     """Return a subject's last message, or nothing."""
     try:
-        return [await stream.get_msg(last_for=subject)]
+        return [await stream.get_msg(last_for=subject, as_of=as_of)]
     except (NothingFound, MessageNotFound):
         return []
 
@@ -166,9 +152,7 @@ async def _stored(stream: Stream, subject: str, policy: DeliverPolicy) -> list[S
 
 async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage]:
     """Return the last message of each matching subject at the point, if any."""
-    last_seq = stream.cached_info.state.last_seq
-    if point.seq is not None and point.seq > last_seq:
-        raise Absent(f"revision {point.seq} is still to come: the bucket is at {last_seq}")
+    _refuse_ahead(stream, point)
     try:
         batch = stream.get_last_msgs_for(
             [subject], up_to_seq=point.seq, up_to_time=point.time, max_subjects=MULTI_LAST_MORE_SUBJECTS_MAX
@@ -183,6 +167,13 @@ async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage
         ) from None
 
 
+def _refuse_ahead(stream: Stream, point: AsOf) -> None:
+    """Raise :class:`Absent` for a revision that nobody knows yet."""
+    last_seq = stream.cached_info.state.last_seq
+    if point.seq is not None and point.seq > last_seq:
+        raise Absent(f"revision {point.seq} is still to come: the bucket is at {last_seq}")
+
+
 def _check(key: str) -> None:
     """Refuse an invalid key, such as one with wildcards."""
     if not _KEY.fullmatch(key) or key.startswith(".") or key.endswith("."):
@@ -195,36 +186,7 @@ def _entry(bucket: str, message: StoredMessage) -> tuple[Any, ...]:
     return key, message.seq, operation(message), created, message.data.decode(errors="replace")
 
 
-def _point(text: str | None) -> AsOf:
-    try:
-        return parse_as_of(text, now=datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC))
-    except NotAPoint as error:
-        raise typer.BadParameter(str(error), param_hint="--as-of") from None
-
-
 def _run(
     work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], bucket: str, server: str | None, context: str | None
 ) -> T:
-    """Connect, do ``work``, disconnect; a failure ends the process with its exit code."""
-    try:
-        found = find_context(server, context, environment=os.environ, home=Path.home())
-        return asyncio.run(_work(work, found))
-    except UnknownContext as error:
-        code, text = Exit.USAGE, str(error)
-    except StreamNotFound:
-        code, text = Exit.NOT_FOUND, f"there is no bucket {bucket!r}"
-    except Absent as error:
-        code, text = Exit.NOT_FOUND, str(error)
-    except TooManySubjects:
-        code, text = Exit.FAILED, "too many keys match: give a filter"
-    except (NoResponders, OSError) as error:
-        code, text = Exit.UNREACHABLE, error_text(error)
-    except (JetStreamError, NotDirect) as error:
-        code, text = Exit.FAILED, error_text(error)
-    typer.echo(f"silt kv: {text}", err=True)
-    raise typer.Exit(code)
-
-
-async def _work(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], context: NatsContext) -> T:
-    async with connected(context) as client:
-        return await work(JetStreamContext(client, prefix=context.api_prefix))
+    return jetstream_run.run(Verb("kv", f"there is no bucket {bucket!r}"), work, server, context)

@@ -1,4 +1,4 @@
-"""``silt stream ls|info|report``: the streams, requested over NATS."""
+"""``silt stream ls|info|report|get|dump``: the streams, requested over NATS."""
 
 import asyncio
 import json
@@ -12,6 +12,8 @@ import typer
 from api.cli.connection import connected
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
+from api.cli.points import AsOfOption, fixed
+from api.cli.stream_reads import dump, get
 from api.process.nats_context import NatsContext, UnknownContext, find_context
 from conf.error_text import error_text
 from conf.exit_codes import EPILOG, Exit
@@ -22,7 +24,9 @@ SETTLING_SECONDS = 1.0
 STREAM_NOT_FOUND = 10059
 REPORT = ("stream", "messages", "bytes", "first_seq", "last_seq", "last_time", "subjects", "deleted", "consumers")
 
-app = typer.Typer(help="Show streams.", epilog=EPILOG, no_args_is_help=True)
+app = typer.Typer(help="Show streams, now or as of a point in the past.", epilog=EPILOG, no_args_is_help=True)
+app.command("get")(get)
+app.command("dump")(dump)
 
 
 class ApiRefused(RuntimeError):
@@ -42,12 +46,14 @@ Ask = Callable[[str, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 def ls(
     *,
     subject: Annotated[str | None, typer.Option(help="Only streams that take this subject.")] = None,
+    as_of: AsOfOption = None,
     server: ServerOption = None,
     context: ContextOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """List the streams."""
-    streams = _run(lambda ask: _list(ask, subject), server, context)
+    """List the streams; as of a point those that there were of those that there are."""
+    point = fixed(as_of)
+    streams = _run(lambda ask: _list(ask, subject) if point is None else _then(ask, subject, point), server, context)
     columns = ("name", "description", "subjects", "created", "messages", "bytes", "last_time")
     rows = [
         (
@@ -69,12 +75,15 @@ def info(
     name: Annotated[str, typer.Argument(help="The stream's name.")],
     *,
     subjects: Annotated[str | None, typer.Option(help="Count the messages of subjects that match, too.")] = None,
+    as_of: AsOfOption = None,
     server: ServerOption = None,
     context: ContextOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Show a stream's configuration and state."""
+    point = fixed(as_of)
     body: dict[str, Any] = {"subjects_filter": subjects} if subjects else {}
+    body |= {"silt_as_of": point} if point else {}
     found = _run(lambda ask: ask(f"STREAM.INFO.{name}", body), server, context, stream=name)
     if output is Format.JSON:
         Output(output).record(found)
@@ -137,6 +146,18 @@ async def _list(ask: Ask, subject: str | None) -> list[dict[str, Any]]:
         found += streams
         if not streams or len(found) >= page["total"]:
             return found
+
+
+async def _then(ask: Ask, subject: str | None, point: str) -> list[dict[str, Any]]:
+    """Return the streams that there were at a point, of those that there are."""
+    found: list[dict[str, Any]] = []
+    for info in await _list(ask, subject):
+        try:
+            found.append(await ask(f"STREAM.INFO.{info['config']['name']}", {"silt_as_of": point}))
+        except ApiRefused as error:
+            if error.err_code != STREAM_NOT_FOUND:
+                raise
+    return found
 
 
 def _run(

@@ -16,6 +16,13 @@ from delta_store.values.subjects import SubjectFilter, valid
 StreamName = Annotated[str, Path(description="Name of the stream")]
 Seq = Annotated[int | None, Query(ge=0, le=SEQUENCE_MAX)]
 Time = Annotated[str | None, Query(description="RFC 3339", json_schema_extra=TIME)]
+AsOfPoint = Annotated[
+    str | None,
+    Query(
+        description="As of a past point: a sequence (inclusive), a time (RFC 3339, exclusive) or an age (``15m``)",
+        examples=["42", "2026-01-31T12:00:00Z", "2d12h"],
+    ),
+]
 FILTER: Final = "Subject filter; several may be given"
 HEADER_FILTER: Final = "A header that the message has: its name, or ``name: value``; of several, each"
 

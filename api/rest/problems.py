@@ -76,6 +76,11 @@ def stream_not_found() -> Refused:
     return Refused(404, STREAM_NOT_FOUND, "stream not found")
 
 
+def no_stream_then(name: str) -> Refused:
+    """Return the refusal for a point before the stream was created."""
+    return Refused(404, STREAM_NOT_FOUND, f"there was no stream {name!r} at that point")
+
+
 def still_opening(progress: OpeningProgress) -> Refused:
     """Return the refusal while the store is not open."""
     return Refused(503, OPENING, f"{progress}: streams and messages can't be read yet")

@@ -13,12 +13,14 @@ from api.rest.descriptions import SUBJECT, answer
 from api.rest.door import principal_of
 from api.rest.freshness import UNCHANGED, tag_of_version, unchanged
 from api.rest.negotiation import JSON, serves
-from api.rest.parameters import StreamName
+from api.rest.parameters import AsOfPoint, StreamName
 from api.rest.store import RestStore
 from conf.limits import LIST_PAGE, SUBJECT_DETAILS_PAGE
 from conf.settings import Settings
 from delta_store.index.matching import subjects_matching
+from delta_store.reading.past_streams import PastStream
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.as_of import NotAPoint
 from delta_store.values.subjects import SubjectFilter, valid
 
 _STALE: dict[int | str, dict[str, Any]] = {503: {"model": HealthBody, "description": "It does not follow the tables"}}
@@ -80,20 +82,24 @@ def routes(store: RestStore, settings: Settings) -> APIRouter:
         "/v1/streams/{name}",
         response_model=StreamBody,
         tags=["streams"],
-        responses={**problems.responses(404, 413, 503), **UNCHANGED, **answer(headers=("ETag",))},
+        responses={**problems.responses(404, 410, 413, 503), **UNCHANGED, **answer(headers=("ETag",))},
     )
     async def stream_info(
         request: Request,
         response: Response,
         name: StreamName,
         subjects: Annotated[str | None, Query(description=_COUNTED, json_schema_extra=SUBJECT)] = None,
+        as_of: AsOfPoint = None,
     ) -> StreamBody | Response:
-        """One stream; with ``subjects`` the number of live messages of each matching subject."""
-        state = await find_stream(store, name)
+        """One stream; with ``subjects`` the number of live messages of each matching subject.
+
+        As of a past point: its configuration and its messages as they were then.
+        """
+        state = await find_stream(store, name) if as_of is None else (await stream_then(store, name, as_of)).state
         tag = tag_of_version(store.journal_version)
-        if (same := unchanged(request, tag)) is not None:
+        if as_of is None and (same := unchanged(request, tag)) is not None:
             return same
-        response.headers["ETag"] = tag
+        response.headers.update({"ETag": tag} if as_of is None else {})
         return stream_body(state, None if subjects is None else _counts(state, subjects))
 
     return router
@@ -108,6 +114,18 @@ async def find_stream(store: RestStore, name: str) -> StreamState:
     if state is None:
         raise problems.stream_not_found()
     return state
+
+
+async def stream_then(store: RestStore, name: str, as_of: str) -> PastStream:
+    """Return the stream as it stood at a point. Raises :class:`problems.Refused`, also where there was none then."""
+    state = await find_stream(store, name)
+    try:
+        past = await store.reader.past_stream(state.name, as_of)
+    except NotAPoint as error:
+        raise problems.bad_request(f"as_of: {error}") from None
+    if not past.existed:
+        raise problems.no_stream_then(name)
+    return past
 
 
 def _counts(state: StreamState, subjects: str) -> dict[str, int]:

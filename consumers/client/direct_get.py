@@ -34,6 +34,7 @@ class DirectQuery:
     up_to_seq: int | None = None
     up_to_time: datetime | None = None
     max_subjects: int | None = None
+    as_of: str | None = None
 
     @property
     def body(self) -> bytes:
@@ -49,11 +50,19 @@ class DirectQuery:
             "up_to_seq": self.up_to_seq,
             "up_to_time": write_time(self.up_to_time) if self.up_to_time else None,
             "silt_max_subjects": self.max_subjects,
+            "silt_as_of": self.as_of,
         }
         return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
 
-def one_query(seq: int | None, last_for: str | None, next_for: str | None, start_time: datetime | None) -> DirectQuery:
+def one_query(
+    seq: int | None,
+    last_for: str | None,
+    next_for: str | None,
+    start_time: datetime | None,
+    *,
+    as_of: str | None = None,
+) -> DirectQuery:
     """Return the query for one message; raises :class:`UsageError` for combinations that the server refuses."""
     if last_for is not None and (seq, next_for, start_time) != (None, None, None):
         raise UsageError("last_for stands alone")
@@ -61,11 +70,19 @@ def one_query(seq: int | None, last_for: str | None, next_for: str | None, start
         raise UsageError("seq and start_time exclude each other")
     if (seq, last_for, next_for, start_time) == (None, None, None, None):
         raise UsageError("which message? seq, last_for, next_for or start_time")
-    return DirectQuery(seq=seq, last_by_subj=last_for, next_by_subj=next_for, start_time=_zoned(start_time))
+    return DirectQuery(
+        seq=seq, last_by_subj=last_for, next_by_subj=next_for, start_time=_zoned(start_time), as_of=as_of
+    )
 
 
-def batch_query(
-    batch: int, *, seq: int | None, subject: str | None, start_time: datetime | None, max_bytes: int | None
+def batch_query(  # the request's fields, by name
+    batch: int,
+    *,
+    seq: int | None,
+    subject: str | None,
+    start_time: datetime | None,
+    max_bytes: int | None,
+    as_of: str | None = None,
 ) -> DirectQuery:
     """Return the query for messages from a sequence or time on, by default from the first; raises UsageError."""
     if batch < 1 or (max_bytes is not None and max_bytes < 1):
@@ -74,7 +91,10 @@ def batch_query(
         raise UsageError("seq and start_time exclude each other")
     if seq is None and start_time is None:
         seq = 1
-    return DirectQuery(seq=seq, next_by_subj=subject, start_time=_zoned(start_time), batch=batch, max_bytes=max_bytes)
+    start_time = _zoned(start_time)
+    return DirectQuery(
+        seq=seq, next_by_subj=subject, start_time=start_time, batch=batch, max_bytes=max_bytes, as_of=as_of
+    )
 
 
 def last_query(

@@ -25,7 +25,7 @@ async def read_one(calls: Api, stream: str, query: DirectQuery) -> StoredMessage
     For the last message of a literal subject the request's subject ends with it, so that permissions can name it.
     """
     verb, body = f"DIRECT.GET.{stream}", query.body
-    if query.last_by_subj is not None and not {"*", ">"} & set(query.last_by_subj.split(".")):
+    if query.as_of is None and query.last_by_subj is not None and not {"*", ">"} & set(query.last_by_subj.split(".")):
         verb, body = f"{verb}.{checked_subject(query.last_by_subj)}", b""
     try:
         with nats_errors("Direct Get"):

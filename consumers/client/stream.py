@@ -63,7 +63,7 @@ class Stream:
         """Remove one message; ``erase`` also overwrites its content."""
         await self._calls.call(f"STREAM.MSG.DELETE.{self.name}", {"seq": seq} | ({} if erase else {"no_erase": True}))
 
-    async def get_msg(
+    async def get_msg(  # the request's fields, by name
         self,
         seq: int | None = None,
         *,
@@ -71,13 +71,15 @@ class Stream:
         next_for: str | None = None,
         start_time: datetime | None = None,
         direct: bool | None = None,
+        as_of: str | None = None,
     ) -> StoredMessage:
         """Read one message: the one at ``seq``, the last of a subject, or the next of it from ``seq`` or a time on.
 
         ``direct`` asks any server with a copy (Direct Get; raises NothingFound), otherwise the stream's leader (raises
-        MessageNotFound), which has every acknowledged message; by default Direct Get if the stream allows it.
+        MessageNotFound), which has every acknowledged message; by default Direct Get if the stream allows it. Silt
+        answers as of a past point: a sequence, a time, or an age such as ``15m``.
         """
-        query = one_query(seq, last_for, next_for, start_time)
+        query = one_query(seq, last_for, next_for, start_time, as_of=as_of)
         if direct is None:
             direct = bool(self.cached_info.config.allow_direct)
         if direct:
@@ -85,7 +87,7 @@ class Stream:
         answer = await self._calls.call_raw(f"STREAM.MSG.GET.{self.name}", query.body)
         return from_json(self.name, answer["message"])
 
-    def get_batch(
+    def get_batch(  # the request's fields, by name
         self,
         batch: int,
         *,
@@ -93,12 +95,14 @@ class Stream:
         subject: str | None = None,
         start_time: datetime | None = None,
         max_bytes: int | None = None,
+        as_of: str | None = None,
     ) -> DirectBatch:
         """Read up to ``batch`` messages from a sequence or time on, or from the first; all, or those of a filter.
 
         ``max_bytes`` ends the batch early; without, it is read in pages. Raises NothingFound if no message matches.
+        Silt answers as of a past point: a sequence or a time (an age would be another point for each page).
         """
-        query = batch_query(batch, seq=seq, subject=subject, start_time=start_time, max_bytes=max_bytes)
+        query = batch_query(batch, seq=seq, subject=subject, start_time=start_time, max_bytes=max_bytes, as_of=as_of)
         return DirectBatch(self._calls, self.name, query)
 
     def get_last_msgs_for(
