@@ -66,7 +66,7 @@ class PastStreams:
             wanted = np.asarray(seqs, dtype=np.int64)
             erased = cut_at(0, first_seq=0, events=view.events).removed
             wanted = wanted[~inside_ranges(wanted, erased)] if erased else wanted
-            return self._past.payloads(self._past.base(view, past.point.seq), view, wanted)
+            return self._past.payloads(self._past.base(view, past.point), view, wanted)
 
         return self._past.with_view(past.state.name, read) if seqs else []
 

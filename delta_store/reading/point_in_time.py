@@ -18,10 +18,11 @@ from conf.data_location import DataLocation
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.oldest_point import oldest_sequence
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
-from delta_store.reading.settled_times import SettledTimes
-from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at
+from delta_store.reading.settled_times import SettledTimes, last_stored_ns
+from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at, removed_since
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
@@ -124,10 +125,20 @@ class PointInTime:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
         for _ in range(VIEW_TRIES - 1):
             try:
-                return read(self.view(stream, self.pinned()))
+                return self._read(self.view(stream, self.pinned()), read)
             except FileGone:
                 continue
-        return read(self.view(stream, self.pinned()))
+        return self._read(self.view(stream, self.pinned()), read)
+
+    def _read(self, view: View, read: Callable[[View], Answer]) -> Answer:
+        """Read from a view; an error of the horizon says what the oldest readable point is."""
+        try:
+            return read(view)
+        except PastHorizon as error:
+            oldest = oldest_sequence(self._settled, view.stream, view.stream_id)
+            if oldest > view.last_seq:
+                oldest = 0 if removed_since(view.last_seq, view.events) else view.last_seq
+            raise PastHorizon(view.stream, error.seq, oldest) from error
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
@@ -172,7 +183,7 @@ class PointInTime:
 
     def past(self, view: View, point: Point) -> Past:
         """Return what decides the state at a point. Raises ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
-        base = self.base(view, point.seq)
+        base = self.base(view, point)
         first_seq = self._first_seq(base, view, point.seq)
         return Past(base, cut_at(point.seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns))
 
@@ -197,18 +208,20 @@ class PointInTime:
             raise TooMany(limit)
         return self.payloads(base, view, wanted), False
 
-    def base(self, view: View, point: int) -> Snapshot:
-        """Return the version of ``messages`` for the settled part of the state at a sequence.
+    def base(self, view: View, point: Point) -> Snapshot:
+        """Return the version of ``messages`` for the settled part of the state at a point. Raises as :meth:`past`.
 
-        Raises as :meth:`past`.
+        The newest, where the point is not settled yet or nothing has happened since, however long ago it was.
         """
-        if point > view.settled_seq or view.settled_seq == 0:
+        seq = point.seq
+        quiet = seq >= view.last_seq and not removed_since(seq, view.events, before_ns=point.before_ns)
+        if quiet or seq > view.settled_seq or view.settled_seq == 0:
             return view.settled
-        version = self._settled.append_version_for(view.stream, view.stream_id, point)
+        version = self._settled.append_version_for(view.stream, view.stream_id, seq)
         try:
             return self._settled.log.at(version)
         except FileGone as error:
-            raise PastHorizon(view.stream, point) from error
+            raise PastHorizon(view.stream, seq) from error
 
     def _settled_rows(self, base: Snapshot, view: View, subjects: SubjectFilter, point: int) -> Any:
         files = [file for file in base.of_stream(view.stream) if file.has_messages and file.seq[0] <= point]
@@ -266,6 +279,9 @@ class PointInTime:
             earlier = _ints(tail, "seq")[_ints(tail, "ts_ns") < ts_ns]
             if len(earlier):
                 return int(earlier.max())
+        files = (file for file in view.settled.of_stream(view.stream) if file.has_messages)
+        if ts_ns > last_stored_ns(files, view.events):
+            return view.settled_seq
         return SettledTimes(
             self._settled,
             (view.stream, view.stream_id),

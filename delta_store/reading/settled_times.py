@@ -1,6 +1,6 @@
 """Which settled message came last before a time, by what each version of ``messages`` added, before any removal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,23 @@ import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
 from delta_store.reading.settled import SettledTable
+from delta_store.reading.state_at import END, EventRow
+from delta_store.streams.event_rows import read_removal
 from delta_store.values.read_errors import PastHorizon
+from delta_store.values.records import Kind
 
 ReadColumns = Callable[[Snapshot, Sequence[DataFile], Sequence[str]], Any]
 """Reads columns of a version's files as an Arrow table."""
+
+
+def last_stored_ns(files: Iterable[DataFile], events: Iterable[EventRow]) -> int:
+    """Return a time at which the last settled message was stored already, by the newest version's files and events.
+
+    :data:`END` where none is known. What was removed since is told of by the newest REMOVE row.
+    """
+    removals = [read_removal(event.data)[1] for event in events if event.kind == Kind.REMOVE]
+    known = [*(file.ts_ns[1] for file in files), *removals]
+    return END if not known or 0 in removals[-1:] else max(known)
 
 
 class SettledTimes:

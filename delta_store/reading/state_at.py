@@ -59,12 +59,25 @@ def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before
         if event.kind != Kind.REMOVE:
             continue
         what, _ = read_removal(event.data)
-        happened = event.seq < up_to_seq or (event.seq == up_to_seq and event.ts_ns < before_ns)
+        happened = _happened(event, up_to_seq, before_ns)
         if what.erase or happened:
             ranges.extend(what.ranges)
         if happened:
             first_seq = max(first_seq, event.first_seq)
     return Cut(up_to_seq, first_seq, merged(ranges))
+
+
+def removed_since(up_to_seq: int, events: Iterable[EventRow], *, before_ns: int = 0) -> bool:
+    """Whether messages were removed other than by new ones after a point, as :func:`cut_at` takes it.
+
+    An incarnation's newest REMOVE row is always kept, so this is known however old the point is.
+    """
+    removals = [event for event in events if event.kind == Kind.REMOVE]
+    return any(not _happened(event, up_to_seq, before_ns) for event in removals)
+
+
+def _happened(event: EventRow, up_to_seq: int, before_ns: int) -> bool:
+    return event.seq < up_to_seq or (event.seq == up_to_seq and event.ts_ns < before_ns)
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

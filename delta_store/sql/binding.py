@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from delta_store.sql.bucket_relation import HISTORY_SUFFIX, STREAM_PREFIX, bucket_of, history_view, values_view
-from delta_store.sql.call_arguments import Arguments, moment
+from delta_store.sql.call_arguments import Arguments
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow, narrowed
 from delta_store.sql.relations import Relations
@@ -22,6 +22,7 @@ from delta_store.sql.stream_relation import (
     messages_view,
     subject_condition,
 )
+from delta_store.values.as_of import moment
 from delta_store.values.read_errors import NoSuchStream
 
 BUCKET_VIEW: Final = "kv_"

@@ -43,14 +43,18 @@ class DamagedData(ReadError):
 
 
 class PastHorizon(ReadError):
-    """The state asked for is older than the history horizon; ``seq`` is None when a time was asked for."""
+    """The state asked for is older than the history horizon; ``seq`` is None when a time was asked for.
+
+    ``oldest`` is the first sequence whose state can be read; 0 where nobody has looked, or only the present one can.
+    """
 
     kind = ReadErrorKind.PAST_HORIZON
 
-    def __init__(self, stream: str, seq: int | None) -> None:
+    def __init__(self, stream: str, seq: int | None, oldest: int = 0) -> None:
         point = "that time" if seq is None else f"sequence {seq}"
-        super().__init__(f"stream {stream!r}: the state at {point} is past the history horizon")
-        self.stream, self.seq = stream, seq
+        first = f"; the oldest that can be read is sequence {oldest}" if oldest else ""
+        super().__init__(f"stream {stream!r}: the state at {point} is past the history horizon{first}")
+        self.stream, self.seq, self.oldest = stream, seq, oldest
 
 
 class FileGone(ReadError):

@@ -144,7 +144,7 @@ def test_a_point_whose_version_was_cleaned_up_is_past_the_horizon(tmp_path: Path
     for entry in sorted((tmp_path / "messages/_delta_log").glob("*.json"))[:4]:
         entry.unlink()
     past = reader(tables)
-    with pytest.raises(PastHorizon):
+    with pytest.raises(PastHorizon, match="the oldest that can be read is sequence 7"):
         past.multi_last("S", ["s.>"], up_to_seq=2)
     with pytest.raises(PastHorizon):
         past.sequence_before("S", history.rows[2].ts_ns)
@@ -160,8 +160,31 @@ def test_a_vacuumed_file_is_past_the_horizon(tmp_path: Path) -> None:
     tables.settle()
     tables.apply_limits()
     DeltaTable(str(tmp_path / "messages")).vacuum(0, enforce_retention_duration=False, dry_run=False)
-    with pytest.raises(PastHorizon):
+    with pytest.raises(PastHorizon, match="the oldest that can be read is sequence 2"):
         reader(tables).multi_last("S", ["s.>"], up_to_seq=1)
+
+
+def test_a_stream_that_has_been_quiet_for_longer_than_the_horizon_is_read(tmp_path: Path) -> None:
+    """Nothing has happened since the point, so its state is the present one; that before a removal is not known."""
+    history, tables = History(), Tables(tmp_path)
+    tables.commit([history.create(), history.publish("s.1"), history.publish("s.2")])
+    tables.settle()
+    removal = history.remove([1], "age", erase=False)
+    tables.commit([removal])
+    tables.settle()
+    tables.apply_limits()
+    DeltaTable(str(tmp_path / "messages")).create_checkpoint()
+    other = History(stream="OTHER")
+    tables.commit([other.create(), other.publish("s.1")])
+    tables.settle()
+    for entry in sorted((tmp_path / "messages/_delta_log").glob("*.json"))[:3]:
+        entry.unlink()
+    past = reader(tables)
+    then = past.multi_last("S", ["s.>"], up_to_ts_ns=removal.ts_ns + 1)
+    assert ([one.seq for one in then.messages], then.up_to_seq) == ([2], 2)
+    assert past.sequence_before("S", removal.ts_ns + 1) == 2
+    with pytest.raises(PastHorizon, match="past the history horizon"):
+        past.multi_last("S", ["s.>"], up_to_seq=2)
 
 
 def test_another_incarnation_does_not_shine_through(tmp_path: Path) -> None:
