@@ -8,7 +8,7 @@ import typer
 from conf.exit_codes import EPILOG
 
 COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "views", "doctor", "verify", "repair")
-GROUPS: Final = ("stream", "kv", "table", "key")
+GROUPS: Final = ("stream", "kv", "object", "table", "key")
 ALL: Final = (*COMMANDS, *GROUPS, "demo")
 """In the order of the help; each is in the module of ``api.cli`` with its name."""
 HELP: Final = "Silt: a stream store with the NATS JetStream API in front and open Delta Lake tables behind."

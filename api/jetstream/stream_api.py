@@ -1,7 +1,7 @@
 """``$JS.API.STREAM.*``: create, update, delete, list, info, purge, and the refusal of clusters."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from api.jetstream import request_shapes
 from api.jetstream.api_call import ApiCall, Result
@@ -15,6 +15,9 @@ from delta_store.streams import source_rules, stream_config_rules, stream_update
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
 from delta_store.values.subjects import SubjectFilter
+
+_PURGE: Final = "silt.purge"
+"""Key of the stream's metadata: with ``keep`` its purges erase nothing, as with ``silt_no_erase``."""
 
 
 def create(call: ApiCall) -> Result:
@@ -71,7 +74,7 @@ def delete(call: ApiCall) -> Result:
 def purge(call: ApiCall) -> Result:
     """Remove messages: all, those of a filter, those below a sequence, or all but the last ``keep``.
 
-    With ``silt_no_erase`` reads of the past still show them.
+    With ``silt_no_erase``, or where the stream says so, reads of the past still show them.
     """
     request = call.optional_body(request_shapes.STREAM_PURGE_REQUEST) or {}
     seq, keep = request.get("seq", 0), request.get("keep", 0)
@@ -85,7 +88,8 @@ def purge(call: ApiCall) -> Result:
     wanted = request.get("filter", "")
     if wanted and not subjects.valid(wanted):
         return {"success": True, "purged": 0}
-    options = {"subject": wanted, "seq": seq, "keep": keep, "erase": not request.get("silt_no_erase", False)}
+    keeps_past = request.get("silt_no_erase", False) or state.config.metadata.get(_PURGE) == "keep"
+    options = {"subject": wanted, "seq": seq, "keep": keep, "erase": not keeps_past}
     purged = call.catalog.purge(state.name, now_ns=call.now_ns, rows=call.rows, **options)
     if call.consumer_count(state.name):
         call.registry.purged(state, wanted, now_ns=call.now_ns)

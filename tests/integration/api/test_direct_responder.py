@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,35 @@ def test_waiting_reads_are_bounded_and_late_ones_time_out() -> None:
         return "in time"
 
     asyncio.run(run())
+
+
+def test_a_past_point_is_asked_in_every_form(tmp_path: Path) -> None:
+    """At a point where nothing is missing the replies are those of now to the byte; before, what was there then."""
+    stored(tmp_path)
+    bodies = [body for body in BODIES if "up_to_seq" not in body and body]
+
+    async def use(responder: DirectResponder, sink: Collected, replica: Replica) -> None:
+        asked: dict[bytes, list[bytes]] = {}
+        for number, body in enumerate(bodies):
+            kind = "m" if "batch" in body or "multi_last" in body else "o"
+            names = [f"{kind}{number}{when}".encode() for when in ("now", "was")]
+            for name, more in zip(names, ({}, {"silt_as_of": 99_999}), strict=True):
+                payload = json.dumps(body | more).encode()
+                responder.respond([WireMessage(b"$JS.API.DIRECT.GET.S", name, b"", payload)])
+            asked[names[0]] = names
+        then = b'{"next_by_subj":"s.>","batch":5,"silt_as_of":900}'
+        responder.respond(
+            [
+                WireMessage(b"$JS.API.DIRECT.GET.S", b"m-then", b"", then),
+                WireMessage(b"$JS.API.DIRECT.GET.S.s.3", b"o-key", b"", b'{"silt_as_of":4}'),
+                WireMessage(b"$JS.API.DIRECT.GET.S", b"o-old", b"", b'{"seq":1,"silt_as_of":"2001-01-01"}'),
+            ]
+        )
+        await sink.complete([*(name for names in asked.values() for name in names), b"m-then", b"o-key", b"o-old"])
+        for now, was in asked.values():
+            assert sink.frames[was].replace(was, now) == sink.frames[now], now
+        assert [int(seq) for seq in re.findall(rb"Nats-Sequence: (\d+)", sink.frames[b"m-then"])] == [1, 2, 3, 4, 5]
+        assert b"Nats-Sequence: 4\r\n" in sink.frames[b"o-key"]
+        assert b"404" in sink.frames[b"o-old"]
+
+    over(tmp_path, use, 60_000)

@@ -1,0 +1,61 @@
+"""The past over HTTP: streams and messages as of a point."""
+
+from pathlib import Path
+
+import httpx
+
+from delta_store.dialect.times import format_time
+from delta_store.stores.replica import Replica
+from tests.unit.api.test_rest import check_problem, over, stored
+
+
+def test_a_stream_as_of_a_point(tmp_path: Path) -> None:
+    """State and counts are those of then; the tag is of now alone."""
+    _, history = stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        then = await client.get("/v1/streams/S", params={"as_of": 3, "subjects": "s.>"})
+        state = then.json()["state"]
+        assert (state["messages"], state["first_seq"], state["last_seq"]) == (3, 1, 3)
+        assert then.json()["subjects"] == {"s.1": 1, "s.2": 1, "s.3": 1}
+        assert "etag" not in then.headers
+        for point in (format_time(history.now_ns // 1_000 * 1_000 + 1_000), "1s"):
+            timed = (await client.get("/v1/streams/S", params={"as_of": point})).json()["state"]
+            assert (timed["messages"], timed["last_seq"]) == (4, history.seq)
+
+    over(tmp_path, use)
+
+
+def test_messages_as_of_a_point(tmp_path: Path) -> None:
+    """A message that a limit has removed since, and the last of a subject then."""
+    stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        assert (await client.get("/v1/streams/S/messages/1")).status_code == 404
+        then = await client.get("/v1/streams/S/messages/1", params={"as_of": "3"})
+        assert (then.json()["seq"], then.json()["text"]) == (1, "S/1")
+        check_problem(await client.get("/v1/streams/S/messages/1", params={"as_of": "4"}), 404, 10037)
+        check_problem(await client.get("/v1/streams/S/messages/5", params={"as_of": "4"}), 404, 10037)
+        last = [
+            (await client.get("/v1/streams/S/last/s.1", params=params)).json()["seq"] for params in ({"as_of": 3}, {})
+        ]
+        assert last == [1, 4]
+        bare = await client.get(
+            "/v1/streams/S/last/s.*", params={"as_of": 2}, headers={"Accept": "application/octet-stream"}
+        )
+        assert (bare.content, bare.headers["nats-sequence"]) == (b"S/2", "2")
+
+    over(tmp_path, use)
+
+
+def test_what_is_no_point(tmp_path: Path) -> None:
+    """Nonsense is a bad request, a time before the stream no stream."""
+    stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        for path in ("/v1/streams/S", "/v1/streams/S/messages/1", "/v1/streams/S/last/s.1"):
+            check_problem(await client.get(path, params={"as_of": "soon"}), 400, 10003)
+            check_problem(await client.get(path, params={"as_of": "2001-01-01"}), 404, 10059)
+        check_problem(await client.get("/v1/streams/NONE", params={"as_of": "1"}), 404, 10059)
+
+    over(tmp_path, use)
