@@ -125,20 +125,10 @@ class PointInTime:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
         for _ in range(VIEW_TRIES - 1):
             try:
-                return self._read(self.view(stream, self.pinned()), read)
+                return _read(self._settled, self.view(stream, self.pinned()), read)
             except FileGone:
                 continue
-        return self._read(self.view(stream, self.pinned()), read)
-
-    def _read(self, view: View, read: Callable[[View], Answer]) -> Answer:
-        """Read from a view; an error of the horizon says what the oldest readable point is."""
-        try:
-            return read(view)
-        except PastHorizon as error:
-            oldest = oldest_sequence(self._settled, view.stream, view.stream_id)
-            if oldest > view.last_seq:
-                oldest = 0 if removed_since(view.last_seq, view.events) else view.last_seq
-            raise PastHorizon(view.stream, error.seq, oldest) from error
+        return _read(self._settled, self.view(stream, self.pinned()), read)
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
@@ -287,6 +277,17 @@ class PointInTime:
             (view.stream, view.stream_id),
             lambda base, files, names: self.past_columns(base, view, files, names),
         ).last_before(ts_ns, view.settled_seq)
+
+
+def _read(settled: SettledTable, view: View, read: Callable[[View], Answer]) -> Answer:
+    """Read from a view; an error of the horizon says what the oldest readable point is."""
+    try:
+        return read(view)
+    except PastHorizon as error:
+        oldest = oldest_sequence(settled, view.stream, view.stream_id)
+        if oldest > view.last_seq:
+            oldest = 0 if removed_since(view.last_seq, view.events) else view.last_seq
+        raise PastHorizon(view.stream, error.seq, oldest) from error
 
 
 def _chosen(table: Any, stream_id: int, subjects: SubjectFilter) -> Any:
