@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from conf.settings import StorageSettings
+if TYPE_CHECKING:
+    from conf.settings import StorageSettings
 
 SCHEMES: Final = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az"}
 """Schemes of object stores, and how we write them."""
@@ -45,11 +46,11 @@ class DataLocation:
         """Return where a table is."""
         return f"{self.uri}/{name}"
 
-    def with_settings(self, settings: StorageSettings) -> "DataLocation":
+    def with_settings(self, settings: "StorageSettings") -> "DataLocation":
         """Return the location with the options that the settings give its store."""
         return self if self.is_local else replace(self, options=storage_options(self.uri, settings))
 
-    def local_folder(self, settings: StorageSettings) -> Path:
+    def local_folder(self, settings: "StorageSettings") -> Path:
         """Return the folder for what must lie on a local disk and may be lost: logs, credentials, Spark's checkpoint.
 
         The data folder itself, or one for each URL below ``storage.local_folder`` (default: the user's state folder).
@@ -92,7 +93,7 @@ def location_argument(text: str) -> DataLocation:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def storage_options(url: str, settings: StorageSettings) -> dict[str, str]:
+def storage_options(url: str, settings: "StorageSettings") -> dict[str, str]:
     """Return the settings as delta-rs's storage options; what is unset is left to the cloud's own credential chain."""
     key, secret, token = (
         None if value is None else value.get_secret_value()

@@ -20,26 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-_PREFIX = "SILT_"
-CONFIG_VARIABLE = "SILT_CONFIG"
-DATA_VARIABLE = "SILT_DATA"
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE, DATA_VARIABLE})
-"""Variables of ours that name files and folders, not settings."""
-FAILPOINT_PREFIX = "SILT_FAILPOINT"
-"""Prefix of the variables by which tests make a process fail at a named place; no settings either."""
-
-
-class SettingsError(ValueError):
-    """A setting is unknown, wrong or contradicts another; the text names it, and never holds a secret's value."""
-
-
-class UnknownSetting(SettingsError):
-    """The environment holds a ``SILT_…`` variable that sets nothing."""
-
-
-class ConfigMissing(SettingsError):
-    """The file that ``SILT_CONFIG`` names can't be read, or not as TOML."""
-
+from conf.setting_sources import CONFIG_VARIABLE, PREFIX, ConfigMissing, SettingsError, UnknownSetting, given_variables
 
 SigningAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
 """The asymmetric ones: a server that only checks tokens can't sign any."""
@@ -257,10 +238,8 @@ def _from_environment(environment: Mapping[str, str]) -> Mapping[str, Mapping[st
     """Turn ``SILT_HTTP__PORT=8080`` into ``{"http": {"port": "8080"}}``; raise :class:`UnknownSetting`."""
     chosen: dict[str, dict[str, str]] = {}
     unknown: list[str] = []
-    for variable, value in sorted(environment.items()):
-        if not variable.startswith(_PREFIX) or variable in NOT_SETTINGS or variable.startswith(FAILPOINT_PREFIX):
-            continue
-        section, _, name = variable.removeprefix(_PREFIX).lower().partition("__")
+    for variable, value in given_variables(environment):
+        section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
         if name in _names(section):
             chosen.setdefault(section, {})[name] = value
         else:

@@ -25,7 +25,8 @@ from delta_store.reading.state_at import EventRow, cut_at
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import event_row, read_removal, removal_data, stream_data
+from delta_store.streams.event_rows import event_row, stream_data
+from delta_store.streams.removal_rows import read_removal, removal_data
 from delta_store.values.records import Kind, Position, Removal, Row, checksum
 from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark

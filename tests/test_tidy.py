@@ -359,6 +359,10 @@ def test_gateway_and_servers_import_without_extras() -> None:
             "from api.cli import verbs\nverbs.command_line('up')\nimport api.up.supervisor, api.up.up_settings",
             "pyarrow numpy fastapi starlette uvicorn",
         ),
+        (
+            "from api.cli.plain_sql import run_plain\nassert run_plain(['FROM none', '--data', '/none']) == 1\n",
+            "typer rich pydantic structlog fastapi http.client numpy.ma delta_store.config.stream_config",
+        ),
     ],
 )
 def test_a_process_starts_without_what_it_does_not_need(start: str, unneeded: str) -> None:

@@ -12,7 +12,8 @@ from api.hub.hub_process import HubNotStarted, HubProcess
 from api.process.child_process import Child, ChildFailed
 from api.process.process_log import ProcessLog
 from conf.limits import HUB_START_SECONDS
-from conf.settings import Settings, SettingsError
+from conf.setting_sources import SettingsError
+from conf.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

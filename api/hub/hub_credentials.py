@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.hub.hub_config import Login
-from conf.settings import NatsSettings, SettingsError
+from conf.setting_sources import SettingsError
+from conf.settings import NatsSettings
 from delta_store.storage.private_files import make_private_folder, write_private
 
 FILE = "credentials.json"

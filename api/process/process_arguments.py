@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from conf.data_location import location_argument
-from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
+from conf.setting_sources import DATA_VARIABLE, SettingsError
+from conf.settings import Settings, load_settings
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:

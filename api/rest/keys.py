@@ -16,7 +16,8 @@ from typing import Any, Generic, TypeVar
 
 from api.rest.access import Principal, parse_scope
 from conf.limits import JWT_LEEWAY_SECONDS
-from conf.settings import HttpSettings, SettingsError
+from conf.setting_sources import SettingsError
+from conf.settings import HttpSettings
 
 KEY_PREFIX = "silt_"
 KEY_BYTES = 32

@@ -2,7 +2,8 @@
 
 from ipaddress import ip_address
 
-from conf.settings import HttpSettings, SettingsError
+from conf.setting_sources import SettingsError
+from conf.settings import HttpSettings
 
 
 def is_loopback(host: str) -> bool:

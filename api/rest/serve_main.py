@@ -31,7 +31,8 @@ from conf.data_location import DataLocation
 from conf.error_text import error_text
 from conf.limits import OPENING_TOLD_SECONDS
 from conf.log import configure_log, log
-from conf.settings import Settings, SettingsError
+from conf.setting_sources import SettingsError
+from conf.settings import Settings
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
 from delta_store.values.read_errors import DamagedData, ReadError

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from api.rest.open_door import refuse_open_door
 from conf.data_location import DataLocation
-from conf.settings import CONFIG_VARIABLE, Settings, SettingsError
+from conf.setting_sources import CONFIG_VARIABLE, SettingsError
+from conf.settings import Settings
 
 OF_ANOTHER_SERVER = frozenset({
     "url", "leaf_url", "api_over", "token", "nkey_seed_file", "credentials_file", "leaf_nkey_seed_file",

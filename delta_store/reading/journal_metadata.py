@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -138,7 +137,7 @@ def _number(path: str) -> int:
 
 
 def _numbered(table: Any, number: int) -> Any:
-    return None if table is None else table.append_column(_FILE, pa.array(np.full(len(table), number, np.int64)))
+    return None if table is None else table.append_column(_FILE, pa.repeat(pa.scalar(number, pa.int64()), len(table)))
 
 
 def _as_one(tables: list[Any]) -> Any:

@@ -23,7 +23,7 @@ from delta_store.reading.point_in_time import VIEW_TRIES, Point, PointInTime, Vi
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, merged
 from delta_store.reading.stream_heads import PinnedHeads
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.values.read_errors import FileGone, NoSuchStream, PastHorizon
 from delta_store.values.records import Kind, Removal
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delta_store.entries.settled_log import Int64s
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.values.records import Kind
 
 Mask = npt.NDArray[np.bool_]

@@ -27,7 +27,8 @@ from conf.data_location import DataLocation, location_argument
 from conf.error_text import error_text
 from conf.limits import SETTLE_START_NICE
 from conf.log import configure_log, log
-from conf.settings import DATA_VARIABLE, Settings, SettingsError, load_settings
+from conf.setting_sources import DATA_VARIABLE, SettingsError
+from conf.settings import Settings, load_settings
 from delta_store.log.log_repair import repair_messages
 from delta_store.reading.settle_state import StateTeller
 from delta_store.settling.give_way import give_way

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -90,7 +91,7 @@ class Binding:
         own = {ALL_NAMES: self._names, STREAMS_VIEW: self._streams, CONSUMERS_VIEW: self._consumers}
         if name.lower() in own:
             return own[name.lower()]()
-        for spelled in (name, *self._spellings(name)):
+        for spelled in chain((name,), self._spellings(name)):
             if self._is_readable(spelled):
                 return messages_view(self.relations.messages(spelled, narrow=narrow), self.relations.dialect)
             if spelled.startswith(BUCKET_VIEW):

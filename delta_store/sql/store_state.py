@@ -1,5 +1,6 @@
 """The store as one statement sees it: both tables at one version each, streams at any point of them."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -15,7 +16,6 @@ from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Cut
 from delta_store.reading.stream_heads import PinnedHeads
 from delta_store.sql.report_relation import StreamReport
-from delta_store.streams.event_rows import read_stream
 from delta_store.values.as_of import AsOf
 from delta_store.values.read_errors import FileGone, NoSuchStream
 from delta_store.values.records import Kind
@@ -160,8 +160,9 @@ def _max_age(view: View) -> int | None:
     None in streams with TTLs of single messages: some never grow too old, so there only recorded removals count.
     """
     newest = max(event for event in view.events if event.kind == Kind.STREAM)
-    config, _ = read_stream(newest.data)
-    return config.max_age if config.max_age > 0 and not config.allow_msg_ttl else None
+    config: dict[str, Any] = json.loads(newest.data)["config"]
+    max_age = 0 if config.get("allow_msg_ttl") else int(config.get("max_age", 0))
+    return max_age if max_age > 0 else None
 
 
 def has_tail(at: StreamAt) -> bool:

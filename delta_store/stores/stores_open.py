@@ -24,7 +24,7 @@ from delta_store.reading.tail_cache import TailCache
 from delta_store.storage.storage import Storage
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.replay import replay, replay_row, restore_watermarks
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import DamagedData, FileGone

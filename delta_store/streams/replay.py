@@ -10,7 +10,8 @@ from itertools import compress, pairwise
 import numpy as np
 
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import read_removal, read_restored, read_stream
+from delta_store.streams.event_rows import read_restored, read_stream
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import CONSUMER_KINDS, Kind, Row, RowColumns

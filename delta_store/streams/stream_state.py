@@ -22,10 +22,11 @@ from delta_store.index.segments import Ints
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams import retention
 from delta_store.streams.counters import Counters
-from delta_store.streams.event_rows import event_row, ranges_of, removal_data
+from delta_store.streams.event_rows import event_row, ranges_of
 from delta_store.streams.fast_batches import FastBatches
 from delta_store.streams.msg_ttl import MsgTtls
 from delta_store.streams.open_batches import OpenBatches
+from delta_store.streams.removal_rows import removal_data
 from delta_store.streams.schedules import Schedules
 from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_sources import SourcePosition, read_positions

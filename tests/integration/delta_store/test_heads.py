@@ -18,7 +18,7 @@ from delta_store.heads.stored_rows import read_heads
 from delta_store.heads.view_text import PastPoint
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Blob
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.values.journal_errors import StorageFull
 from delta_store.values.records import Kind, Row
 from tests import plain_views

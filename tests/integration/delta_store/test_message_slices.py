@@ -12,7 +12,7 @@ from delta_store.reading.message_scan import scan
 from delta_store.reading.message_slice import MessagesLost, StreamSlice, divided
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.reading.slice_plan import SlicePlanner
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
 from tests.tables import History, Tables, grown, live_before, live_sequences

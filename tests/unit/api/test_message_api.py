@@ -7,7 +7,7 @@ import pytest
 
 from api.jetstream.responses import msg_get_reply
 from delta_store.dialect.times import format_time
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.values.records import Kind
 from delta_store.values.stream_message import StreamMessage
 

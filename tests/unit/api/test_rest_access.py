@@ -22,7 +22,8 @@ from api.rest.app import create_app
 from api.rest.keys import NotRecognised, hash_of, new_key, open_keyring
 from api.rest.open_door import refuse_open_door
 from conf.clock import SystemClock
-from conf.settings import HttpSettings, Settings, SettingsError
+from conf.setting_sources import SettingsError
+from conf.settings import HttpSettings, Settings
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.stores.replica import Replica
 from tests.tables import History, Tables

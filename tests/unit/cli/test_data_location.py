@@ -14,7 +14,8 @@ from api.gateway import gateway_main
 from api.rest import serve_main
 from conf.data_location import DataLocation, data_location, location_argument, storage_options
 from conf.error_text import error_text
-from conf.settings import SettingsError, StorageSettings, load_settings
+from conf.setting_sources import SettingsError
+from conf.settings import StorageSettings, load_settings
 from delta_store.settling import settle_main
 from delta_store.settling.spark_store import store_settings
 from delta_store.storage.object_store import open_object_store

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from conf.settings import ConfigMissing, Settings, SettingsError, UnknownSetting, load_settings
+from conf.setting_sources import ConfigMissing, SettingsError, UnknownSetting
+from conf.settings import Settings, load_settings
 
 
 def test_defaults_need_neither_file_nor_environment() -> None:

@@ -10,7 +10,8 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.index.matching import last_by_subject, subjects_matching
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import ranges_of, read_removal, read_stream
+from delta_store.streams.event_rows import ranges_of, read_stream
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.replay import replay, replay_row, restore_watermarks
 from delta_store.values.records import Kind, Row, RowColumns, checksum
 from delta_store.values.watermark import Watermark

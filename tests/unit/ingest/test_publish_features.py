@@ -8,7 +8,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import Republish, SubjectMapping
 from delta_store.index.matching import subjects_matching
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.replay import replay
 from delta_store.values.records import Kind, Row, RowColumns
 from ingest.protocol.wire_protocol import WireMessage

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.matching import iter_matching, last_by_subject, subjects_matching
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.replay import replay, replay_row, restore_watermarks
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Row, RowColumns
