@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     base_bytes = _data_bytes()
     with os.fdopen(os.dup(1), "wb") as answers, suppress(BrokenPipeError):
         os.dup2(2, 1)  # what a library prints must not stand among the frames
-        engine = SqlEngine.open(data.with_settings(load_settings().storage))
+        engine = SqlEngine.open(data.with_settings(load_settings().storage), lasting=True)
 
         def send(frame: SqlFrame) -> None:
             answers.write(frame.encoded())

@@ -226,6 +226,8 @@ class PointInTime:
         mark = view.settled.watermarks.get(view.stream)
         if view.settled_seq and point > view.settled_seq:
             recorded = mark.first_seq if mark is not None else 1
+        elif view.settled_seq and (unchanged := self._settled.first_seq_in(base, view.stream, view.stream_id)):
+            recorded = unchanged
         elif view.settled_seq:
             files = base.of_stream(view.stream)
             files = [one for one in files if not one.consumers_only and one.seq[0] <= point <= one.seq[1]]

@@ -5,6 +5,7 @@ that one answer never mixes two versions.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -144,6 +145,17 @@ class SettledTable:
     def _reaches(self, version: int, stream: str, point: tuple[int, int]) -> bool:
         mark = self.mark_at(version, stream)
         return mark is not None and (mark.stream_id, mark.seq) >= point
+
+    def first_seq_in(self, version: Snapshot, stream: str, stream_id: int) -> int | None:
+        """Return what all rows that a version settled recorded as ``first_seq``; None where it grew, or is not known.
+
+        It only ever grows, so it did not where the watermarks before and after have the same.
+        """
+        after, before = version.watermarks.get(stream), None
+        with suppress(FileGone):
+            before = self.mark_at(version.version - 1, stream)
+        low = before.first_seq if before is not None and before.stream_id == stream_id else 1
+        return low if after is not None and after.stream_id == stream_id and after.first_seq == low else None
 
     def mark_at(self, version: int, stream: str) -> Watermark | None:
         """Return a stream's watermark in an older version; None before its first row was settled.

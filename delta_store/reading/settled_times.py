@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, EventRow
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.values.read_errors import PastHorizon
 from delta_store.values.records import Kind
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from delta_store.sql.bucket_relation import HISTORY_SUFFIX, STREAM_PREFIX, bucket_of, history_view, values_view
 from delta_store.sql.call_arguments import Arguments
 from delta_store.sql.duck_session import DuckSession
+from delta_store.sql.named_columns import named_columns
 from delta_store.sql.narrowing import EVERYTHING, Narrow, narrowed
 from delta_store.sql.relations import Relations
 from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
@@ -18,10 +19,13 @@ from delta_store.sql.sql_errors import invalid
 from delta_store.sql.statement import ALL_NAMES, Call, Statement
 from delta_store.sql.store_state import NOW, Settling, StoreState
 from delta_store.sql.stream_relation import (
+    PAYLOAD,
     difference,
     last_of_each,
+    last_without_payload,
     messages_view,
     subject_condition,
+    with_payloads,
 )
 from delta_store.values.as_of import moment
 from delta_store.values.read_errors import NoSuchStream
@@ -60,7 +64,7 @@ class Binding:
 
         ``values`` are its parameters by name. Raises :class:`delta_store.sql.sql_errors.SqlError` or a read error.
         """
-        bounds = narrowed(statement.tree, values)
+        bounds, named = narrowed(statement.tree, values), named_columns(statement.tree)
         uses = Counter(use.name.lower() for use in statement.tables)
         created: dict[str, str] = {}
         for name, node in statement.tables:
@@ -71,7 +75,8 @@ class Binding:
                 self._create(name, bounds.get(id(node), EVERYTHING) if alone else EVERYTHING, statement.defined)
         for number, call in enumerate(statement.calls):
             name = f"silt.{call.function}.{number}"
-            query = self._called(call, values, bounds.get(id(call.node), EVERYTHING))
+            given = Arguments(self._session, call, values, now_ns=self._state.now_ns)
+            query = self._called(call, given, bounds.get(id(call.node), EVERYTHING), whole=_is_whole(call, named))
             self._session.view(self.relations.dialect.name(name), query)
             call.read_from(name)
 
@@ -104,7 +109,7 @@ class Binding:
 
     def _spellings(self, name: str) -> Iterator[str]:
         """Iterate over the views' names that differ from this one in case only; read when the name itself is none's."""
-        return (one for one in self.names() if one != name and one.lower() == name.lower())
+        yield from (one for one in self.names() if one != name and one.lower() == name.lower())
 
     def _bucket(self, bucket: str, *, history: bool) -> str:
         dialect, raw = self.relations.dialect, self.relations.messages(STREAM_PREFIX + bucket)
@@ -133,9 +138,8 @@ class Binding:
         events = [self.relations.table(tail), *([self.relations.source(files)] if files else [])]
         return consumers_query(heads, events, self.relations.dialect)
 
-    def _called(self, call: Call, values: Mapping[str, Any], narrow: Narrow) -> str:
-        """Return the query of a call."""
-        given = Arguments(self._session, call, values, now_ns=self._state.now_ns)
+    def _called(self, call: Call, given: Arguments, narrow: Narrow, *, whole: bool) -> str:
+        """Return the query of a call; ``whole`` with the columns of payloads."""
         stream = given.stream()
         if not self._is_readable(stream):
             raise NoSuchStream(stream)
@@ -147,15 +151,24 @@ class Binding:
             case "multi_last":
                 condition = subject_condition(given.subjects("filter"), dialect)
                 raw = read(stream, given.point("point", NOW), narrow=by_subject, condition=condition)
-                return messages_view(last_of_each(raw), dialect)
+                return messages_view(last_of_each(raw), dialect) if whole else last_without_payload(raw, dialect)
             case "diff":
                 before, after = (read(stream, given.point(name), narrow=by_subject) for name in ("a", "b"))
-                return difference(*(messages_view(last_of_each(raw), dialect) for raw in (before, after)))
+                changed = difference(*(last_without_payload(raw, dialect) for raw in (before, after)))
+                return with_payloads(changed, before, after, dialect) if whole else changed
             case _:
                 return f"SELECT * FROM {self.relations.table(_versions(self._state.settlings(stream)))}"
 
     def _is_readable(self, stream: str) -> bool:
         return self._readable(stream) and self._state.exists(stream)
+
+
+def _is_whole(call: Call, named: frozenset[str] | None) -> bool:
+    """Whether a statement may name a payload of a call's rows, or a row as a whole by the call's own name."""
+    if named is None or {call.node["alias"].lower(), call.function} & named:
+        return True
+    sides = {f"{name}_{side}" for name in PAYLOAD for side in ("before", "after")}
+    return not named.isdisjoint(PAYLOAD | sides)
 
 
 def _versions(settlings: Iterable[Settling]) -> pa.Table:

@@ -67,8 +67,8 @@ class Arguments:
         if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1:
             return node["column_names"][0]
         literal = node.get("literal")
-        if isinstance(literal, dict) and literal["kind"] == "STRING":
-            return literal["text"]
+        if isinstance(literal, dict) and literal["kind"] in ("STRING", "INTEGER"):
+            return literal["text"] if literal["kind"] == "STRING" else int(literal["text"])
         try:
             return self._session.value(self._session.written(value_query(node)))
         except SqlError as error:

@@ -57,6 +57,10 @@ class DuckDialect:
         """Return the condition that a regular expression matches the whole subject."""
         return f"regexp_full_match({subject}, {self.literal(expression)}, 's')"
 
+    def of_highest(self, column: str, by: str) -> str:
+        """Return the aggregate of a column's value, NULL too, in the row where another is highest."""
+        return f"arg_max_null({column}, {by})"
+
     def without_ranges(self, rows: str, ranges: str) -> str:
         """Return the rows of a relation whose ``seq`` is in none of a relation's disjoint ranges (low, high)."""
         return (

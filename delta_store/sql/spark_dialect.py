@@ -64,6 +64,10 @@ class SparkDialect:
         whole = self.literal(rf"^(?s:{expression})\z")
         return f"{subject} RLIKE {whole}"
 
+    def of_highest(self, column: str, by: str) -> str:
+        """Return the aggregate of a column's value, NULL too, in the row where another is highest."""
+        return f"max_by({column}, {by})"
+
     def without_ranges(self, rows: str, ranges: str) -> str:
         """Return the rows of a relation whose ``seq`` is in none of a relation's disjoint ranges (low, high)."""
         blocks = f"SELECT low, high, explode(sequence(low div {_BLOCK}, high div {_BLOCK})) AS block FROM {ranges}"

@@ -17,6 +17,7 @@ from delta_store.reading.point_in_time import VIEW_TRIES
 from delta_store.reading.settled import SettledTable
 from delta_store.sql.binding import Binding, Readable, every_stream
 from delta_store.sql.duck_session import DuckSession, Parameters
+from delta_store.sql.spare_database import SpareDatabase
 from delta_store.sql.sql_errors import SqlError, SqlErrorKind, invalid
 from delta_store.sql.sql_limits import SqlLimits
 from delta_store.sql.statement import by_name, read_statement
@@ -35,18 +36,28 @@ class SqlEngine:
         *,
         limits: SqlLimits | None = None,
         clock: Clock | None = None,
+        lasting: bool = False,
     ) -> None:
+        """Take the tables; a ``lasting`` engine keeps what makes its next query start sooner."""
         self._settled, self._journal = settled, journal
         self._limits, self._clock = limits or SqlLimits(), clock or SystemClock()
+        self._spare = SpareDatabase() if lasting else None
 
     @classmethod
-    def open(cls, location: DataLocation, *, limits: SqlLimits | None = None, clock: Clock | None = None) -> Self:
-        """Open the tables of a location read-only; nothing is read yet."""
+    def open(
+        cls,
+        location: DataLocation,
+        *,
+        limits: SqlLimits | None = None,
+        clock: Clock | None = None,
+        lasting: bool = False,
+    ) -> Self:
+        """Open the tables of a location read-only, as the constructor takes them; nothing is read yet."""
         journal = JournalTail(location.table(JOURNAL_FOLDER), storage_options=location.options)
         settled = SettledTable(
             location.table(MESSAGES_FOLDER), storage_options=location.options, relied_on=journal.relies_on
         )
-        return cls(settled, journal, limits=limits, clock=clock)
+        return cls(settled, journal, limits=limits, clock=clock, lasting=lasting)
 
     def versions(self) -> tuple[int, int]:
         """Return the newest versions of ``journal`` and ``messages``. Raises ``DamagedData``."""
@@ -74,6 +85,17 @@ class SqlEngine:
     def state(self) -> StoreState:
         """Return the store pinned at its newest versions. Raises ``DamagedData``."""
         return StoreState(self._settled, self._journal, now_ns=self._clock.now_ns())
+
+    def session(self, limits: SqlLimits) -> DuckSession:
+        """Return a session for one statement."""
+        return DuckSession(limits) if self._spare is None else self._spare.session(limits)
+
+    def release(self, session: DuckSession, limits: SqlLimits) -> None:
+        """Take back a session that is over."""
+        if self._spare is None:
+            session.close()
+        else:
+            self._spare.replace(session, limits)
 
 
 class SqlQuery:
@@ -147,7 +169,7 @@ class SqlQuery:
         with self._lock:
             session, self._session = self._session, None
         if session is not None:
-            session.close()
+            self._engine.release(session, self._limits)
 
     def __enter__(self) -> Self:
         return self
@@ -157,7 +179,7 @@ class SqlQuery:
 
     def _started(self) -> pa.Schema:
         self._drop()
-        session = DuckSession(self._limits)
+        session = self._engine.session(self._limits)
         with self._lock:
             self._session = session
         statement = read_statement(session.parsed(self._text))

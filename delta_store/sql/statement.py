@@ -104,7 +104,7 @@ class Statement:
         A call that was replaced took its parameters with it, so places would no longer be right.
         """
         left: dict[str, Any] = {}
-        for node in _nodes(self.tree, 0):
+        for node in nodes(self.tree):
             if node.get("class") == "PARAMETER":
                 given = str(node["identifier"])
                 if given not in values:
@@ -133,7 +133,7 @@ def read_statement(serialized: str) -> Statement:
     if len(statements) != 1:
         raise refused(f"one statement at a time: these are {len(statements)}")
     checks = _Checks()
-    for node in _nodes(statements[0], 0):
+    for node in nodes(statements[0]):
         checks.pass_by(node)
     return Statement(tree, checks.tables, checks.calls, frozenset(checks.defined), checks.shown or bool(checks.calls))
 
@@ -186,7 +186,7 @@ def value_query(expression: Node) -> str:
 
     Raises :class:`SqlError` where the expression depends on more than constants.
     """
-    for node in _nodes(expression, 0):
+    for node in nodes(expression):
         if node.get("class") in ("COLUMN_REF", "SUBQUERY", "PARAMETER"):
             raise invalid("the arguments of a table function must be constants or parameters")
     node = _select([expression], {"type": "EMPTY", "alias": "", "sample": None, "query_location": 0})
@@ -199,17 +199,17 @@ def _not_parsed(tree: Node) -> Exception:
     return invalid(str(tree.get("error_message", "the statement can't be parsed")))
 
 
-def _nodes(value: Any, depth: int) -> Iterator[Node]:
+def nodes(value: Any, depth: int = 0) -> Iterator[Node]:
     """Iterate over all objects of the tree, outer ones first."""
     if depth > _NESTING_MAX:
         raise invalid("the statement is nested too deeply")
     if isinstance(value, dict):
         yield value
         for part in list(value.values()):
-            yield from _nodes(part, depth + 1)
+            yield from nodes(part, depth + 1)
     elif isinstance(value, list):
         for part in value:
-            yield from _nodes(part, depth + 1)
+            yield from nodes(part, depth + 1)
 
 
 def _show(node: Node) -> None:

@@ -1,9 +1,10 @@
 """The store as one statement sees it: both tables at one version each, streams at any point of them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ from delta_store.reading.state_at import END, Cut
 from delta_store.reading.stream_heads import PinnedHeads
 from delta_store.sql.report_relation import StreamReport
 from delta_store.values.as_of import AsOf
-from delta_store.values.read_errors import FileGone, NoSuchStream
+from delta_store.values.read_errors import FileGone, NoSuchStream, PastHorizon
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_SCHEMA
 from delta_store.values.stream_head import Head
@@ -95,6 +96,7 @@ class StoreState:
             return StreamAt(view, -1, [], Cut(0, 1, ()), None)
         base, cut = self._past.past(view, point)
         files = [one for one in base.of_stream(stream) if one.has_messages and one.seq[0] <= cut.up_to_seq]
+        self._require(stream, [one for one in files if one.path not in self.pinned.settled.files])
         return StreamAt(view, base.version, files, cut, _max_age(view) if as_of == NOW else None)
 
     def tail(self, at: StreamAt) -> Any:
@@ -145,6 +147,11 @@ class StoreState:
     def is_local(self) -> bool:
         """Whether the files are on this machine."""
         return "://" not in self.settled.log.location
+
+    def _require(self, stream: str, old: Iterable[DataFile]) -> None:
+        """Raise ``PastHorizon`` where vacuum has deleted a local file that no newer version has."""
+        if self.is_local and not all(Path(self.path_of(file)).exists() for file in old):
+            raise PastHorizon(stream, None)
 
     def _tail(self, view: View) -> Any:
         if view.stream not in self._tails:

@@ -10,10 +10,12 @@ from typing import Final, Protocol
 
 from delta_store.reading.state_at import END
 from delta_store.values.records import HEADERS_OVERHEAD, MESSAGE_OVERHEAD
-from delta_store.values.subjects import SubjectFilter, expression
+from delta_store.values.subjects import SubjectFilter, expression, literal
 
 RAW: Final = ("subject", "seq", "ts_ns", "headers", "data", "msg_id", "size")
 """Columns of a stream's relation as stored."""
+PAYLOAD: Final = frozenset(("headers", "data", "text", "json"))
+"""Columns of a stream's view that are made of payloads."""
 INLINE_RANGES_MAX: Final = 32
 """Removed ranges that are written into the statement; more are a relation of their own."""
 
@@ -63,6 +65,10 @@ class SqlDialect(Protocol):
 
     def matches(self, subject: str, expression: str) -> str:
         """Return the condition that a regular expression matches the whole subject."""
+        ...
+
+    def of_highest(self, column: str, by: str) -> str:
+        """Return the aggregate of a column's value, NULL too, in the row where another is highest."""
         ...
 
     def without_ranges(self, rows: str, ranges: str) -> str:
@@ -125,16 +131,35 @@ def last_of_each(raw: str) -> str:
     return f"SELECT * FROM ({raw}) AS l WHERE l.seq IN (SELECT max(seq) FROM ({raw}) AS n GROUP BY subject)"
 
 
-def difference(before: str, after: str) -> str:
-    """Return the query of the subjects whose last message differs between two queries of a stream's view."""
-    sides = "".join(
-        f", a.{name} AS {name}_before, b.{name} AS {name}_after" for name in ("seq", "time", "data", "text")
+def last_without_payload(raw: str, dialect: SqlDialect) -> str:
+    """Return the query of a stream's view, without the columns :data:`PAYLOAD`, over the last message of each subject.
+
+    Rows are read once, and none is fetched by its sequence.
+    """
+    kept = ", ".join(f"{dialect.of_highest(name, 'seq')} AS {name}" for name in ("ts_ns", "msg_id", "size"))
+    return (
+        f"SELECT subject, seq, {dialect.time('ts_ns')} AS time, ts_ns, {dialect.tokens('subject')} AS tokens, msg_id,"
+        f" size FROM (SELECT subject, max(seq) AS seq, {kept} FROM ({raw}) AS n GROUP BY subject) AS l"
     )
+
+
+def difference(before: str, after: str) -> str:
+    """Return the query of the subjects whose last message differs between two of :func:`last_without_payload`."""
+    sides = "".join(f", a.{name} AS {name}_before, b.{name} AS {name}_after" for name in ("seq", "time"))
     return (
         "SELECT coalesce(a.subject, b.subject) AS subject, CASE WHEN a.seq IS NULL THEN 'added'"
         f" WHEN b.seq IS NULL THEN 'removed' ELSE 'changed' END AS change{sides}"
         f" FROM ({before}) AS a FULL OUTER JOIN ({after}) AS b ON a.subject = b.subject"
         " WHERE a.seq IS DISTINCT FROM b.seq"
+    )
+
+
+def with_payloads(changed: str, before: str, after: str, dialect: SqlDialect) -> str:
+    """Return the query of a :func:`difference` with both payloads, from the live messages of both sides."""
+    texts = f"{dialect.text('a.data')} AS text_before, {dialect.text('b.data')} AS text_after"
+    return (
+        f"SELECT c.*, a.data AS data_before, b.data AS data_after, {texts} FROM ({changed}) AS c"
+        f" LEFT JOIN ({before}) AS a ON a.seq = c.seq_before LEFT JOIN ({after}) AS b ON b.seq = c.seq_after"
     )
 
 
@@ -145,7 +170,10 @@ def subject_condition(chosen: SubjectFilter, dialect: SqlDialect) -> str:
     conditions = []
     if chosen.literals:
         conditions.append(f"m.subject IN ({', '.join(map(dialect.literal, sorted(chosen.literals)))})")
-    expressions = [expression(one) for one in chosen.filters if one not in chosen.literals]
+    below = [one.removesuffix(">") for one in chosen.filters if literal(one.removesuffix(".>")) and one.endswith(".>")]
+    conditions += [f"({dialect.starts('m.subject', one)} AND m.subject <> {dialect.literal(one)})" for one in below]
+    known = {*chosen.literals, *(f"{one}>" for one in below)}
+    expressions = [expression(one) for one in chosen.filters if one not in known]
     if expressions:
         conditions.append(dialect.matches("m.subject", "|".join(expressions)))
     return f"({' OR '.join(conditions)})" if conditions else "false"

@@ -17,6 +17,11 @@ from tests.sql_answers import column_of, engine_on, rows_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _POINTS = 5
+_CALLS = (
+    ("multi_last('S', 's.>', $2)", "subject, seq, time, ts_ns, tokens, msg_id, size"),
+    ("diff('S', $1, $2)", "subject, change, seq_before, seq_after, time_before, time_after"),
+)
+"""Table functions, and the columns for which they need no payload."""
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -30,6 +35,11 @@ def test_sql_and_the_reader_and_a_replay_agree(tmp_path: Path, seed: int) -> Non
     for _ in range(_POINTS):
         low, high = sorted(dice.choices(range(1, pasts.history.seq + 2), k=2))
         _compare(engine, pasts, low, high, pasts.at(low), pasts.at(high))
+        for call, columns in _CALLS:
+            bare, whole = (f"SELECT {columns} FROM {rows} WHERE $1 + $2 > 0" for rows in (call, f"(FROM {call})"))
+            assert rows_of(engine, f"{bare} ORDER BY subject", low, high) == rows_of(
+                engine, f"{whole} ORDER BY subject", low, high
+            )
         assert [one.seq for one in past.multi_last("S", ["s.>"], up_to_seq=high).messages] == sorted(
             pasts.last(pasts.at(high)).values()
         )
