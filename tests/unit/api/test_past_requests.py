@@ -9,7 +9,7 @@ from api.direct.direct_request import BAD_REQUEST, MALFORMED_REQUEST, DirectRequ
 from api.jetstream.api_call import ApiRequest, NeedMessage, NeedPast
 from api.jetstream.dispatch import dispatch
 from delta_store.config.api_errors import past_horizon
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.stream_state import StreamState
 
 
