@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from api.jetstream.responses import SERVER_VERSION
-from conf.limits import API_LEVEL
 from consumers.config.consumer_config import MachineConfig, shown_time
-from consumers.config.consumer_config_rules import REQUIRED_LEVEL_KEY, required_level
+from consumers.config.consumer_config_rules import required_level
 from consumers.config.consumer_create_rules import is_generated
 from consumers.machine.consumer_machine import ConsumerMachine
+from delta_store.config import server_metadata
 from delta_store.config.field_tags import show_fields
 from delta_store.dialect.times import format_time
-from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 
 Json = dict[str, Any]
 
@@ -23,19 +21,13 @@ def name_seed(stream: str, created_ns: int) -> str:
 
 def config_json(config: MachineConfig, *, dynamic: bool, with_name: bool = True) -> Json:
     """Return the ``config`` object; ``dynamic`` adds the server's version and level, as replies on one consumer do."""
-    instead: Json = {"metadata": _metadata(config, dynamic=dynamic)}
+    metadata = server_metadata.recorded(config.metadata, required_level(config))
+    instead: Json = {"metadata": server_metadata.shown(metadata, dynamic=dynamic)}
     if config.deliver_policy == "by_start_time":
         instead["opt_start_time"] = shown_time(config.opt_start_time)
     if not with_name:
         instead["name"] = ""
     return show_fields(config, **instead)
-
-
-def _metadata(config: MachineConfig, *, dynamic: bool) -> dict[str, str]:
-    shown = config.metadata | {REQUIRED_LEVEL_KEY: required_level(config)}
-    if dynamic:
-        shown |= {VERSION_KEY: SERVER_VERSION, LEVEL_KEY: str(API_LEVEL)}
-    return dict(sorted(shown.items()))
 
 
 def consumer_info(consumer: ConsumerMachine, *, now_ns: int, dynamic: bool = True, push_bound: bool = False) -> Json:

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from conf.limits import API_LEVEL, DELETED_DETAILS_MAX, LINK_PAYLOAD_BYTES_MAX
+from delta_store.config import server_metadata
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, NO_MESSAGE_FOUND, ApiRefusal
+from delta_store.config.field_tags import show_fields
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_writer import write_json
 from delta_store.dialect.times import format_time
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.stream_config_rules import LEVEL_KEY, VERSION_KEY
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.stream_message import StreamMessage
 
 Json = dict[str, Any]
-
-SERVER_VERSION = "2.15.1"
-"""The nats-server release whose API this is, shown as ``_nats.ver``."""
 
 TYPE_PREFIX = "io.nats.jetstream.api.v1."
 
@@ -48,9 +46,7 @@ def failure(kind: str, error: ApiRefusal, body: Mapping[str, Any]) -> bytes:
 
 def with_dynamic_metadata(config: StreamConfig) -> Json:
     """Return the configuration with the server's version and API level, as in replies on one stream."""
-    shown = config.as_json()
-    dynamic = {VERSION_KEY: SERVER_VERSION, LEVEL_KEY: str(API_LEVEL)}
-    return shown | {"metadata": dict(sorted((config.metadata | dynamic).items()))}
+    return show_fields(config, metadata=server_metadata.shown(config.metadata))
 
 
 def state_json(

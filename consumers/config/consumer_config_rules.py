@@ -16,9 +16,10 @@ from conf.limits import (
     CONSUMER_METADATA_BYTES_MAX,
     CONSUMER_WAITING_DEFAULT,
 )
-from consumers.config.consumer_config import EARLIEST_NS, MachineConfig
+from consumers.config.consumer_config import MachineConfig
 from delta_store.config import api_errors as errors
-from delta_store.config.field_tags import level_needed, read_fields, tags
+from delta_store.config import server_metadata
+from delta_store.config.field_tags import level_needed, raised_to_least, read_fields
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits
 from delta_store.config.subject_overlaps import first_covered
@@ -37,8 +38,6 @@ MAX_EXPIRES_MIN_NS: Final = 1_000_000
 FLOW_ACK_HEARTBEAT_NS: Final = 1_000_000_000
 
 GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
-REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
-_DYNAMIC_KEYS: Final = ("_nats.ver", "_nats.level")
 _INT_MAX: Final = 2**63 - 1
 _NAME_CHARS: Final = r"can not contain '.', '*', '>', '\', '/'"
 
@@ -49,22 +48,18 @@ def drafted(request: Request) -> MachineConfig:
 
 
 def with_required_level(config: MachineConfig) -> MachineConfig:
-    """Return the configuration with recorded metadata: the required API level added, the keys of replies removed."""
-    kept = {key: value for key, value in config.metadata.items() if key not in _DYNAMIC_KEYS}
-    return replace(config, metadata=kept | {REQUIRED_LEVEL_KEY: required_level(config)})
+    """Return the configuration with the metadata to record."""
+    return replace(config, metadata=server_metadata.recorded(config.metadata, required_level(config)))
 
 
-def required_level(config: MachineConfig) -> str:
+def required_level(config: MachineConfig) -> int:
     """Return the API level that a server needs to serve the consumer."""
-    if config.ack_policy == "flow_control":
-        return "4"
-    paused = 0 != config.pause_until > EARLIEST_NS
-    return str(max(int(paused), level_needed(MachineConfig, partial(getattr, config))))
+    return level_needed(MachineConfig, partial(getattr, config))
 
 
 def with_defaults(config: MachineConfig, stream: StreamConfig, *, pedantic: bool = False) -> MachineConfig:
     """Fill in the defaults; ``pedantic`` refuses values that would be adjusted. Raises ``ApiRefusal``."""
-    config = _bounded_below(config, pedantic=pedantic)
+    config = replace(config, **raised_to_least(MachineConfig, partial(getattr, config), pedantic=pedantic))
     if not config.is_push and config.max_waiting == 0:
         config = replace(config, max_waiting=CONSUMER_WAITING_DEFAULT)
     config = replace(config, ack_wait=_ack_wait(config, pedantic=pedantic))
@@ -103,19 +98,6 @@ def _with_stream_limits(config: MachineConfig, limits: ConsumerLimits, *, pedant
     return config
 
 
-def _bounded_below(config: MachineConfig, *, pedantic: bool) -> MachineConfig:
-    """Raise numbers below their minimum to it."""
-    set_to: dict[str, Any] = {}
-    if config.max_deliver == 0:
-        set_to["max_deliver"] = -1
-    for name, tag in tags(MachineConfig).items():
-        if tag.least is not None and getattr(config, name) < tag.least:
-            if pedantic:
-                raise errors.pedantic(f"{name} must be set to -1" if tag.least else f"{name} must not be negative")
-            set_to[name] = tag.least
-    return replace(config, **set_to) if set_to else config
-
-
 def check(config: MachineConfig, stream: StreamConfig, *, starts_at_time: bool) -> None:
     """Check a configuration; ``starts_at_time``: a start time was given. Raises ``ApiRefusal``."""
     _check_names_and_replicas(config, stream)
@@ -151,8 +133,7 @@ def _check_direct(config: MachineConfig) -> None:
 def _check_name_and_metadata(config: MachineConfig) -> None:
     if config.durable_name and config.name and config.name != config.durable_name:
         raise errors.CONSUMER_DURABLE_AND_NAME_MISMATCH.error
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in config.metadata.items())
-    if size > CONSUMER_METADATA_BYTES_MAX:
+    if server_metadata.size(config.metadata) > CONSUMER_METADATA_BYTES_MAX:
         raise errors.consumer_metadata_too_long(CONSUMER_METADATA_BYTES_MAX)
 
 

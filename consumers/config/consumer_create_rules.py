@@ -7,8 +7,10 @@ from typing import Final
 
 from conf.limits import CONSUMER_NAME_CHARS_MAX, SUBJECT_STEPS_MAX
 from consumers.config.consumer_config import MachineConfig
-from consumers.config.consumer_config_rules import INACTIVE_DEFAULT_NS, REQUIRED_LEVEL_KEY
+from consumers.config.consumer_config_rules import INACTIVE_DEFAULT_NS
 from delta_store.config import api_errors as errors
+from delta_store.config.field_tags import check_changes
+from delta_store.config.server_metadata import own
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.subject_overlaps import comparing
 from delta_store.values.subject_relations import SubjectTrie
@@ -16,18 +18,6 @@ from delta_store.values.subject_relations import SubjectTrie
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _NAME_CHARS: Final = 8
 _NAME_TRIES: Final = 4
-_FIXED_FIRST: Final = (
-    ("deliver_policy", "deliver policy"),
-    ("mem_storage", "storage type"),
-    ("direct", "direct"),
-    ("opt_start_seq", "start sequence"),
-    ("opt_start_time", "start time"),
-    ("ack_policy", "ack policy"),
-    ("replay_policy", "replay policy"),
-    ("idle_heartbeat", "heart beats"),
-    ("flow_control", "flow control"),
-)
-"""Fields that an update may not change, and nats-server's names for them."""
 
 
 class Company:
@@ -147,7 +137,7 @@ def with_inactivity(config: MachineConfig, *, durable: bool) -> MachineConfig:
 
 def same_config(one: MachineConfig, other: MachineConfig) -> bool:
     """Whether two configurations are the same to a request with action ``create``."""
-    return replace(one, metadata=_own(one)) == replace(other, metadata=_own(other))
+    return replace(one, metadata=own(one.metadata)) == replace(other, metadata=own(other.metadata))
 
 
 def checked_update(
@@ -156,18 +146,9 @@ def checked_update(
     """Return the configuration after an update; raises ``ApiRefusal`` for a change that is not allowed."""
     if before == after:
         return after
-    for name, shown in _FIXED_FIRST:
-        if getattr(before, name) != getattr(after, name):
-            raise errors.consumer_create_failed(f"{shown} can not be updated")
-    if before.deliver_subject != after.deliver_subject:
-        if not before.is_push:
-            raise errors.consumer_create_failed("can not update pull consumer to push based")
-        if not after.is_push:
-            raise errors.consumer_create_failed("can not update push consumer to pull based")
-        if interested(before.deliver_subject.encode()):
-            raise errors.CONSUMER_NAME_EXISTS.error
-    if before.max_waiting != after.max_waiting:
-        raise errors.consumer_create_failed("max waiting can not be updated")
+    check_changes(before, after)
+    if before.deliver_subject != after.deliver_subject and interested(before.deliver_subject.encode()):
+        raise errors.CONSUMER_NAME_EXISTS.error
     if before.inactive_threshold != after.inactive_threshold:
         after = with_inactivity(after, durable=before.is_durable)
     return after
@@ -176,7 +157,3 @@ def checked_update(
 def _check_path(name: str) -> None:
     if "/" in name or "\\" in name:
         raise errors.CONSUMER_NAME_WITH_PATH_SEPARATORS.error
-
-
-def _own(config: MachineConfig) -> dict[str, str]:
-    return {key: value for key, value in config.metadata.items() if key != REQUIRED_LEVEL_KEY}

@@ -17,7 +17,8 @@ from conf.limits import (
 )
 from delta_store.config import api_errors
 from delta_store.config.api_errors import stream_invalid_config
-from delta_store.config.field_tags import level_needed
+from delta_store.config.field_tags import level_needed, raised_to_least
+from delta_store.config.server_metadata import own, recorded, size
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import Placement
 from delta_store.config.subject_overlaps import first_overlap
@@ -36,11 +37,6 @@ MAX_AGE_MIN_NS = 100_000_000
 DUPLICATE_WINDOW_DEFAULT_NS = 120_000_000_000
 MARKER_TTL_MIN_NS = 1_000_000_000
 
-REQUIRED_LEVEL_KEY = "_nats.req.level"
-VERSION_KEY = "_nats.ver"
-LEVEL_KEY = "_nats.level"
-
-_LIMITS = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size", "max_consumers")
 _API_SPACES = ("$JS.>", "$JSC.>", "$NRG.>")
 _RESERVED_STARTS = ("$", "*", ">")
 """First characters of subjects that may overlap :data:`_API_SPACES` or ``$SYS.>``."""
@@ -84,18 +80,12 @@ def check_replicas(config: StreamConfig) -> None:
 
 def with_required_level(metadata: Mapping[str, str], request: Request) -> dict[str, str]:
     """Return the metadata to record: without what replies add, with the API level that the stream needs."""
-    kept = {key: value for key, value in metadata.items() if key not in (VERSION_KEY, LEVEL_KEY)}
-    return kept | {REQUIRED_LEVEL_KEY: str(level_needed(StreamConfig, request.get))}
+    return recorded(metadata, level_needed(StreamConfig, request.get))
 
 
 def same_config(one: StreamConfig, other: StreamConfig) -> bool:
     """Whether a create request asks for the existing stream."""
-    return one == replace(other, metadata=one.metadata) and _own(one.metadata) == _own(other.metadata)
-
-
-def _own(metadata: Mapping[str, str]) -> dict[str, str]:
-    ours = (VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY)
-    return {key: value for key, value in metadata.items() if key not in ours}
+    return replace(one, metadata=own(one.metadata)) == replace(other, metadata=own(other.metadata))
 
 
 def _check_name_and_texts(request: Request) -> None:
@@ -108,8 +98,7 @@ def _check_name_and_texts(request: Request) -> None:
         raise stream_invalid_config(
             f"stream description is too long, maximum allowed is {STREAM_DESCRIPTION_BYTES_MAX}"
         )
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in request.get("metadata", {}).items())
-    if size > STREAM_METADATA_BYTES_MAX:
+    if size(request.get("metadata", {})) > STREAM_METADATA_BYTES_MAX:
         raise stream_invalid_config(f"stream metadata exceeds maximum size of {STREAM_METADATA_BYTES_MAX} bytes")
 
 
@@ -119,12 +108,7 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
         raise stream_invalid_config(f"maximum replicas is {REPLICAS_MAX}")
     if replicas < 0:
         raise api_errors.REPLICAS_NEGATIVE.error
-    limits: dict[str, Any] = {}
-    for name in _LIMITS:
-        limit = request.get(name, 0)
-        if pedantic and limit < -1:
-            raise api_errors.pedantic(f"{name} must be set to -1")
-        limits[name] = limit if limit > 0 else -1
+    limits = raised_to_least(StreamConfig, request.get, pedantic=pedantic)
     config = StreamConfig.from_json({**request, **limits, "num_replicas": replicas})
     if config.max_age < 0:
         raise stream_invalid_config("max age can not be negative")

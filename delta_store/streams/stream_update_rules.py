@@ -1,11 +1,11 @@
 """Rules for updates of a stream's configuration: nats-server 2.15's, in its order, with its texts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal, stream_invalid_config
+from delta_store.config.field_tags import check_changes
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import ConsumerLimits, Republish
 from delta_store.config.subject_transform import BadMapping, SubjectTransform
@@ -13,47 +13,14 @@ from delta_store.streams.stream_config_rules import check_replicas
 from delta_store.typed.bad_schema import BadSchema
 from delta_store.typed.typing_terms import check_change, schema_in
 
-_CHANGE: Final = "stream configuration update can not "
-_REFUSED: Final[tuple[tuple[Callable[[StreamConfig, StreamConfig], bool], ApiRefusal], ...]] = (
-    # nats-server checks an update twice, the second time with what the first has filled in.
-    (
-        lambda _, new: new.allow_msg_counter and new.allow_msg_ttl,
-        stream_invalid_config("counter stream cannot use message TTLs"),
-    ),
-    (lambda old, new: new.storage != old.storage, stream_invalid_config(_CHANGE + "change storage type")),
-    (
-        lambda old, new: new.retention != old.retention and "workqueue" in (new.retention, old.retention),
-        stream_invalid_config(_CHANGE + "change retention policy to/from workqueue"),
-    ),
-    (lambda old, new: old.sealed and not new.sealed, stream_invalid_config(_CHANGE + "unseal a sealed stream")),
-    (
-        lambda old, new: old.deny_delete and not new.deny_delete,
-        stream_invalid_config(_CHANGE + "cancel deny message deletes"),
-    ),
-    (lambda old, new: old.deny_purge and not new.deny_purge, stream_invalid_config(_CHANGE + "cancel deny purge")),
-    (lambda old, new: new.mirror not in (None, old.mirror), api_errors.MIRROR_NOT_UPDATABLE.error),
-    (
-        lambda old, new: old.allow_msg_ttl and not new.allow_msg_ttl,
-        stream_invalid_config("message TTL status can not be disabled"),
-    ),
-    (
-        lambda old, new: new.allow_msg_counter != old.allow_msg_counter,
-        stream_invalid_config(_CHANGE + "change message counter setting"),
-    ),
-    (
-        lambda old, new: old.allow_msg_schedules and not new.allow_msg_schedules,
-        stream_invalid_config("message schedules can not be disabled"),
-    ),
-    (lambda old, new: new.persist_mode != old.persist_mode, stream_invalid_config(_CHANGE + "change persist mode")),
-)
-
 
 def checked_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     """Return the configuration after ``old`` is updated to ``new``; refuse changes that are not allowed."""
     check_replicas(new)
-    for is_refused, error in _REFUSED:
-        if is_refused(old, new):
-            raise ApiRefusal(error.code, error.err_code, error.description)
+    # nats-server checks an update twice, the second time with what the first has filled in.
+    if new.allow_msg_counter and new.allow_msg_ttl:
+        raise stream_invalid_config("counter stream cannot use message TTLs")
+    check_changes(old, new)
     _check_table(old, new)
     if new.republish is not None:
         new = replace(new, republish=_mapped(new.republish))

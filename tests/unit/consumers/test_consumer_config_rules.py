@@ -55,7 +55,7 @@ def test_stream_limits_are_defaults() -> None:
 def test_flow_acks_switch_flow_control_on() -> None:
     """Acks by flow control bring flow control and heartbeats along, unless the request is pedantic."""
     config = valid(ack_policy="flow_control", deliver_subject="d")
-    assert (config.flow_control, config.idle_heartbeat, required_level(config)) == (True, SECOND, "4")
+    assert (config.flow_control, config.idle_heartbeat, required_level(config)) == (True, SECOND, 4)
     assert refusal(pedantic=True, ack_policy="flow_control", deliver_subject="d")[0] == 10219
 
 
