@@ -1,13 +1,17 @@
 """``silt demo``: a year of flights, and three ways to read the past."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from api.cli.options import location_option
+from api.cli.endings import ended
+from api.cli.options import data_option
 from conf.data_location import DataLocation
-from conf.exit_codes import Exit
 from conf.settings import load_settings
+
+_KEEP: Final = data_option(
+    "Keep the tables in this new folder, or at this URL (default: a temporary folder).", "--keep", variable=None
+)
 
 
 def demo(
@@ -15,16 +19,7 @@ def demo(
     rows: Annotated[
         int | None, typer.Option(min=1000, help="Publish only the first so many flights (default: all 336,776).")
     ] = None,
-    keep: Annotated[
-        DataLocation | None,
-        typer.Option(
-            "--data",
-            "--keep",
-            parser=location_option,
-            metavar="LOCATION",
-            help="Keep the tables in this new folder, or at this URL (default: a temporary folder).",
-        ),
-    ] = None,
+    keep: Annotated[DataLocation | None, _KEEP] = None,
 ) -> None:
     """Publish 336,776 real flights through NATS, then ask for the past by NATS, REST and SQL, and compare.
 
@@ -36,5 +31,4 @@ def demo(
     try:
         play(rows=rows, keep=keep and keep.with_settings(load_settings().storage))
     except DemoFailed as error:
-        typer.echo(f"silt demo: {error}", err=True)
-        raise typer.Exit(Exit.FAILED) from None
+        raise ended("demo", error) from None

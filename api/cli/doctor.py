@@ -1,26 +1,20 @@
 """``silt doctor``: checks of everything that Silt needs."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from api.cli.options import location_option
+from api.cli.options import data_option
 from api.cli.output import Format, Output, OutputOption
 from conf.data_location import DataLocation, data_location
 from conf.exit_codes import Exit
 
+_DATA: Final = data_location("silt-data")
+
 
 def doctor(
     *,
-    data: Annotated[
-        DataLocation,
-        typer.Option(
-            envvar="SILT_DATA",
-            parser=location_option,
-            metavar="LOCATION",
-            help="Folder or URL to check the storage of.",
-        ),
-    ] = data_location("silt-data"),  # noqa: B008  # an immutable value
+    data: Annotated[DataLocation, data_option("Folder or URL to check the storage of.")] = _DATA,
     nats: Annotated[str | None, typer.Option(envvar="NATS_URL", help="NATS server to look for.")] = None,
     leaf: Annotated[str | None, typer.Option(help="Leafnode listener to look for.")] = None,
     fetch_jars: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from api.cli.endings import ended
 from conf.exit_codes import Exit
 
 app = typer.Typer(help="Keys that open the HTTP API.", no_args_is_help=True, rich_markup_mode=None)
@@ -40,8 +41,9 @@ def new(
         if file is not None:
             write_private(file, text)
     except (ValueError, OSError) as error:
-        typer.echo(f"silt key: {f'{file}: ' if before or isinstance(error, OSError) else ''}{error}", err=True)
-        raise typer.Exit(Exit.FAILED if isinstance(error, OSError) else Exit.USAGE) from None
+        failed = isinstance(error, OSError)
+        reason = f"{file}: {error}" if before or failed else error
+        raise ended("key", reason, Exit.FAILED if failed else Exit.USAGE) from None
     if file is None:
         typer.echo(entry, err=True, nl=False)
     typer.echo(key)
@@ -57,8 +59,7 @@ def hash_key() -> None:
 
     key = sys.stdin.readline().strip()
     if not key.startswith(KEY_PREFIX):
-        typer.echo(f"silt key: a key begins with {KEY_PREFIX}", err=True)
-        raise typer.Exit(Exit.USAGE)
+        raise ended("key", f"a key begins with {KEY_PREFIX}", Exit.USAGE)
     typer.echo(hash_of(key))
 
 
@@ -84,8 +85,7 @@ def profile(
 
     key = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
     if key and not key.startswith(KEY_PREFIX):
-        typer.echo(f"silt key: a key begins with {KEY_PREFIX}", err=True)
-        raise typer.Exit(Exit.USAGE)
+        raise ended("key", f"a key begins with {KEY_PREFIX}", Exit.USAGE)
     fields = {"shareCredentialsVersion": 1, "endpoint": server.rstrip("/") + SHARING, "bearerToken": key or "none"}
     text = json.dumps(fields, indent=2) + "\n"
     if file is None:
@@ -94,8 +94,7 @@ def profile(
     try:
         write_private(file, text)
     except OSError as error:
-        typer.echo(f"silt key: {file}: {error}", err=True)
-        raise typer.Exit(Exit.FAILED) from None
+        raise ended("key", f"{file}: {error}") from None
 
 
 def _entry(name: str, digest: str, scopes: list[str]) -> str:

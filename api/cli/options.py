@@ -1,6 +1,6 @@
 """Options of several verbs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,16 +18,16 @@ def location_option(text: str | DataLocation) -> DataLocation:
     return location
 
 
-DataOption = Annotated[
-    DataLocation,
-    typer.Option(
-        "--data",
-        envvar="SILT_DATA",
-        parser=location_option,
-        metavar="LOCATION",
-        help="Folder, or URL of an object store (s3://, gs://, az://), that holds the tables.",
-    ),
-]
+def data_option(
+    text: str = "Folder, or URL of an object store (s3://, gs://, az://), that holds the tables.",
+    *also: str,
+    variable: str | None = "SILT_DATA",
+) -> Any:
+    """Return the option ``--data`` with its help text and further names."""
+    return typer.Option("--data", *also, envvar=variable, parser=location_option, metavar="LOCATION", help=text)
+
+
+DataOption = Annotated[DataLocation, data_option()]
 ServerOption = Annotated[str | None, typer.Option("--server", "-s", envvar="NATS_URL", help="URL of the NATS server.")]
 ContextOption = Annotated[
     str | None,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from api.cli.endings import ended, reading
 from api.cli.options import DataOption
 from api.cli.output import Format, Output
 from api.cli.verify import COLUMNS, look, tell
@@ -18,7 +19,8 @@ from delta_store.checking.repair_store import Planner
 from delta_store.storage.lease import GATEWAY_LEASE, SETTLE_LEASE, LeaseTaken, exclusive
 from delta_store.storage.store_lock import AlreadySettling, StoreLocked, settle_lock, store_lock
 from delta_store.values.journal_errors import JournalError
-from delta_store.values.read_errors import ReadError
+
+_ADVICE: Final = "; run: silt verify"
 
 
 def repair(
@@ -41,25 +43,18 @@ def repair(
     settings = load_settings()
     data = data.with_settings(settings.storage)
     if data.is_local and not data.folder.is_dir():
-        typer.echo(f"silt repair: there is no folder {data}", err=True)
-        raise typer.Exit(Exit.FAILED)
+        raise ended("repair", f"there is no folder {data}")
     with _alone(data):
-        try:
+        with reading("repair", advice=_ADVICE):
             planner = Planner(data, SystemClock(), settings.history.horizon_seconds)
             steps = planner.plan(accept_lost_journal=accept_lost_journal)
-        except (JournalError, ReadError, OSError) as error:
-            typer.echo(f"silt repair: {error_text(error)}; run: silt verify", err=True)
-            raise typer.Exit(Exit.FAILED) from None
         for step in steps:
             typer.echo(f"{step.table}: {step.what} ({step.why})")
         if steps and not yes:
             typer.confirm("Do this?", abort=True)
-        try:
+        with reading("repair", advice=_ADVICE):
             for step in steps:
                 step.do()
-        except (JournalError, ReadError, OSError) as error:
-            typer.echo(f"silt repair: {error_text(error)}; run: silt verify", err=True)
-            raise typer.Exit(Exit.FAILED) from None
         typer.echo("done" if steps else "there is nothing that can be repaired safely")
         report = look(data, "repair")
     Output(Format.TEXT).table(COLUMNS, [tuple(map(str, one)) for one in report.findings])
@@ -80,9 +75,7 @@ def _alone(data: DataLocation) -> Iterator[None]:
                 for name in (GATEWAY_LEASE, SETTLE_LEASE):
                     rights.enter_context(exclusive(data, name, SystemClock()))
         except (StoreLocked, AlreadySettling, LeaseTaken) as error:
-            typer.echo(f"silt repair: {error}", err=True)
-            raise typer.Exit(Exit.IN_USE) from None
+            raise ended("repair", error, Exit.IN_USE) from None
         except JournalError as error:
-            typer.echo(f"silt repair: {error_text(error)}", err=True)
-            raise typer.Exit(Exit.FAILED) from None
+            raise ended("repair", error_text(error)) from None
         yield

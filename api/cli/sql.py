@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from api.cli.options import location_option
+from api.cli.options import data_option
 from api.cli.sql_command import Engine, SqlArguments, WrongUse, run_sql
 from api.formats.table_format import TableFormat
 from conf.data_location import DataLocation
@@ -17,16 +17,7 @@ from conf.exit_codes import Exit
 _Statement = Annotated[
     str | None, typer.Argument(metavar="[STATEMENT]", help='For example: SELECT count(*) FROM "ORDERS"')
 ]
-_Data = Annotated[
-    DataLocation | None,
-    typer.Option(
-        "--data",
-        envvar="SILT_DATA",
-        parser=location_option,
-        metavar="LOCATION",
-        help="Folder, or URL of an object store (s3://, gs://, az://), that holds the tables.",
-    ),
-]
+_Data = Annotated[DataLocation | None, data_option()]
 _File = Annotated[
     str | None, typer.Option("--file", "-f", metavar="FILE", help="Run the statements in a file; - is standard input.")
 ]

@@ -1,19 +1,15 @@
 """``silt table ls|show|schema``: the typed tables of streams with a schema, read where they lie."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.cli.endings import ended, reading
 from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
 from conf.data_location import DataLocation
-from conf.error_text import error_text
 from conf.exit_codes import EPILOG, Exit
 from conf.settings import load_settings
-from delta_store.values.journal_errors import JournalError
-from delta_store.values.read_errors import ReadError
 
 if TYPE_CHECKING:
     from delta_store.beside.typed_reader import TypedTableRead
@@ -35,7 +31,7 @@ def ls(*, data: DataOption, output: OutputOption = Format.TEXT) -> None:
     from delta_store.beside.typed_reader import read_tables
 
     data = data.with_settings(load_settings().storage)
-    with _failing():
+    with reading("table"):
         rows = [
             (
                 one.folder,
@@ -63,7 +59,7 @@ def show(
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Show the newest rows of a stream's table."""
-    with _failing():
+    with reading("table"):
         rows = _table(data, stream, dlq=dlq).newest(limit)
     Output(output).table(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()])
 
@@ -75,7 +71,7 @@ def schema(
     """Show the columns of a stream's table."""
     from delta_store.typed.column_types import sql_type
 
-    with _failing():
+    with reading("table"):
         columns = _table(data, stream, dlq=dlq).columns.columns
     Output(output).table(("column", "type"), [(column.name, sql_type(column.type)) for column in columns])
 
@@ -87,20 +83,6 @@ def _table(data: DataLocation, stream: str, *, dlq: bool) -> "TypedTableRead":
     data = data.with_settings(load_settings().storage)
     found = read_table(data.uri, data.options, stream, dead_letters=dlq)
     if found is None:
-        typer.echo(
-            f"silt table: stream {stream!r} has no table at {data}: give it a schema in its metadata (silt.schema); "
-            "silt table ls lists the tables that there are",
-            err=True,
-        )
-        raise typer.Exit(Exit.NOT_FOUND)
+        reason = f"stream {stream!r} has no table at {data}: give it a schema in its metadata (silt.schema); "
+        raise ended("table", reason + "silt table ls lists the tables that there are", Exit.NOT_FOUND)
     return found
-
-
-@contextmanager
-def _failing() -> Iterator[None]:
-    """End the process with status 1 if the tables can't be read."""
-    try:
-        yield
-    except (JournalError, ReadError, OSError) as error:
-        typer.echo(f"silt table: {error_text(error)}", err=True)
-        raise typer.Exit(Exit.FAILED) from None

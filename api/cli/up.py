@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from api.cli.endings import ended
 from api.cli.options import DataOption
 from conf.exit_codes import Exit
 
@@ -46,8 +47,6 @@ def up(
     try:
         asyncio.run(Supervisor(options, settings, clock=SystemClock()).run())
     except FolderInUse as error:
-        typer.echo(f"silt up: {error}", err=True)
-        raise typer.Exit(Exit.IN_USE) from None
+        raise ended("up", error, Exit.IN_USE) from None
     except ChildFailed as error:
-        typer.echo(f"silt up: {error}", err=True)
-        raise typer.Exit(Exit.FAILED) from None
+        raise ended("up", error) from None

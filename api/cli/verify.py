@@ -6,16 +6,14 @@ from contextlib import contextmanager
 
 import typer
 
+from api.cli.endings import ended, reading
 from api.cli.options import DataOption
 from api.cli.output import Format, Output, OutputOption
 from conf.data_location import DataLocation
-from conf.error_text import error_text
 from conf.exit_codes import Exit
 from conf.settings import load_settings
 from delta_store.checking.verify_store import Told, verify_store
 from delta_store.entries.findings import Report
-from delta_store.values.journal_errors import JournalError
-from delta_store.values.read_errors import ReadError
 
 COLUMNS = ("severity", "table", "file", "found", "what to do")
 
@@ -36,15 +34,10 @@ def verify(data: DataOption, *, output: OutputOption = Format.TEXT) -> None:
 
 def look(data: DataLocation, verb: str) -> Report:
     """Verify with a progress bar; ends the process if there are no tables."""
-    try:
-        with _progress() as told:
-            report = verify_store(data, told)
-    except (JournalError, ReadError, OSError) as error:
-        typer.echo(f"silt {verb}: {data}: {error_text(error)}", err=True)
-        raise typer.Exit(Exit.FAILED) from None
+    with reading(f"{verb}: {data}"), _progress() as told:
+        report = verify_store(data, told)
     if all(one.version < 0 for one in report.seen) and not report.findings:
-        typer.echo(f"silt {verb}: {data} holds no tables: give the place of a store with --data", err=True)
-        raise typer.Exit(Exit.FAILED)
+        raise ended(verb, f"{data} holds no tables: give the place of a store with --data")
     return report
 
 

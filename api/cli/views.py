@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from api.cli.endings import ended, reading
 from api.cli.options import DataOption
 from conf.clock import SystemClock
 from conf.data_location import DataLocation
-from conf.error_text import error_text
 from conf.exit_codes import Exit
 from conf.settings import load_settings
 from delta_store.entries import head_rows
@@ -18,8 +18,6 @@ from delta_store.heads import view_text
 from delta_store.heads.stored_rows import read_heads
 from delta_store.heads.view_text import PastPoint, ViewEngine
 from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
-from delta_store.values.journal_errors import JournalError
-from delta_store.values.read_errors import ReadError
 from delta_store.values.schemas import MESSAGES_FOLDER
 
 
@@ -50,17 +48,13 @@ def views(
         raise typer.BadParameter(str(error), param_hint="--as-of") from None
     if point.seq is not None and stream is None:
         raise typer.BadParameter("a sequence belongs to one stream: name it with --stream", param_hint="--as-of")
-    try:
+    with reading("views", NotHeld):
         rows = _rows(data.with_settings(load_settings().storage))
         newest = head_rows.living(rows)
         if stream is not None and stream not in newest:
-            typer.echo(f"silt views: there is no stream {stream!r} among what is settled", err=True)
-            raise typer.Exit(Exit.NOT_FOUND)
+            raise ended("views", f"there is no stream {stream!r} among what is settled", Exit.NOT_FOUND)
         names = sorted(newest) if stream is None else [stream]
         typer.echo(text_of(engine, data.uri, rows, names, point, alone=stream is not None), nl=False)
-    except (NotHeld, JournalError, ReadError, OSError) as error:
-        typer.echo(f"silt views: {error_text(error)}", err=True)
-        raise typer.Exit(Exit.FAILED) from None
 
 
 def text_of(
