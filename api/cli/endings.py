@@ -20,7 +20,8 @@ def ended(verb: str, reason: object, code: Exit = Exit.FAILED) -> typer.Exit:
 @contextmanager
 def reading(verb: str, *errors: type[Exception], advice: str = "") -> Iterator[None]:
     """End the process with status 1 where the tables can't be read, and at these ``errors``."""
+    unreadable: tuple[type[Exception], ...] = (JournalError, ReadError, OSError, *errors)
     try:
         yield
-    except (JournalError, ReadError, OSError, *errors) as error:
+    except unreadable as error:
         raise ended(verb, error_text(error) + advice) from None

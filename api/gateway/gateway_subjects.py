@@ -53,17 +53,9 @@ class LinkSubjects:
         self._follow_acks(frozenset(streams))
         wanted = frozenset(subjects)
         for subject in self.followed - wanted:
-            if self._by_client(subject):
-                assert self.client is not None
-                self.client.unsubscribe(subject.encode())
-            else:
-                self.leaf.unsubscribe(subject.encode())
+            self._link_of(subject).unsubscribe(subject.encode())
         for subject in wanted - self.followed:
-            if self._by_client(subject):
-                assert self.client is not None
-                self.client.subscribe(subject.encode())
-            else:
-                self.leaf.subscribe(subject.encode())
+            self._link_of(subject).subscribe(subject.encode())
         self.followed = wanted
 
     def listen_to(self, subject: str) -> None:
@@ -104,5 +96,7 @@ class LinkSubjects:
     def _prefix(self) -> str:
         return f"$JS.{self.domain}.API." if self.domain else "$JS.API."
 
-    def _by_client(self, subject: str) -> bool:
-        return self.client is not None and not self.domain and subject.startswith(_DENIED)
+    def _link_of(self, subject: str) -> LeafLink | ClientLink:
+        """Return the link over which a stream's subject arrives."""
+        is_denied = not self.domain and subject.startswith(_DENIED)
+        return self.client if is_denied and self.client is not None else self.leaf

@@ -21,6 +21,7 @@ from conf.settings import JournalSettings
 from delta_store.entries.settle_lag import Pressure, Volume, fill, pressure_of
 from delta_store.reading.settle_state import SettleState
 from delta_store.reading.settle_watch import SettleWatch
+from delta_store.storage.fsync import fsync_path
 from delta_store.values.schemas import MESSAGES_FOLDER
 from ingest.protocol.link import without_secrets
 
@@ -161,11 +162,7 @@ def _check_folder(folder: Path) -> Check:
             file.write(b"silt")
             file.flush()
             os.fsync(file.fileno())
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        fsync_path(folder)
     except OSError as error:
         return Check("storage", ok=False, found=f"{folder}: {error}", advice="give a folder that you can write to")
     finally:

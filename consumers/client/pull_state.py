@@ -175,7 +175,7 @@ class PullState:
         if fruitless and status.is_too_large:
             problem = self._too_large(pull, status, now)
         elif fruitless and now - opened.opened < AT_ONCE:
-            self._keep_pause(now)
+            self.pause(now)
         return problem
 
     def _too_large(self, pull: Pull, status: PullStatus, now: float) -> PullError | None:
@@ -183,7 +183,7 @@ class PullState:
         if pull.max_bytes < self.plan.max_bytes:
             self._until_empty = True
             return None
-        self._keep_pause(now)
+        self.pause(now)
         return MessageTooLarge(status.code, f"{status.description}: the next message alone exceeds max_bytes")
 
     def tick(self, now: float) -> PullError | None:
@@ -226,13 +226,10 @@ class PullState:
         if opened is not None:
             self.credit_messages = max(0, self.credit_messages - opened.pull.batch)
             self.credit_bytes = max(0, self.credit_bytes - opened.pull.max_bytes)
-            self._keep_pause(now)
+            self.pause(now)
 
     def pause(self, now: float) -> float:
         """Begin a pause before the next attempt; return its seconds."""
-        return self._keep_pause(now)
-
-    def _keep_pause(self, now: float) -> float:
         kept, self._pause = self._pause, min(self._pause * 2, PAUSE_MAX)
         self._resume_at = now + kept
         return kept

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Final
 
 from delta_store.config.api_errors import consumer_create_failed
-from delta_store.config.field_tags import Change, Json, Tag, listed, read_fields, unset
+from delta_store.config.field_tags import Json, RefusedChange, Tag, listed, read_fields, unset
 from delta_store.dialect.json_shapes import DURATION, FLAG, INT, TEXT, TEXT_MAP, TIME, UINT64, ListOf, Word, one_of
 from delta_store.dialect.times import format_time
 
@@ -19,11 +19,11 @@ def shown_time(ts_ns: int) -> str:
     return format_time(ts_ns if ts_ns > EARLIEST_NS else None)
 
 
-def _no(order: int, reason: str, refused: Callable[[Any, Any], object] = operator.ne) -> tuple[Change, ...]:
-    return (Change(order, consumer_create_failed(reason), refused),)
+def _no(order: int, reason: str, refused: Callable[[Any, Any], object] = operator.ne) -> tuple[RefusedChange, ...]:
+    return (RefusedChange(order, consumer_create_failed(reason), refused),)
 
 
-def _fixed(order: int, shown: str) -> tuple[Change, ...]:
+def _fixed(order: int, shown: str) -> tuple[RefusedChange, ...]:
     return _no(order, f"{shown} can not be updated")
 
 

@@ -32,7 +32,7 @@ def unset(before: object, after: object) -> bool:
     return bool(before and not after)
 
 
-class Change(NamedTuple):
+class RefusedChange(NamedTuple):
     """A change of a field that an update may not make."""
 
     order: int
@@ -60,7 +60,7 @@ class Tag:
     """Zero means the minimum, too."""
     order: int = 0
     """Its place among the minimums, as nats-server checks them, where that is not JSON's."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[RefusedChange, ...] = ()
     read: Callable[[Any], Any] = _unchanged
     """Returns its value from what was decoded or recorded."""
     show: Callable[[Any], Any] = _unchanged
@@ -105,9 +105,9 @@ def level_needed(kind: Tagged, value_of: Callable[[str, None], Any]) -> int:
     return max((tag.level for tag, value in found if value and tag.show(value) and tag.needs(value)), default=0)
 
 
-def raised_to_least(kind: Tagged, value_of: Callable[[str, int], int], *, pedantic: bool) -> dict[str, int]:
+def raised_to_least(kind: Tagged, value_of: Callable[[str, int], int], *, pedantic: bool) -> Json:
     """Return the minimums of the fields below them, which ``pedantic`` refuses; ``value_of`` takes 0 for absent."""
-    raised: dict[str, int] = {}
+    raised: Json = {}
     for name, tag in sorted(tags(kind).items(), key=lambda field: field[1].order):
         if tag.least is None:
             continue

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final
 
 from delta_store.config.api_errors import MIRROR_NOT_UPDATABLE, stream_invalid_config
-from delta_store.config.field_tags import Change, Json, Tag, listed, part, parts, read_fields, show_fields, unset
+from delta_store.config.field_tags import Json, RefusedChange, Tag, listed, part, parts, read_fields, show_fields, unset
 from delta_store.config.stream_parts import ConsumerLimits, Placement, Republish, StreamSource, SubjectMapping
 from delta_store.dialect.json_shapes import DURATION, FLAG, INT, INT32, INT64, TEXT, TEXT_MAP, UINT64, Shape, one_of
 
@@ -17,8 +17,8 @@ def _limit(shape: Shape, order: int, *, omitempty: bool = False) -> Tag:
     return Tag(shape, omitempty, least=-1, zero_is_least=True, order=order)
 
 
-def _no(order: int, reason: str, refused: Callable[[Any, Any], object] = operator.ne) -> tuple[Change, ...]:
-    return (Change(order, stream_invalid_config(reason), refused),)
+def _no(order: int, reason: str, refused: Callable[[Any, Any], object] = operator.ne) -> tuple[RefusedChange, ...]:
+    return (RefusedChange(order, stream_invalid_config(reason), refused),)
 
 
 _RETENTION: Final = Tag(
@@ -27,7 +27,7 @@ _RETENTION: Final = Tag(
 )
 _MIRROR: Final = replace(
     part("StreamSource", StreamSource),
-    changes=(Change(6, MIRROR_NOT_UPDATABLE.error, lambda old, new: new not in (None, old)),),
+    changes=(RefusedChange(6, MIRROR_NOT_UPDATABLE.error, lambda old, new: new not in (None, old)),),
 )
 _COUNTER: Final = Tag(FLAG, omitempty=True, level=2, changes=_no(8, _CHANGE + "change message counter setting"))
 _SCHEDULES: Final = Tag(FLAG, omitempty=True, level=2, changes=_no(9, "message schedules can not be disabled", unset))

@@ -245,3 +245,36 @@ async def _upgrade(session: LinkSession, endpoint: HubEndpoint, tls: TlsOptions)
     if transport is None:
         raise LinkError(Failure.TLS, "TLS failed: the connection ended")
     session.upgraded(transport)
+
+
+class HubLink:
+    """A link as its callers see it: an attachment and its subscriptions."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        self.attachment = attachment
+        self.attached = attachment.attached
+        """Set while connected and all subscriptions made before are known to the hub."""
+
+    @property
+    def status(self) -> LinkStatus:
+        """The last status reported."""
+        return self.attachment.status
+
+    def subscribe(self, subject: bytes, queue: bytes = b"") -> None:
+        """Subscribe now and at each attachment, see :meth:`flush`. Raises ``ValueError`` for spaces."""
+        self.attachment.subscribe(subject, queue)
+
+    def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
+        """End a subscription, if there is one; messages on their way still arrive."""
+        self.attachment.unsubscribe(subject, queue)
+
+    async def flush(self, timeout: float) -> None:
+        """Wait until the hub has processed all subscriptions and frames sent so far.
+
+        Raises :class:`LinkError` when no connection is open or it ends, ``TimeoutError`` after ``timeout`` seconds.
+        """
+        await self.attachment.flush(timeout)
+
+    async def run(self) -> None:
+        """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
+        await self.attachment.run()

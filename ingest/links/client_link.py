@@ -5,17 +5,17 @@ It only receives; replies leave on the leaf link, in one order.
 
 from importlib.metadata import version
 
-from ingest.links.attachment import Access, Attachment, Manner
+from ingest.links.attachment import Access, Attachment, HubLink, Manner
 from ingest.links.link_session import LinkSession, OnMessages
 from ingest.protocol.client_connect import connect_frame
 from ingest.protocol.client_protocol import CLIENT, encode_subscribe, encode_unsubscribe
 from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo
-from ingest.protocol.link import HubEndpoint, Jitter, LinkStatus, OnStatus
+from ingest.protocol.link import HubEndpoint, Jitter, OnStatus
 from ingest.protocol.subscriptions import Subscriptions
 
 
-class ClientLink:
+class ClientLink(HubLink):
     """A NATS client's connection that is made again whenever it is lost."""
 
     def __init__(
@@ -32,39 +32,13 @@ class ClientLink:
         self._on_messages = on_messages
         manner = Manner(self._session, check=lambda _: None, connect=self._connect, attached=lambda _: None)
         subscriptions = Subscriptions(encode_subscribe, lambda _subject, _queue, sid: encode_unsubscribe(sid))
-        self.attachment = Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status)
-        self.attached = self.attachment.attached
-        """Set while connected and all subscriptions made before are known to the hub."""
-
-    @property
-    def status(self) -> LinkStatus:
-        """The last status reported."""
-        return self.attachment.status
+        super().__init__(Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status))
 
     @property
     def server_id(self) -> str:
         """Id of the hub's server that the link is attached to; empty while it is not."""
         hub = self.attachment.hub
         return hub.server_id if hub is not None and self.attached.is_set() else ""
-
-    def subscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """Subscribe now and at each attachment, see :meth:`flush`. Raises ``ValueError`` for spaces."""
-        self.attachment.subscribe(subject, queue)
-
-    def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """End a subscription, if there is one; messages on their way still arrive."""
-        self.attachment.unsubscribe(subject, queue)
-
-    async def flush(self, timeout: float) -> None:
-        """Wait until the hub has processed all subscriptions made and ended so far.
-
-        Raises :class:`LinkError` when no connection is open or it ends, ``TimeoutError`` after ``timeout`` seconds.
-        """
-        await self.attachment.flush(timeout)
-
-    async def run(self) -> None:
-        """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
-        await self.attachment.run()
 
     def _session(self) -> LinkSession:
         return LinkSession(

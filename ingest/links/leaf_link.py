@@ -7,19 +7,19 @@ import asyncio
 from collections.abc import Callable
 
 from conf.limits import LINK_PAYLOAD_BYTES_MAX
-from ingest.links.attachment import Access, Attachment, Manner
+from ingest.links.attachment import Access, Attachment, HubLink, Manner
 from ingest.links.link_session import LinkSession, OnMessages
 from ingest.protocol.credentials import Credentials
 from ingest.protocol.handshake import HubInfo
 from ingest.protocol.interest import InterestTable, OnChange
 from ingest.protocol.leaf_connect import LeafIdentity, check_leaf_listener, connect_frame
 from ingest.protocol.leaf_protocol import LEAF, encode_subscribe, encode_unsubscribe, subject_of, with_queues
-from ingest.protocol.link import HubEndpoint, Jitter, LinkStatus, OnStatus
+from ingest.protocol.link import HubEndpoint, Jitter, OnStatus
 from ingest.protocol.payload_limit import Oversize, within
 from ingest.protocol.subscriptions import Subscriptions
 
 
-class LeafLink:
+class LeafLink(HubLink):
     """A leafnode connection to a hub that is made again whenever it is lost."""
 
     def __init__(
@@ -45,24 +45,9 @@ class LeafLink:
             lambda subject, queue, _: encode_subscribe(subject, queue),
             lambda subject, queue, _: encode_unsubscribe(subject, queue),
         )
-        self.attachment = Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status)
-        self.attached = self.attachment.attached
-        """Set while connected and all subscriptions made before are known to the hub."""
+        super().__init__(Attachment(access, manner, subscriptions, jitter=jitter, on_status=on_status))
 
     # --- the callers' side ---
-
-    def subscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """Subscribe now and at each attachment, see :meth:`flush`. Raises ``ValueError`` for spaces."""
-        self.attachment.subscribe(subject, queue)
-
-    def unsubscribe(self, subject: bytes, queue: bytes = b"") -> None:
-        """End a subscription, if there is one; messages on their way still arrive."""
-        self.attachment.unsubscribe(subject, queue)
-
-    @property
-    def status(self) -> LinkStatus:
-        """The last status reported."""
-        return self.attachment.status
 
     @property
     def hub(self) -> HubInfo | None:
@@ -115,17 +100,6 @@ class LeafLink:
         if session is not None:
             async with asyncio.timeout(timeout):
                 await session.out.writable.wait()
-
-    async def flush(self, timeout: float) -> None:
-        """Wait until the hub has processed all subscriptions and frames sent so far.
-
-        Raises :class:`LinkError` when no connection is open or it ends, ``TimeoutError`` after ``timeout`` seconds.
-        """
-        await self.attachment.flush(timeout)
-
-    async def run(self) -> None:
-        """Attach and stay attached until cancelled; otherwise only a callback's exception ends it."""
-        await self.attachment.run()
 
     # --- one connection ---
 

@@ -17,7 +17,7 @@ from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_config_rules import drafted
 from delta_store.config.api_errors import ApiRefusal, stream_invalid_config
 from delta_store.config.field_tags import (
-    Change,
+    RefusedChange,
     Tag,
     check_changes,
     level_needed,
@@ -35,7 +35,7 @@ ROOMS = ("api", "conf", "consumers", "delta_store", "ingest")
 SCHEMAS = ROOT / "tests" / "schemas"
 FIELDS = {*tags(StreamConfig), *tags(MachineConfig)} - {"name", "description", "metadata"}
 REPLICAS_MAX = 5
-KEPT = (Change(1, stream_invalid_config("size is fixed")),)
+KEPT = (RefusedChange(1, stream_invalid_config("size is fixed")),)
 TYPES: dict[type, str] = {
     shapes.Text: "string",
     shapes.Flag: "boolean",
