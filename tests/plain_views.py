@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from delta_store.heads import view_text
@@ -17,8 +18,8 @@ from delta_store.heads.view_text import LIVE_VIEW, PastPoint, ViewEngine
 _SCAN = re.compile(r"delta_scan\('([^']*)'(?:, version := (\d+))?\)")
 
 
-def duckdb_rows(text: str, view: str) -> dict[str, set[int]]:
-    """Make a view and return the sequences in it by stream."""
+def duckdb_table(text: str, view: str) -> pa.Table:
+    """Make a view and return its rows."""
     with duckdb.connect() as connection:
         known: dict[str, str] = {}
 
@@ -29,38 +30,49 @@ def duckdb_rows(text: str, view: str) -> dict[str, set[int]]:
             return name
 
         connection.execute(_SCAN.sub(scanned, text))
-        return _by_stream(connection.execute(f'SELECT stream, seq FROM "{view}"').fetchall())
+        return connection.execute(f'SELECT * FROM "{view}"').to_arrow_table()
 
 
-def polars_rows(text: str, call: str) -> dict[str, set[int]]:
-    """Run the text, then collect the LazyFrame that ``call`` gives; return the sequences in it by stream."""
+def polars_table(text: str, call: str) -> pa.Table:
+    """Run the text, then collect the LazyFrame that ``call`` gives."""
     names: dict[str, Any] = {}
     exec(text, names)  # the text is ours
     frame: pl.LazyFrame = eval(call, names)
-    return _by_stream(frame.select("stream", "seq").collect().rows())
+    return frame.collect().to_arrow()
+
+
+def live_tables(data: Path | str, stream: str | None = None) -> dict[str, pa.Table]:
+    """Return what is live, of one stream or of all, by engine."""
+    view = LIVE_VIEW if stream is None else stream
+    text = view_text.live_view(ViewEngine.DUCKDB, str(data), name=view, stream=stream)
+    call = "live()" if stream is None else f"live({stream!r})"
+    return {"DuckDB": duckdb_table(text, view), "Polars": polars_table(view_text.polars_text(str(data)), call)}
+
+
+def past_tables(data: Path | str, point: PastPoint) -> dict[str, pa.Table]:
+    """Return a stream's state at a point by engine."""
+    stream = point.head.stream
+    return {
+        "DuckDB": duckdb_table(view_text.past_view(ViewEngine.DUCKDB, str(data), point), stream),
+        "Polars": polars_table(view_text.polars_text(str(data), [point]), f"streams[{stream!r}]"),
+    }
 
 
 def live(data: Path | str) -> list[dict[str, set[int]]]:
-    """Return what is live by each engine."""
-    return [
-        duckdb_rows(view_text.live_view(ViewEngine.DUCKDB, str(data)), LIVE_VIEW),
-        polars_rows(view_text.polars_text(str(data)), "live()"),
-    ]
+    """Return the sequences that are live, by stream, by each engine."""
+    return [by_stream(table) for table in live_tables(data).values()]
 
 
 def past(data: Path | str, point: PastPoint) -> list[set[int]]:
-    """Return a stream's state at a point by each engine."""
-    stream = point.head.stream
-    found = [
-        duckdb_rows(view_text.past_view(ViewEngine.DUCKDB, str(data), point), stream),
-        polars_rows(view_text.polars_text(str(data), [point]), f"streams[{stream!r}]"),
-    ]
-    return [one.get(stream, set()) for one in found]
+    """Return the sequences of a stream's state at a point by each engine."""
+    found = [by_stream(table) for table in past_tables(data, point).values()]
+    return [one.get(point.head.stream, set()) for one in found]
 
 
-def _by_stream(rows: list[tuple[Any, ...]]) -> dict[str, set[int]]:
+def by_stream(table: pa.Table) -> dict[str, set[int]]:
+    """Return the sequences of rows by stream, each there once."""
     found: dict[str, set[int]] = {}
-    for stream, seq in rows:
+    for stream, seq in zip(table["stream"].to_pylist(), table["seq"].to_pylist(), strict=True):
         assert seq not in found.setdefault(stream, set()), (stream, seq)
         found[stream].add(seq)
     return found

@@ -64,19 +64,25 @@ def read_table(
     data: str, options: Mapping[str, str], stream: str, *, dead_letters: bool = False
 ) -> TypedTableRead | None:
     """Return a stream's table, None without one. Raises ``DamagedData`` and ``StorageError``."""
-    return _read(data, options, table_folder(stream, dead_letters=dead_letters))
+    return read_folder(data, options, table_folder(stream, dead_letters=dead_letters))
 
 
 def read_tables(data: str, options: Mapping[str, str]) -> Iterator[TypedTableRead]:
     """Iterate over all typed tables at a data location, by folder. Raises as :func:`read_table`."""
-    there = {file.name.partition("/")[0] for file in open_storage(f"{data}/{TABLES_FOLDER}", options).walk()}
-    for folder in sorted(there):
-        found = _read(data, options, f"{TABLES_FOLDER}/{folder}")
+    for folder in folders(data, options):
+        found = read_folder(data, options, folder)
         if found is not None:
             yield found
 
 
-def _read(data: str, options: Mapping[str, str], folder: str) -> TypedTableRead | None:
+def folders(data: str, options: Mapping[str, str]) -> list[str]:
+    """Return the folders of all typed tables, below the data location."""
+    there = {file.name.partition("/")[0] for file in open_storage(f"{data}/{TABLES_FOLDER}", options).walk()}
+    return [f"{TABLES_FOLDER}/{name}" for name in sorted(there)]
+
+
+def read_folder(data: str, options: Mapping[str, str], folder: str) -> TypedTableRead | None:
+    """Return the table in a folder, None without one. Raises as :func:`read_table`."""
     location = f"{data}/{folder}"
     state = read_state(open_storage(location, options))
     return TypedTableRead(folder, location, options, state) if STREAM in state.properties else None

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from conf.clock import Clock
 from conf.data_location import DataLocation
 from delta_store.checking.verify_heads import look_at_heads
+from delta_store.checking.verify_typed import look_at_typed
+from delta_store.entries.findings import Finding
 from delta_store.heads.head_tables import HeadTables
 from delta_store.journal.journal import Journal
 from delta_store.log import journal_log, messages_log
@@ -24,6 +26,7 @@ from delta_store.reading.settled import SettledTable
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
+from delta_store.typed.table_folders import DEAD_LETTERS
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import HEADS_FOLDER, JOURNAL_FOLDER, LOG_FOLDER, MESSAGES_FOLDER, REMOVED_FOLDER
 
@@ -47,7 +50,12 @@ class Planner(NamedTuple):
     def plan(self, *, accept_lost_journal: bool) -> list[Step]:
         """Return the possible repairs, in their order, and do none. Damage that stays is not included."""
         of_messages = self._in_folder if self.data.is_local else self._in_store
-        return [*self._for_journal(accept_lost=accept_lost_journal), *of_messages(), *self._for_heads()]
+        return [
+            *self._for_journal(accept_lost=accept_lost_journal),
+            *of_messages(),
+            *self._for_heads(),
+            *self._for_typed(),
+        ]
 
     def _storage(self, table: str) -> Storage:
         return open_storage(self.data.table(table), self.data.options)
@@ -102,17 +110,32 @@ class Planner(NamedTuple):
             make = partial(_make_heads, self.data, self.clock, self.horizon_seconds)
             yield Step(HEADS_FOLDER, f"make it anew, with {REMOVED_FOLDER}", why, make)
 
+    def _for_typed(self) -> Iterator[Step]:
+        """Delete damaged typed tables, which the settle job makes anew; ``messages`` must be whole by then."""
+        damaged: dict[str, Finding] = {}
+        for one in look_at_typed(self.data).findings:
+            damaged.setdefault(one.table.removesuffix(DEAD_LETTERS), one)
+        for folder, one in damaged.items():
+            why = f"{one.file}: {one.what}; the settle job makes it anew out of messages"
+            delete = partial(_delete, self.data, folder, folder + DEAD_LETTERS)
+            yield Step(folder, "delete it, with its dead letters", why, delete)
+
 
 def _make_heads(data: DataLocation, clock: Clock, horizon_seconds: float) -> None:
-    for name in (HEADS_FOLDER, REMOVED_FOLDER):
-        storage = open_storage(data.table(name), data.options)
-        storage.delete(sorted((path_of(entry) for entry in storage.sizes(LOG_FOLDER)), reverse=True))
-        storage.delete([file.name for file in storage.walk()])
+    _delete(data, HEADS_FOLDER, REMOVED_FOLDER)
     owner = SettledOwner.open(
         open_storage(data.table(MESSAGES_FOLDER), data.options), clock=clock, horizon_seconds=horizon_seconds
     )
     owner.claim()
     HeadTables.open(owner, clock=clock, horizon_seconds=horizon_seconds).follow()
+
+
+def _delete(data: DataLocation, *tables: str) -> None:
+    """Delete tables, their newest log entries first."""
+    for name in tables:
+        storage = open_storage(data.table(name), data.options)
+        storage.delete(sorted((path_of(entry) for entry in storage.sizes(LOG_FOLDER)), reverse=True))
+        storage.delete([file.name for file in storage.walk()])
 
 
 def _made_up_for(damaged: tuple[str, ...]) -> str:

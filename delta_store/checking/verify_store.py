@@ -10,6 +10,7 @@ from delta_store.checking import verify_journal, verify_messages
 from delta_store.checking.verify_heads import look_at_heads
 from delta_store.checking.verify_journal import JournalLook
 from delta_store.checking.verify_messages import MessagesLook, MessagesPlace
+from delta_store.checking.verify_typed import look_at_typed
 from delta_store.entries.findings import Finding, Report, Severity, finding
 from delta_store.entries.tables_agree import fault_between, fault_of_chain, fault_of_lost_journal, held_by
 from delta_store.storage.open_storage import open_storage
@@ -42,8 +43,10 @@ def verify_store(data: DataLocation, told: Told = lambda *_: None) -> Report:
     found += verify_messages.left_over(place, messages)
     told("heads and removed", 0, 1)
     heads = look_at_heads(data)
-    seen = (verify_journal.seen(journal), verify_messages.seen(messages), *heads.seen)
-    return Report(seen, (*found, *heads.findings))
+    told("typed tables", 0, 1)
+    typed = look_at_typed(data)
+    seen = (verify_journal.seen(journal), verify_messages.seen(messages), *heads.seen, *typed.seen)
+    return Report(seen, (*found, *heads.findings, *typed.findings))
 
 
 def _between(journal: JournalLook, messages: MessagesLook, mirrors: set[str]) -> Iterator[Finding]:

@@ -55,11 +55,21 @@ class Publisher:
     ) -> int:
         """Store one message of subject ``<name>.<token>`` (or ``token`` if it begins with $); returns its sequence."""
         state = self.catalog.streams[name]
-        subject = token if token.startswith("$") else f"{name}.{token}"
         headers = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n\r\n".encode() if msg_id else headers
-        message = NewMessage(subject, state.index.table.intern(subject), headers, data, msg_id)
+        message = self._message(name, token, data, headers)._replace(msg_id=msg_id)
         state.store(message, now_ns=self.now_ns, rows=self.rows)
         return state.index.last_seq
+
+    def roll_up(
+        self, name: str, token: str, data: bytes = b"x", *, headers: bytes | None = None, whole: bool = False
+    ) -> None:
+        """Store a message in the place of all others of its subject, or of the ``whole`` stream."""
+        message = self._message(name, token, data, headers)
+        self.catalog.streams[name].roll_up(message, whole=whole, now_ns=self.tick(), rows=self.rows)
+
+    def _message(self, name: str, token: str, data: bytes, headers: bytes | None) -> NewMessage:
+        subject = token if token.startswith("$") else f"{name}.{token}"
+        return NewMessage(subject, self.catalog.streams[name].index.table.intern(subject), headers, data, None)
 
     def live(self, name: str) -> list[int]:
         """The sequences that JetStream would show, by the in-memory rules."""

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row
-from delta_store.streams.stream_state import NewMessage
 from delta_store.transforms.live_rows import END, dead_at, live_at
 from delta_store.transforms.settled_rows import settled_columns
 from delta_store.transforms.stream_heads import ended_incarnations
@@ -45,7 +44,7 @@ def random_history(rng: random.Random, name: str) -> Publisher:
                 publisher.tick(rng.randrange(SECOND))
                 publisher.publish(name, f"k{rng.randrange(6)}", rng.randbytes(rng.randrange(40)))
             case "roll up":
-                roll_up(publisher, name, f"k{rng.randrange(6)}", whole=rng.random() < 0.2)
+                publisher.roll_up(name, f"k{rng.randrange(6)}", b"0123456789", whole=rng.random() < 0.2)
             case "delete":
                 if live := publisher.live(name):
                     erase = rng.random() < 0.7
@@ -72,14 +71,6 @@ def random_features(rng: random.Random) -> dict[str, Any]:
         return {}
     ttl = rng.choice([0, 40 * SECOND])
     return {"first_seq": 900, "allow_msg_ttl": True, "allow_rollup_hdrs": True, "subject_delete_marker_ttl": ttl}
-
-
-def roll_up(publisher: Publisher, name: str, token: str, *, whole: bool) -> None:
-    """Store a message in the place of all others of its subject, or of the whole stream."""
-    state = publisher.catalog.streams[name]
-    subject = f"{name}.{token}"
-    message = NewMessage(subject, state.index.table.intern(subject), None, b"0123456789", None)
-    state.roll_up(message, whole=whole, now_ns=publisher.tick(), rows=publisher.rows)
 
 
 def random_limits(rng: random.Random) -> dict[str, int]:

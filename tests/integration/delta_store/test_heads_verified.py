@@ -82,11 +82,13 @@ def test_views_are_printed_for_each_engine(tmp_path: Path) -> None:
     text = run("views", tmp_path, "--engine", "duckdb").stdout
     assert text.startswith("INSTALL delta;\nLOAD delta;\n")
     statements = text.removeprefix("INSTALL delta;\nLOAD delta;\n")
-    assert plain_views.duckdb_rows(statements, "S") == {"S": live}
+    assert plain_views.by_stream(plain_views.duckdb_table(statements, "S")) == {"S": live}
     alone = run("views", tmp_path, "--engine", "polars", "--stream", "S").stdout
-    assert plain_views.polars_rows(alone, "live('S')") == {"S": live}
+    assert plain_views.by_stream(plain_views.polars_table(alone, "live('S')")) == {"S": live}
     past = run("views", tmp_path, "--engine", "polars", "--stream", "S", "--as-of", "7").stdout
-    assert plain_views.polars_rows(past, "streams['S']") == {"S": live_sequences(tables.rows, 7)}
+    assert plain_views.by_stream(plain_views.polars_table(past, "streams['S']")) == {
+        "S": live_sequences(tables.rows, 7)
+    }
     before = run("views", tmp_path, "--engine", "spark", "--as-of", "2025-06-15T15:06:40.000001Z").stdout
     assert "CREATE OR REPLACE TEMPORARY VIEW `S` AS" in before
     assert "VERSION AS OF 5" in before
