@@ -30,7 +30,7 @@ def duckdb_table(text: str, view: str) -> pa.Table:
             return name
 
         connection.execute(_SCAN.sub(scanned, text))
-        return connection.execute(f'SELECT * FROM "{view}"').to_arrow_table()
+        return connection.sql(f'SELECT * FROM "{view}"').to_arrow_table()
 
 
 def polars_table(text: str, call: str) -> pa.Table:
