@@ -12,13 +12,13 @@ from api.jetstream.archived_consumer import read_archived
 from consumers.config.consumer_create_rules import Company
 from consumers.engine.consumer_rows import config_data
 from delta_store.archive.archive_checker import ArchivedConsumer, ArchivedState, Item
-from delta_store.archive.entries import ArchiveEntry
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams import restores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_sources import SourcePosition, positions_data, read_sourced
 from delta_store.streams.stream_state import NewRun, StreamState
 from delta_store.values.records import Kind
+from delta_store.values.stream_message import MessageRun, joined
 from ingest.publishing.copied_messages import msg_id_of
 from ingest.publishing.group import Gathering
 
@@ -37,19 +37,14 @@ class StreamRestore:
 
     def take(self, items: Sequence[Item], now_ns: int) -> None:
         """Take what follows in the archive. Raises :class:`BadArchive`."""
-        start = 0
-        for place, item in enumerate(items):
-            if isinstance(item, ArchiveEntry):
-                if place and isinstance(items[place - 1], ArchiveEntry) and items[place - 1].seq + 1 != item.seq:  # type: ignore[union-attr]
-                    self._store(items[start:place], now_ns)
-                    start = place
-                continue
-            start = place + 1
+        for item in items:
             if isinstance(item, ArchivedState):
                 self._begin_at(item, now_ns)
-            else:
+            elif isinstance(item, ArchivedConsumer):
                 self._add(item, now_ns)
-        self._store(items[start:], now_ns)
+        runs = [item for item in items if isinstance(item, MessageRun)]
+        if runs:
+            self._store(joined(runs), now_ns)
 
     def finish(self, now_ns: int) -> None:
         """Keep what follows from all messages: the last sequence, also of one that is gone, and sources' positions."""
@@ -84,22 +79,18 @@ class StreamRestore:
         state.record_consumer(Kind.CONSUMER, name=config.name, data=data, now_ns=now_ns, rows=rows)
         state.record_consumer(Kind.CONSUMER_STATE, name=config.name, data=progress.encode(), now_ns=now_ns, rows=rows)
 
-    def _store(self, items: Sequence[Item], now_ns: int) -> None:
-        """Store messages with consecutive sequences."""
-        run = [item for item in items if isinstance(item, ArchiveEntry)]
-        if not run:
-            return
+    def _store(self, run: MessageRun, now_ns: int) -> None:
         state, group = self.state, self._gathering.group
-        names, times, seqs, blocks, data = zip(*run, strict=True)
-        if seqs[0] != state.index.last_seq + 1:
-            state.index.restore_bounds(first_seq=seqs[0], last_seq=seqs[0] - 1, last_ts=0)
-        headers = [block or None for block in blocks]
-        ids = [msg_id_of(block) for block in headers]
-        sids = [state.index.table.intern(name) for name in names]
-        ts_ns = np.array(times, np.int64)
-        state.store_run(NewRun(names, sids, headers, data, ids), now_ns=now_ns, rows=group.rows, ts_ns=ts_ns)
-        state.dedup.restore(zip(ids, seqs, times, strict=True))
-        group.bytes += sum(map(len, data)) + sum(map(len, blocks))
-        if state.config.sources:
-            self._sources.update(filter(None, map(read_sourced, filter(None, headers))))
+        subjects, seqs, times, blocks, data = run.columns
+        headers = blocks if any(blocks) else None
+        ids = list(map(msg_id_of, headers)) if headers is not None else None
+        sids = list(map(state.index.table.intern, subjects))
+        new = NewRun(subjects, sids, headers, data, ids, np.array(seqs, np.int64))
+        state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=np.array(times, np.int64))
+        group.bytes += sum(map(len, data))
+        if headers is not None and ids is not None:
+            state.dedup.restore(zip(ids, seqs, times, strict=True))
+            group.bytes += sum(map(len, filter(None, headers)))
+            if state.config.sources:
+                self._sources.update(filter(None, map(read_sourced, filter(None, headers))))
         self._catalog.tidy(state)

@@ -22,9 +22,9 @@ from conf.limits import (
 )
 from delta_store.archive.archive_checker import ArchiveChecker, Item
 from delta_store.archive.bad_archive import BadArchive
-from delta_store.archive.entries import ArchiveEntry
 from delta_store.config.api_errors import ApiRefusal, restore_failed
 from delta_store.values import subjects
+from delta_store.values.stream_message import MessageRun
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 
@@ -182,10 +182,12 @@ class RestoreReceiver:
 def _step(items: Iterator[Item]) -> list[Item]:
     """Return the next items, as many as are stored at a time."""
     step: list[Item] = []
-    size = 0
+    messages = size = 0
     for item in items:
         step.append(item)
-        size += len(item.headers) + len(item.payload) if isinstance(item, ArchiveEntry) else 0
-        if len(step) >= RESTORE_STEP_MESSAGES or size >= RESTORE_STEP_BYTES:
+        if isinstance(item, MessageRun):
+            messages += len(item)
+            size += sum(map(len, item.data))
+        if messages >= RESTORE_STEP_MESSAGES or size >= RESTORE_STEP_BYTES:
             break
     return step

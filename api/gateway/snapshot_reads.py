@@ -8,6 +8,7 @@ from api.jetstream.backup_api import StreamSnapshot
 from conf.limits import CONSUMER_RETRY_SECONDS, SNAPSHOT_STEP_BYTES, SNAPSHOT_STEP_MESSAGES
 from delta_store.archive import s2_frames
 from delta_store.archive.entries import CONSUMER_PREFIX, END, MAGIC, STATE_NAME, ArchiveEntry, encode
+from delta_store.archive.message_entries import encode_run
 from delta_store.dialect.json_writer import write_json
 from delta_store.reading.read_plan import ReadPlan
 from delta_store.reading.read_threads import ReadsBusy
@@ -65,11 +66,7 @@ class SnapshotReads:
 
 
 def _frames(run: MessageRun) -> bytes:
-    columns = zip(run.subjects, run.ts_ns, run.seqs, run.headers, run.data, strict=True)
-    entries = (
-        ArchiveEntry(subject, ts_ns, seq, headers or b"", data) for subject, ts_ns, seq, headers, data in columns
-    )
-    return s2_frames.encode(b"".join(map(encode, entries)))
+    return s2_frames.encode(encode_run(run))
 
 
 def _steps(work: StreamSnapshot) -> Iterator[list[int]]:

@@ -4,9 +4,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from delta_store.archive.bad_archive import BadArchive
-from delta_store.archive.entries import CONSUMER_PREFIX, STATE_NAME, ArchiveEntry, ArchiveHead, EntryReader
+from delta_store.archive.entries import CONSUMER_PREFIX, STATE_NAME, ArchiveEntry, ArchiveHead
+from delta_store.archive.entry_reader import EntryReader
 from delta_store.archive.s2_frames import FrameReader
+from delta_store.values.stream_message import MessageRun
 
 _METADATA_BYTES_MAX: Final = 64 * 1024 * 1024
 _UINT64: Final = 1 << 64
@@ -28,7 +32,7 @@ class ArchivedConsumer(NamedTuple):
     content: bytes
 
 
-Item = ArchivedState | ArchivedConsumer | ArchiveEntry
+Item = ArchivedState | ArchivedConsumer | MessageRun
 """What an archive holds, in this order: one state, its consumers, messages."""
 
 
@@ -78,19 +82,40 @@ class ArchiveChecker:
         elif head.seq > self._state.last_seq:
             raise BadArchive(f"message sequence {head.seq} is behind the last sequence, {self._state.last_seq}")
 
-    def _item(self, entry: ArchiveEntry) -> Item:
+    def _item(self, entry: ArchiveEntry | MessageRun) -> Item:
+        if isinstance(entry, MessageRun):
+            return self._messages(entry)
         if self._state is None:
             self._state = state = self._read_state(entry)
             self._consumers_left, self._last_seq = state.consumers, max(0, state.first_seq - 1)
+            self._entries.in_runs = not state.consumers
             return state
         if self._consumers_left:
             return self._consumer(entry)
-        if not self._valid_subject(entry.name):
-            raise BadArchive(f"message sequence {entry.seq} has an invalid subject")
-        if not -(1 << 63) <= entry.ts_ns < 1 << 63:
-            raise BadArchive(f"message sequence {entry.seq} has an invalid time")
-        self._last_seq = entry.seq
-        return entry
+        name, ts_ns, seq, headers, payload = entry
+        self._check_subject(name, seq)
+        self._last_seq = seq
+        return MessageRun(((name,), (seq,), (ts_ns,), (headers or None,), (payload,)))
+
+    def _messages(self, run: MessageRun) -> MessageRun:
+        """Check messages at once, and one by one where something is wrong, so that the first is what is told."""
+        if self._state is None:
+            raise BadArchive("expected state.json first")
+        subjects, seqs, _, headers, data = run.columns
+        order = np.array((self._last_seq, *seqs, self._state.last_seq + 1), np.uint64)
+        largest = max(map(len, data)) + max(len(block) if block else 0 for block in headers)
+        is_fine = bool((order[1:] > order[:-1]).all()) and largest <= self._message_bytes_max
+        if not is_fine or not all(map(self._valid_subject, frozenset(subjects))):
+            for subject, seq, ts_ns, block, payload in run:
+                self._check_head(ArchiveHead(len(subject), ts_ns, seq, len(block or b""), len(payload)))
+                self._check_subject(subject, seq)
+                self._last_seq = seq
+        self._last_seq = seqs[-1]
+        return run
+
+    def _check_subject(self, subject: str, seq: int) -> None:
+        if not self._valid_subject(subject):
+            raise BadArchive(f"message sequence {seq} has an invalid subject")
 
     def _read_state(self, entry: ArchiveEntry) -> ArchivedState:
         if entry.name != STATE_NAME:
@@ -120,6 +145,7 @@ class ArchiveChecker:
             raise BadArchive(f'failed to add consumer "{name}": its name is empty or taken')
         self._names.add(name)
         self._consumers_left -= 1
+        self._entries.in_runs = not self._consumers_left
         return ArchivedConsumer(name, entry.payload)
 
     def _check_end(self) -> None:

@@ -1,8 +1,9 @@
-"""Blocks of S2, which is Snappy with four more kinds of copies: decoded here, and encoded as plain Snappy.
+"""Blocks of S2, which is Snappy with four more kinds of copies: read and written by the library for Snappy.
 
 A block is the length of its content (uvarint) and then tags, the lowest two bits of each saying what it is: a literal,
 or a copy of what was decoded before, by an offset of 11, 16 or 32 bits (klauspost/compress, s2/README.md). New in S2 is
-the offset 0 of the first kind of copy: the offset of the copy before, with a length that may have bytes of its own.
+the offset 0 of the first kind of copy: the offset of the copy before, with a length that may have bytes of its own. A
+block that has some is rewritten with Snappy's copies in their places, and what the library says of it is what counts.
 """
 
 from typing import Final
@@ -16,6 +17,8 @@ BLOCK_BYTES_MAX: Final = 4 * 1024 * 1024
 _CORRUPT: Final = "s2: corrupt input"
 _SNAPPY: Final = pa.Codec("snappy")
 _LITERAL, _COPY_1, _COPY_2 = 0, 1, 2
+_COPY_BYTES_MAX: Final = 64
+"""Longest copy of Snappy's second and third kind."""
 _REPEATS: Final = {5: (1, 8), 6: (2, (1 << 8) + 4), 7: (3, (1 << 16) + 4)}
 """By the length code of a repeat: bytes of the length that follow, and what is added to it."""
 
@@ -28,11 +31,17 @@ def encode(content: bytes) -> bytes:
 def decode(block: bytes) -> bytes:
     """Return a block's content. Raises :class:`BadArchive`."""
     size, start = _content_size(block)
+    if not size:
+        return _empty(block, start)
     try:
         # What has none of S2's own copies is Snappy, and a copy with offset 0 is an error to Snappy.
-        return bytes(_SNAPPY.decompress(block, decompressed_size=size, asbytes=True)) if size else _empty(block, start)
+        return bytes(_SNAPPY.decompress(block, decompressed_size=size, asbytes=True))
     except (pa.ArrowException, OSError, ValueError):
-        return _decode(block, start, size)
+        pass
+    try:
+        return bytes(_SNAPPY.decompress(_as_snappy(block, start, size), decompressed_size=size, asbytes=True))
+    except (pa.ArrowException, OSError, ValueError):
+        raise BadArchive(_CORRUPT) from None
 
 
 def _content_size(block: bytes) -> tuple[int, int]:
@@ -53,52 +62,57 @@ def _empty(block: bytes, start: int) -> bytes:
     return b""
 
 
-def _decode(block: bytes, at: int, size: int) -> bytes:
-    """Decode the tags from ``at`` on, byte by byte; nothing is written beyond ``size``."""
-    out = bytearray()
-    offset, end = 0, len(block)
+def _plain_sizes() -> list[int]:
+    """Return the bytes of a tag with what belongs to it, by its first byte; 0 where more of it must be looked at."""
+    sizes = []
+    for tag in range(256):
+        kind, code = tag & 3, tag >> 2
+        if kind == _LITERAL:
+            sizes.append(code + 2 if code < 60 else 0)
+        elif kind == _COPY_1:
+            sizes.append(2 if tag & 0xE0 else 0)
+        else:
+            sizes.append(3 if kind == _COPY_2 else 5)
+    return sizes
+
+
+_PLAIN_SIZES: Final = _plain_sizes()
+
+
+def _as_snappy(block: bytes, start: int, size: int) -> bytes:
+    """Return the block without repeats; the tags begin at ``start``."""
+    parts: list[bytes] = []
+    add = parts.append
+    plain_sizes, kept, at, copied, left, end = _PLAIN_SIZES, 0, start, -1, size, len(block)
+    copies: dict[tuple[bytes, int], bytes] = {}
     try:
         while at < end:
             tag = block[at]
-            kind = tag & 3
-            if kind == _LITERAL:
-                length, at = _literal_length(block, at)
-                if at + length > end or len(out) + length > size:
-                    raise BadArchive(_CORRUPT)
-                out += block[at : at + length]
-                at += length
-                continue
-            if kind == _COPY_1:
-                length = tag >> 2 & 7
-                near = (tag & 0xE0) << 3 | block[at + 1]
+            if step := plain_sizes[tag]:
+                if tag & 3:
+                    copied = at
+                at += step
+            elif not tag & 3:
+                width = (tag >> 2) - 59
+                at += 2 + width + int.from_bytes(block[at + 1 : at + 1 + width], "little")
+            elif block[at + 1]:
+                copied = at
                 at += 2
-                if near:
-                    offset, length = near, length + 4
-                else:
-                    length, at = _repeat_length(block, at, length)
             else:
-                width = 2 if kind == _COPY_2 else 4
-                if at + width >= end:
+                add(block[kept:at])
+                length, at = _repeat_length(block, at + 2, tag >> 2)
+                kept = at
+                left -= length
+                if copied < 0 or left < 0:
                     raise BadArchive(_CORRUPT)
-                length, offset = (tag >> 2) + 1, int.from_bytes(block[at + 1 : at + 1 + width], "little")
-                at += 1 + width
-            _copy(out, offset, length, size)
+                key = block[copied : copied + 5], length
+                if key not in copies:
+                    copies[key] = _copies(_offset(key[0]), length)
+                add(copies[key])
     except IndexError:
         raise BadArchive(_CORRUPT) from None
-    if len(out) != size:
-        raise BadArchive(_CORRUPT)
-    return bytes(out)
-
-
-def _literal_length(block: bytes, at: int) -> tuple[int, int]:
-    """Return the length of a literal and where its bytes begin."""
-    code = block[at] >> 2
-    if code < 60:
-        return code + 1, at + 1
-    width = code - 59
-    if at + width >= len(block):
-        raise BadArchive(_CORRUPT)
-    return int.from_bytes(block[at + 1 : at + 1 + width], "little") + 1, at + 1 + width
+    add(block[kept:])
+    return b"".join(parts)
 
 
 def _repeat_length(block: bytes, at: int, code: int) -> tuple[int, int]:
@@ -111,13 +125,18 @@ def _repeat_length(block: bytes, at: int, code: int) -> tuple[int, int]:
     return int.from_bytes(block[at : at + width], "little") + more, at + width
 
 
-def _copy(out: bytearray, offset: int, length: int, size: int) -> None:
-    """Append ``length`` bytes from ``offset`` before the end; they may overlap what is appended."""
-    start = len(out) - offset
-    if not offset or start < 0 or len(out) + length > size:
-        raise BadArchive(_CORRUPT)
-    if length <= offset:
-        out += out[start : start + length]
-        return
-    pattern = bytes(out[start:])
-    out += (pattern * (length // offset + 1))[:length]
+def _offset(copy: bytes) -> int:
+    """Return the offset of a copy that is no repeat, of which these are the first bytes."""
+    kind = copy[0] & 3
+    if kind == _COPY_1:
+        return (copy[0] & 0xE0) << 3 | copy[1]
+    return int.from_bytes(copy[1 : 3 if kind == _COPY_2 else 5], "little")
+
+
+def _copies(offset: int, length: int) -> bytes:
+    """Return Snappy's copies for a repeat of this offset and length."""
+    width, kind = (2, 2) if offset < 1 << 16 else (4, 3)
+    behind = offset.to_bytes(width, "little")
+    whole, rest = divmod(length, _COPY_BYTES_MAX)
+    one = bytes(((_COPY_BYTES_MAX - 1) << 2 | kind,)) + behind
+    return one * whole + (bytes(((rest - 1) << 2 | kind,)) + behind if rest else b"")

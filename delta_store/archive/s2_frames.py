@@ -7,9 +7,10 @@ in the chunk that begins a stream, and by larger blocks.
 from collections.abc import Iterator
 from typing import Final
 
+from google_crc32c import value as crc32c
+
 from delta_store.archive import s2_block
 from delta_store.archive.bad_archive import BadArchive
-from delta_store.archive.crc32c import masked
 
 BEGIN: Final = b"\xff\x06\x00\x00S2sTwO"
 """The chunk that begins a stream."""
@@ -26,6 +27,12 @@ _BODY_BYTES_MAX: Final = _SUM + s2_block.BLOCK_BYTES_MAX + s2_block.BLOCK_BYTES_
 def encode(content: bytes) -> bytes:
     """Return the chunks with this content, without :data:`BEGIN`."""
     return b"".join(_chunk(content[start : start + CONTENT_BYTES]) for start in range(0, len(content), CONTENT_BYTES))
+
+
+def masked(content: bytes) -> int:
+    """Return the checksum of a chunk: the CRC-32C, rotated and shifted, as the framing format asks."""
+    crc = crc32c(content)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _chunk(content: bytes) -> bytes:

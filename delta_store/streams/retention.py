@@ -18,6 +18,17 @@ BYTES_EXCEEDED = "maximum bytes exceeded"
 PER_SUBJECT_EXCEEDED = "maximum messages per subject exceeded"
 
 
+class Added(NamedTuple):
+    """Messages to be added, column by column (equal lengths)."""
+
+    seqs: Ints
+    """Ascending, behind all others."""
+    sids: Ints
+    ts_ns: Ints
+    sizes: Ints
+    """Stored sizes, bytes."""
+
+
 class Effects(NamedTuple):
     """The removals by storing a run of messages, row by row, as their journal rows record them."""
 
@@ -86,13 +97,13 @@ def store_one(config: StreamConfig, index: StreamIndex, *, sid: int, ts_ns: int,
     return index.first_seq, evicted
 
 
-def store_run(config: StreamConfig, index: StreamIndex, *, sids: Ints, ts_ns: Ints, sizes: Ints) -> Effects:
+def store_run(config: StreamConfig, index: StreamIndex, new: Added) -> Effects:
     """Add the next messages and apply the limits after each, as :func:`store_one` one after the other."""
+    seqs, sids, ts_ns, sizes = new
     room = has_room(config, index, messages=len(sids), size=int(sizes.sum()))
     per_subject = config.max_msgs_per_subject > 0
     if per_subject and not room:
-        return _store_singly(config, index, sids=sids, ts_ns=ts_ns, sizes=sizes)
-    seqs = np.arange(index.last_seq + 1, index.last_seq + 1 + len(sids))
+        return _store_singly(config, index, new)
     evicts = _replaced(config.max_msgs_per_subject, index, seqs=seqs, sids=sids) if per_subject else None
     before_messages, before_bytes = index.msgs, index.bytes
     index.append_run(seqs, sids=sids, ts_ns=ts_ns, sizes=sizes)
@@ -122,11 +133,11 @@ def over_subject_limit(limit: int, index: StreamIndex) -> Ints:
     return surplus
 
 
-def _store_singly(config: StreamConfig, index: StreamIndex, *, sids: Ints, ts_ns: Ints, sizes: Ints) -> Effects:
-    stored = [
-        store_one(config, index, sid=sid, ts_ns=ts, size=size)
-        for sid, ts, size in zip(sids.tolist(), ts_ns.tolist(), sizes.tolist(), strict=True)
-    ]
+def _store_singly(config: StreamConfig, index: StreamIndex, new: Added) -> Effects:
+    stored = []
+    for seq, sid, ts, size in zip(*(column.tolist() for column in new), strict=True):
+        index.restore_bounds(first_seq=seq, last_seq=seq - 1, last_ts=0)
+        stored.append(store_one(config, index, sid=sid, ts_ns=ts, size=size))
     firsts, evicts = zip(*stored, strict=True)
     return Effects(np.array(firsts, np.int64), np.array(evicts, np.int64))
 

@@ -63,6 +63,8 @@ class NewRun(NamedTuple):
     data: Sequence[bytes]
     msg_ids: Sequence[str | None] | None
     """None when no message has any."""
+    seqs: Ints | None = None
+    """Of messages that come with their own, ascending, with gaps or without; None for the next ones."""
 
 
 class ConsumerRecord(NamedTuple):
@@ -163,7 +165,7 @@ class StreamState:
 
     def store_run(self, run: NewRun, *, now_ns: int, rows: RowColumns, ts_ns: Ints | None = None) -> None:
         """Do :meth:`store` for one after the other; ``ts_ns`` are the times of messages that come with their own."""
-        subjects, sids, headers, data, msg_ids = run
+        subjects, sids, headers, data, msg_ids, seqs = run
         number = len(subjects)
         if ts_ns is not None:
             self.clock_ns = max(self.clock_ns, int(ts_ns[-1]))
@@ -175,18 +177,14 @@ class StreamState:
             for message in zip(subjects, sids, headers or nones, data, msg_ids or nones, strict=True):
                 self.store(message, now_ns=now_ns, rows=rows)
             return
-        first_seq = self.index.last_seq + 1
-        firsts, evicts = retention.store_run(
-            self.config,
-            self.index,
-            sids=np.fromiter(sids, np.int64, number),
-            ts_ns=ts_ns,
-            sizes=stored_sizes(subjects, headers, data),
-        )
+        if seqs is None:
+            seqs = np.arange(self.index.last_seq + 1, self.index.last_seq + 1 + number)
+        new = retention.Added(seqs, np.fromiter(sids, np.int64, number), ts_ns, stored_sizes(subjects, headers, data))
+        firsts, evicts = retention.store_run(self.config, self.index, new)
         self.last_msg_id = (msg_ids[-1] if msg_ids else None) or ""
         rows.stream += [self.config.name] * number
         rows.stream_id += [self.stream_id] * number
-        rows.seq += range(first_seq, first_seq + number)
+        rows.seq += seqs.tolist()
         rows.event_no += [self.event_no] * number
         rows.kind += [_MESSAGE] * number
         rows.subject += subjects

@@ -1,6 +1,7 @@
 """A message of a stream as readers see it, single and in columns."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, overload
 
 
@@ -59,16 +60,21 @@ Columns = tuple[Sequence[str], Sequence[int], Sequence[int], Sequence[bytes | No
 """The columns of a :class:`MessageRun`, in the order of :class:`StreamMessage`'s fields."""
 
 
+def joined(runs: Sequence[MessageRun]) -> MessageRun:
+    """Return runs one after the other as one."""
+    if len(runs) == 1:
+        return runs[0]
+    columns = zip(*(run.columns for run in runs), strict=True)
+    return MessageRun(tuple(list(chain.from_iterable(parts)) for parts in columns))  # type: ignore[arg-type]
+
+
 def merged(runs: Sequence[MessageRun]) -> MessageRun:
     """Merge runs that are each ascending into one; a sequence that occurs twice is returned once."""
     if len(runs) == 1:
         return runs[0]
-    columns: list[list[object]] = [[], [], [], [], []]
-    for run in runs:
-        for column, part in zip(columns, run.columns, strict=True):
-            column.extend(part)
-    order = sorted(range(len(columns[1])), key=columns[1].__getitem__)  # type: ignore[arg-type]
+    columns = joined(runs).columns
     seqs = columns[1]
+    order = sorted(range(len(seqs)), key=seqs.__getitem__)
     order = [
         place for before, place in zip([-1, *order], order, strict=False) if before < 0 or seqs[before] != seqs[place]
     ]

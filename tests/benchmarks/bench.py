@@ -11,6 +11,8 @@ What the loads are, and what a two-core machine should give (back of an envelope
 - *ordered*, *consume*, *fetch*: a Python leaf alone hands over 750,000 frames a second; an explicit ack costs as much
   as a delivery, and both share two cores with the hub and the client.
 - *replay*: the same from Parquet, ≈1 µs a message more.
+- *backup*, *restore*: the nats CLI's own, whose start is part of it; entries cost about a microsecond a message each way,
+  S2 and its checksums are a library's. A restore also writes the journal, as the bulk path of publishing does.
 - *sql*: see :mod:`tests.benchmarks.sql`; a rate is the stream's messages by the time from the shell to the answer.
 - *settle*: Spark reads the journal's Parquet and writes it once more, sorted; a bare append does the same without
   sorting, deduplication and limits.
@@ -26,13 +28,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import replay, settling, spark_source, sql
+from tests.benchmarks import backup, replay, settling, spark_source, sql
 from tests.benchmarks.loads import CONTENDERS, LOADS, LoadFailed, create_stream, run_load
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.report import Runs, ratios, save, table
 from tests.servers import ROOT
 
-PARTS = ("loads", "replay", "settle", "lag", "spark-source", "sql")
+PARTS = ("loads", "replay", "backup", "settle", "lag", "spark-source", "sql")
 DEFAULT_CONTENDERS = ("nats-server", "nats-server, sync always", "silt")
 
 
@@ -68,6 +70,8 @@ def measure_parts(options: argparse.Namespace, folder: Path) -> Iterator[Runs]:
     times, rows = options.repetitions, options.rows
     if "replay" in options.parts:
         yield replay.replay_rates(folder / "replay", messages=options.replay_messages, repetitions=times)
+    if "backup" in options.parts:
+        yield backup.backup_rates(folder / "backup", messages=options.backup_messages, repetitions=times)
     if "settle" in options.parts:
         yield settling.settle_rates(folder, rows=rows, repetitions=times)
     if "spark-source" in options.parts:
@@ -115,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         "--rows", type=int, default=500_000, help="rows of the journal to settle, and of Spark's reads and writes"
     )
     parser.add_argument("--replay-messages", type=int, default=10_000_000, help="messages of the replayed stream")
+    parser.add_argument("--backup-messages", type=int, default=200_000, help="messages of a stream that is backed up")
     parser.add_argument("--sql-messages", type=int, default=1_000_000, help="messages of the stream that SQL reads")
     parser.add_argument("--sql-spark", action="store_true", help="ask --engine spark as well, once")
     parser.add_argument("--lag-seconds", type=float, default=60.0)

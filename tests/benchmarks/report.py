@@ -35,6 +35,7 @@ TARGETS = (
     Target("object put", NATS_DEFAULT, 0.5),
     Target("object get", NATS_DEFAULT, 0.5),
     Target("replay", NATS_DEFAULT, 0.8),
+    *(Target(f"{load} {size} B", NATS_DEFAULT, 0.7) for load in ("backup", "restore") for size in (128, 1024)),
     Target("settle", "bare Spark append", 0.6),
 )
 LAG_SECONDS_MAX = 5.0

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from delta_store.archive.entries import CONSUMER_PREFIX, STATE_NAME, ArchiveEntry, EntryReader
+from delta_store.archive.entries import CONSUMER_PREFIX, STATE_NAME, ArchiveEntry
+from delta_store.archive.entry_reader import EntryReader
 from delta_store.archive.s2_frames import FrameReader
 from tests.integration.clients.comparable import at_once
 from tests.wire import SILENCE_SECONDS, Delivered, Wire
