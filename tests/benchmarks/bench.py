@@ -11,7 +11,7 @@ What the loads are, and what a two-core machine should give (back of an envelope
 - *ordered*, *consume*, *fetch*: a Python leaf alone hands over 750,000 frames a second; an explicit ack costs as much
   as a delivery, and both share two cores with the hub and the client.
 - *replay*: the same from Parquet, ≈1 µs a message more.
-- *backup*, *restore*: the nats CLI's own, whose start is part of it; entries cost about a microsecond a message each way,
+- *backup*, *restore*: by the nats CLI, whose start is part of it; an entry costs about a microsecond each way, and
   S2 and its checksums are a library's. A restore also writes the journal, as the bulk path of publishing does.
 - *sql*: see :mod:`tests.benchmarks.sql`; a rate is the stream's messages by the time from the shell to the answer.
 - *settle*: Spark reads the journal's Parquet and writes it once more, sorted; a bare append does the same without
