@@ -42,7 +42,7 @@ TRANSFER_SILENCE_SECONDS = 5.0
 SNAPSHOT_STEP_MESSAGES = 4_000
 SNAPSHOT_STEP_BYTES = 2 * MIB
 """Ours: messages, and about how many bytes of them, that are read at a time for a backup."""
-RESTORE_STEP_MESSAGES = 2_000
+RESTORE_STEP_MESSAGES = 8_000
 RESTORE_STEP_BYTES = 2 * MIB
 """Ours: messages and bytes that a restore stores at a time."""
 RESTORE_WAITING_BYTES_MAX = 16 * MIB

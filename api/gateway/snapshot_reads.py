@@ -45,20 +45,22 @@ class SnapshotReads:
         yield s2_frames.encode(encode(END))
 
     async def _read(self, plan: ReadPlan) -> MessageRun:
+        near = self._reader.payloads.span_now(*plan)
+        run = MessageRun.of(near) if len(near) == len(plan.seqs) else await self._read_tables(plan)
+        state = self._reader.store.catalog.streams.get(plan.stream)
+        if state is None or state.stream_id != plan.stream_id:
+            raise StreamGone
+        return run
+
+    async def _read_tables(self, plan: ReadPlan) -> MessageRun:
         while True:
             try:
                 run, lost = await self._reader.read_run(plan)
                 if lost:
                     raise DamagedData(f"stream {plan.stream}", f"message {lost} is in no file")
-                if len(run) < len(plan.seqs):
-                    run = merged([run, await self._removed(plan, run)])
+                return run if len(run) == len(plan.seqs) else merged([run, await self._removed(plan, run)])
             except ReadsBusy:
                 await asyncio.sleep(CONSUMER_RETRY_SECONDS)
-                continue
-            state = self._reader.store.catalog.streams.get(plan.stream)
-            if state is None or state.stream_id != plan.stream_id:
-                raise StreamGone
-            return run
 
     async def _removed(self, plan: ReadPlan, run: MessageRun) -> MessageRun:
         missing = sorted(frozenset(plan.seqs).difference(run.seqs))
