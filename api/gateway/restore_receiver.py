@@ -29,6 +29,8 @@ from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 
 _CHUNKS_MAX: Final = 64
+_AHEAD_MAX: Final = 16
+"""Chunks that are acked before they are worked off: the nats CLI sends the next one when it has the ack."""
 
 
 class DurableMark(NamedTuple):
@@ -43,7 +45,8 @@ class _Upload:
 
     work: StreamUpload
     checker: ArchiveChecker
-    chunks: asyncio.Queue[WireMessage] = field(default_factory=lambda: asyncio.Queue(_CHUNKS_MAX))
+    chunks: asyncio.Queue[tuple[WireMessage, bool]] = field(default_factory=lambda: asyncio.Queue(_CHUNKS_MAX))
+    """What has come and is not worked off, and whether it is acked."""
     stream: StreamRestore | None = None
     refused: ApiRefusal | None = None
     size: int = 0
@@ -70,9 +73,13 @@ class RestoreReceiver:
     def take(self, message: WireMessage) -> None:
         """Take a chunk; one that comes before earlier ones are worked off, and does not wait for a reply, is lost."""
         upload = self._uploads.get(message.subject)
-        if upload is not None:
-            with suppress(asyncio.QueueFull):
-                upload.chunks.put_nowait(message)
+        if upload is None:
+            return
+        acks_now = bool(message.reply and message.payload) and upload.chunks.qsize() < _AHEAD_MAX
+        with suppress(asyncio.QueueFull):
+            upload.chunks.put_nowait((message, acks_now))
+            if acks_now:
+                self._around.link.send_runs(encode_message(message.reply, b""))
 
     async def receive(self, work: StreamUpload) -> None:
         """Take a restore in until it ends."""
@@ -101,7 +108,7 @@ class RestoreReceiver:
         while True:
             try:
                 async with asyncio.timeout(TRANSFER_SILENCE_SECONDS):
-                    chunk = await upload.chunks.get()
+                    chunk, is_acked = await upload.chunks.get()
             except TimeoutError:
                 report("restore failed", f"stream {upload.work.config.name}: its sender is silent")
                 return None
@@ -113,7 +120,8 @@ class RestoreReceiver:
             upload.size += len(chunk.payload)
             if upload.refused is None:
                 upload.refused = await self._apply(upload, chunk.payload)
-            self._around.link.send_runs(encode_message(chunk.reply, b""))
+            if not is_acked:
+                self._around.link.send_runs(encode_message(chunk.reply, b""))
 
     async def _apply(self, upload: _Upload, chunk: bytes) -> ApiRefusal | None:
         """Apply what a chunk completes; return why it is refused, None where it is not."""

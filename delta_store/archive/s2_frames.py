@@ -7,8 +7,6 @@ in the chunk that begins a stream, and by larger blocks.
 from collections.abc import Iterator
 from typing import Final
 
-from google_crc32c import value as crc32c
-
 from delta_store.archive import s2_block
 from delta_store.archive.bad_archive import BadArchive
 
@@ -31,7 +29,9 @@ def encode(content: bytes) -> bytes:
 
 def masked(content: bytes) -> int:
     """Return the checksum of a chunk: the CRC-32C, rotated and shifted, as the framing format asks."""
-    crc = crc32c(content)
+    from google_crc32c import value as crc32c
+
+    crc: int = crc32c(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
