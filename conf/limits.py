@@ -45,6 +45,9 @@ SNAPSHOT_STEP_BYTES = 2 * MIB
 RESTORE_STEP_MESSAGES = 8_000
 RESTORE_STEP_BYTES = 2 * MIB
 """Ours: messages and bytes that a restore stores at a time."""
+RESTORE_GROUP_BYTES = 8 * MIB
+RESTORE_GROUP_ROWS = 20_000
+"""Ours: bytes and rows of a restore from which on they are committed, whether or not anything else is."""
 RESTORE_WAITING_BYTES_MAX = 16 * MIB
 """Ours: bytes that wait to be committed, past which a restore waits."""
 RESTORE_SEQUENCE_MAX = 2**62 - 1

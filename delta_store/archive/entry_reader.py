@@ -5,7 +5,7 @@ from typing import Final
 
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, ArchiveHead
-from delta_store.archive.message_entries import split_run
+from delta_store.archive.message_entries import RUN_MESSAGES_MAX, split_run
 from delta_store.values.stream_message import MessageRun
 
 _INVALID: Final = "archive: invalid archive stream"
@@ -40,11 +40,11 @@ class EntryReader:
             return
         held = bytes(self._held)
         at = 0 if self._begun else self._begin(held)
-        tried = False
+        splits = True
         while self._begun:
-            if self.in_runs and self._head is None and not tried:
-                tried = True
+            while self.in_runs and self._head is None and splits:
                 run, at = split_run(held, at)
+                splits = len(run) == RUN_MESSAGES_MAX
                 if run:
                     yield run
             entry, at = self._next(held, at)

@@ -16,6 +16,8 @@ _TIME_BYTES: Final = 9
 """Of times from 1971 to 2116."""
 _SEQ_BYTES_MAX: Final = 9
 _HEAD_BYTES_MAX: Final = 64
+RUN_MESSAGES_MAX: Final = 4_000
+"""Messages of a run: as many as may hold up whoever decodes them."""
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint64]
@@ -108,7 +110,7 @@ def _places(held: bytes, at: int) -> _Places:
     places = _Places([], [], [], [], [], [])
     add_time, add_seq_end, add_body, add_name_end, add_header_end, add_end = (known.append for known in places)
     end, seq_bytes = len(held), 1
-    while at < end - _HEAD_BYTES_MAX:
+    while at < end - _HEAD_BYTES_MAX and len(places.ends) < RUN_MESSAGES_MAX:
         name, time = held[at], at + 1
         if name > 0x7F:
             name, time = _number(held, at)

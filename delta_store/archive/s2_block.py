@@ -6,6 +6,7 @@ the offset 0 of the first kind of copy: the offset of the copy before, with a le
 block that has some is rewritten with Snappy's copies in their places, and what the library says of it is what counts.
 """
 
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -17,8 +18,12 @@ BLOCK_BYTES_MAX: Final = 4 * 1024 * 1024
 _CORRUPT: Final = "s2: corrupt input"
 _SNAPPY: Final = pa.Codec("snappy")
 _LITERAL, _COPY_1, _COPY_2 = 0, 1, 2
+_LITERAL_1, _LITERAL_2 = 60 << 2, 61 << 2
+"""Tags of literals whose length is in one or two bytes behind."""
 _COPY_BYTES_MAX: Final = 64
 """Longest copy of Snappy's second and third kind."""
+_SHORT_REPEAT_MAX: Final = 4 << 2 | _COPY_1
+"""Tag of the longest repeat whose length is in its tag."""
 _REPEATS: Final = {5: (1, 8), 6: (2, (1 << 8) + 4), 7: (3, (1 << 16) + 4)}
 """By the length code of a repeat: bytes of the length that follow, and what is added to it."""
 
@@ -84,7 +89,7 @@ def _as_snappy(block: bytes, start: int, size: int) -> bytes:
     parts: list[bytes] = []
     add = parts.append
     plain_sizes, kept, at, copied, left, end = _PLAIN_SIZES, 0, start, -1, size, len(block)
-    copies: dict[tuple[bytes, int], bytes] = {}
+    offset, computed = 0, -1
     try:
         while at < end:
             tag = block[at]
@@ -93,46 +98,57 @@ def _as_snappy(block: bytes, start: int, size: int) -> bytes:
                     copied = at
                 at += step
             elif not tag & 3:
-                width = (tag >> 2) - 59
-                at += 2 + width + int.from_bytes(block[at + 1 : at + 1 + width], "little")
+                at += _literal_size(block, at, tag)
             elif block[at + 1]:
                 copied = at
                 at += 2
             else:
                 add(block[kept:at])
-                length, at = _repeat_length(block, at + 2, tag >> 2)
-                kept = at
+                if tag <= _SHORT_REPEAT_MAX:
+                    length = (tag >> 2) + 4
+                    kept = at = at + 2
+                else:
+                    length, kept = _repeat_length(block, at + 2, tag >> 2)
+                    at = kept
                 left -= length
                 if copied < 0 or left < 0:
                     raise BadArchive(_CORRUPT)
-                key = block[copied : copied + 5], length
-                if key not in copies:
-                    copies[key] = _copies(_offset(key[0]), length)
-                add(copies[key])
+                if computed != copied:
+                    offset, computed = _offset(block, copied), copied
+                add(_copies(offset, length))
     except IndexError:
         raise BadArchive(_CORRUPT) from None
     add(block[kept:])
     return b"".join(parts)
 
 
+def _literal_size(block: bytes, at: int, tag: int) -> int:
+    """Return the bytes of a long literal, with its tag."""
+    if tag == _LITERAL_1:
+        return block[at + 1] + 3
+    if tag == _LITERAL_2:
+        return (block[at + 1] | block[at + 2] << 8) + 4
+    width = (tag >> 2) - 59
+    return 2 + width + int.from_bytes(block[at + 1 : at + 1 + width], "little")
+
+
 def _repeat_length(block: bytes, at: int, code: int) -> tuple[int, int]:
-    """Return the length of a repeat, and where the next tag begins."""
-    if code not in _REPEATS:
-        return code + 4, at
+    """Return the length of a repeat that has bytes of its own, and where the next tag begins."""
     width, more = _REPEATS[code]
     if at + width > len(block):
         raise BadArchive(_CORRUPT)
     return int.from_bytes(block[at : at + width], "little") + more, at + width
 
 
-def _offset(copy: bytes) -> int:
-    """Return the offset of a copy that is no repeat, of which these are the first bytes."""
-    kind = copy[0] & 3
-    if kind == _COPY_1:
-        return (copy[0] & 0xE0) << 3 | copy[1]
-    return int.from_bytes(copy[1 : 3 if kind == _COPY_2 else 5], "little")
+def _offset(block: bytes, at: int) -> int:
+    """Return the offset of a copy that is no repeat."""
+    tag = block[at]
+    if tag & 3 == _COPY_1:
+        return (tag & 0xE0) << 3 | block[at + 1]
+    return int.from_bytes(block[at + 1 : at + (3 if tag & 3 == _COPY_2 else 5)], "little")
 
 
+@lru_cache(maxsize=4096)
 def _copies(offset: int, length: int) -> bytes:
     """Return Snappy's copies for a repeat of this offset and length."""
     width, kind = (2, 2) if offset < 1 << 16 else (4, 3)
