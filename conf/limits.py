@@ -42,12 +42,9 @@ TRANSFER_SILENCE_SECONDS = 5.0
 SNAPSHOT_STEP_MESSAGES = 4_000
 SNAPSHOT_STEP_BYTES = 2 * MIB
 """Ours: messages, and about how many bytes of them, that are read at a time for a backup."""
-RESTORE_STEP_MESSAGES = 8_000
-RESTORE_STEP_BYTES = 2 * MIB
-"""Ours: messages and bytes that a restore stores at a time."""
+RESTORE_GROUP_MESSAGES = 16_000
 RESTORE_GROUP_BYTES = 8 * MIB
-RESTORE_GROUP_ROWS = 20_000
-"""Ours: bytes and rows of a restore from which on they are committed, whether or not anything else is."""
+"""Ours: messages and bytes of them that a restore stores at a time."""
 RESTORE_WAITING_BYTES_MAX = 16 * MIB
 """Ours: bytes that wait to be committed, past which a restore waits."""
 RESTORE_SEQUENCE_MAX = 2**62 - 1

@@ -1,7 +1,7 @@
 """The taking in of restores: chunks of an archive become a stream, whole or not at all (ADR-63)."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -15,10 +15,8 @@ from api.jetstream.backup_api import StreamUpload, restore_refused, restored
 from conf.limits import (
     COMMIT_RETRY_SECONDS,
     RESTORE_GROUP_BYTES,
-    RESTORE_GROUP_ROWS,
+    RESTORE_GROUP_MESSAGES,
     RESTORE_SEQUENCE_MAX,
-    RESTORE_STEP_BYTES,
-    RESTORE_STEP_MESSAGES,
     RESTORE_WAITING_BYTES_MAX,
     TRANSFER_SILENCE_SECONDS,
 )
@@ -42,6 +40,32 @@ class DurableMark(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class _Waiting:
+    """What is read of an archive and not stored yet: a commit costs the same for few messages as for many."""
+
+    items: list[Item] = field(default_factory=list)
+    messages: int = 0
+    bytes: int = 0
+
+    def add(self, item: Item) -> None:
+        """Add what follows."""
+        self.items.append(item)
+        if isinstance(item, MessageRun):
+            self.messages += len(item)
+            self.bytes += sum(map(len, item.data))
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it is to be stored now."""
+        return self.messages >= RESTORE_GROUP_MESSAGES or self.bytes >= RESTORE_GROUP_BYTES
+
+    def taken(self) -> list[Item]:
+        """Return it all, and begin anew."""
+        items, self.items, self.messages, self.bytes = self.items, [], 0, 0
+        return items
+
+
+@dataclass(slots=True, eq=False)
 class _Upload:
     """One restore under way."""
 
@@ -49,6 +73,7 @@ class _Upload:
     checker: ArchiveChecker
     chunks: asyncio.Queue[tuple[WireMessage, bool]] = field(default_factory=lambda: asyncio.Queue(_CHUNKS_MAX))
     """What has come and is not worked off, and whether it is acked."""
+    waiting: _Waiting = field(default_factory=_Waiting)
     stream: StreamRestore | None = None
     refused: ApiRefusal | None = None
     size: int = 0
@@ -127,26 +152,34 @@ class RestoreReceiver:
 
     async def _apply(self, upload: _Upload, chunk: bytes) -> ApiRefusal | None:
         """Apply what a chunk completes; return why it is refused, None where it is not."""
-        gathering = self._core.gathering
-        items = upload.checker.feed(chunk)
         try:
-            # A thread would keep the loop waiting for the interpreter lock, five milliseconds a chunk.
-            while step := _step(items):
-                if gathering.pending_bytes > RESTORE_WAITING_BYTES_MAX:
-                    await self._durable()
-                self._core.catalog.require_change()
-                now_ns = self._around.clock.now_ns()
+            # A thread would keep the loop waiting for the interpreter lock.
+            for item in upload.checker.feed(chunk):
                 if upload.stream is None:
-                    upload.stream = StreamRestore(self._core.catalog, gathering, upload.work.config, now_ns=now_ns)
-                upload.stream.take(step, now_ns)
-                if gathering.group.bytes >= RESTORE_GROUP_BYTES or len(gathering.group.rows) >= RESTORE_GROUP_ROWS:
-                    self._changed()
+                    now_ns = self._around.clock.now_ns()
+                    upload.stream = StreamRestore(
+                        self._core.catalog, self._core.gathering, upload.work.config, now_ns=now_ns
+                    )
+                upload.waiting.add(item)
+                if upload.waiting.is_enough:
+                    await self._store(upload)
                 await asyncio.sleep(0)
+            if upload.checker.ended:
+                await self._store(upload)
         except BadArchive as bad:
             return restore_failed(str(bad))
         except ApiRefusal as refused:
             return refused
         return None
+
+    async def _store(self, upload: _Upload) -> None:
+        """Store what waits. Raises :class:`BadArchive` or ``ApiRefusal``."""
+        if self._core.gathering.pending_bytes > RESTORE_WAITING_BYTES_MAX:
+            await self._durable()
+        self._core.catalog.require_change()
+        if upload.stream is not None:
+            upload.stream.take(upload.waiting.taken(), self._around.clock.now_ns())
+        self._changed()
 
     async def _end(self, upload: _Upload, reply: bytes) -> None:
         """Show the stream, if its archive is whole, and reply."""
@@ -190,17 +223,3 @@ class RestoreReceiver:
             await asyncio.sleep(COMMIT_RETRY_SECONDS)
         stream.drop(self._around.clock.now_ns())
         self._changed()
-
-
-def _step(items: Iterator[Item]) -> list[Item]:
-    """Return the next items, as many as are stored at a time."""
-    step: list[Item] = []
-    messages = size = 0
-    for item in items:
-        step.append(item)
-        if isinstance(item, MessageRun):
-            messages += len(item)
-            size += sum(map(len, item.data))
-        if messages >= RESTORE_STEP_MESSAGES or size >= RESTORE_STEP_BYTES:
-            break
-    return step
