@@ -243,7 +243,7 @@ LEASE_QUIET_SECONDS = 3.0
 
 # --- journal: ours ---
 REMOTE_COMMIT_INTERVAL_MS = 100.0
-"""Default of ``journal.commit_interval_ms`` on an object store, where a commit costs two writes and a look."""
+"""Default of ``journal.commit_interval_ms`` on an object store, where a commit costs two writes."""
 JOURNAL_CHECKPOINT_COMMITS = 256
 """Commits between two checkpoints: a reader that opens the journal reads at most about that many log entries."""
 JOURNAL_LOG_KEEP_SECONDS = 20.0
@@ -258,6 +258,8 @@ JOURNAL_RESERVE_BYTES = 16 * MIB
 """Disk space set aside for decided groups when the disk becomes full: two groups of the default size."""
 JOURNAL_RESERVE_SHARE = 16
 """On a small disk the reserve is one part in so many."""
+JOURNAL_CLAIMS_KEPT = 1_000
+"""Claims that log cleanup leaves: an owner is fenced also after it slept while so many others came and went."""
 JOURNAL_CLAIM_TRIES = 8
 """Claims of either table that may lose a race in a row."""
 JOURNAL_PUT_TRIES = 3

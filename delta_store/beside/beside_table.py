@@ -19,7 +19,7 @@ import pyarrow as pa
 from conf.clock import Clock
 from conf.limits import BESIDE_CHECKPOINT_COMMITS, BESIDE_COMMIT_TRIES, STAGED_KEPT_SECONDS
 from delta_store.commits import commit_put
-from delta_store.commits.commit_put import LostRace, Put
+from delta_store.commits.commit_put import LostRace, Put, UnstampedLog
 from delta_store.entries import beside_entry, beside_file
 from delta_store.entries.beside_entry import BesideEntry, BesideFile, BesideState, Change, NewTable
 from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
@@ -147,7 +147,7 @@ class BesideTable:
         raw = beside_entry.encode(version, change, state, timestamp_ms=now_ms, epoch=self._epoch)
         file = self._log.file_of(version)
         after = state.after(beside_entry.decode(version, raw, file=file), file=file)
-        commit_put.put(self.storage, Put(version, raw), lambda *_: None)
+        commit_put.put(self.storage, Put(version, raw), UnstampedLog(self._log.is_history))
         self.state = after
         return version
 

@@ -4,6 +4,7 @@ Reads only, and may run beside a gateway: files that its cleanup deletes meanwhi
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from delta_store.entries import checkpoint_file, journal_file
@@ -11,7 +12,7 @@ from delta_store.entries.checkpoint_table import DamagedCheckpoint, checkpoint_v
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import DamagedFile
 from delta_store.entries.journal_state import JournalState
-from delta_store.entries.log_entry import JournalFile, entry_name, file_version
+from delta_store.entries.log_entry import CLAIM, JournalFile, entry_name, file_version
 from delta_store.log import journal_log
 from delta_store.log.delta_log import path_of
 from delta_store.log.journal_log import JournalLog
@@ -47,13 +48,11 @@ def look_at_log(storage: Storage) -> JournalLook:
             found[one.file] = one
     state = None
     try:
-        log = journal_log.load(storage, app_id)
-        state = log.state
-        oldest = log.oldest_entry
+        state = journal_log.load(storage, app_id).state
     except DamagedData as error:
         one = _damage(storage, error)
         found.setdefault(one.file, one)
-        oldest = versions[0]
+    oldest = _oldest(entries, versions)
     for version in sorted(set(range(oldest, versions[-1] if versions else 0)) - set(versions)):
         name = path_of(entry_name(version))
         one = finding(Severity.DAMAGE, _TABLE, name, "missing, and a later one is there")
@@ -118,6 +117,15 @@ def _entry(log: JournalLog, version: int) -> Finding | None:
     except StorageError as error:
         return finding(Severity.DAMAGE, _TABLE, error.name, str(error))
     return None
+
+
+def _oldest(log: JournalLog, versions: list[int]) -> int:
+    """Return the oldest version that is no claim: of older ones cleanup may have left any."""
+    for version in versions:
+        with suppress(NotStored, DamagedData, StorageError):
+            if log.entry(version).note.operation != CLAIM:
+                return version
+    return versions[-1] if versions else 0
 
 
 def _checkpoints(storage: Storage, app_id: str, names: Iterable[str], *, sound: bool) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from conf.limits import JOURNAL_PUT_TRIES
 from delta_store.entries.log_entry import Stamp, entry_name
@@ -26,27 +26,49 @@ class Put(NamedTuple):
     entry: bytes
     data: Blob | None = None
     """The data file that is written with it."""
+    may_be_history: bool = True
+    """Whether a clear success is not enough: the version may have been written, and cleaned up, before.
+
+    Not where log cleanup leaves claims and this is no claim: the version is free, or is the successor's claim.
+    """
 
 
-StampOf = Callable[[int, bytes], Stamp | None]
-"""The stamp of a version's entry, from its bytes; None for another program's. Raises ``DamagedData``."""
+class CommittedLog(Protocol):
+    """What a put asks of the log that it goes to."""
+
+    def stamp_of(self, version: int, raw: bytes) -> Stamp | None:
+        """Return the stamp of a version's entry; None for another program's. Raises ``DamagedData``."""
+        ...
+
+    def is_history(self, version: int) -> bool:
+        """Whether the version, which has just been put, was written before and cleaned up."""
+        ...
 
 
-def put(storage: Storage, commit: Put, stamp_of: StampOf) -> None:
+class UnstampedLog(NamedTuple):
+    """A log whose commits' stamps nobody asks for."""
+
+    is_history: Callable[[int], bool] = lambda _: False
+
+    def stamp_of(self, version: int, raw: bytes) -> None:
+        """Return None."""
+        del version, raw
+
+
+def put(storage: Storage, commit: Put, log: CommittedLog) -> None:
     """Publish a commit; return when it is durable and has its version for itself.
 
     Raises :class:`LostRace` when it is not in the log and never will be, :class:`CommitUnknown` when that is not known,
     ``DamagedData`` for an unreadable winner, and :class:`StorageError` when nothing was published.
     """
     blob = Blob(path_of(entry_name(commit.version)), commit.entry)
-    attempt = _Attempt(storage, commit.version, blob, stamp_of)
+    attempt = _Attempt(storage, commit.version, blob, log)
     try:
-        attempt.publish(commit.data)
+        clear = attempt.publish(commit.data)
     except LostRace:
         _forget(storage, commit.data)
         raise
-    # An owner that finds the entry before this one deleted has slept through a cleanup: its version is history.
-    if commit.version > 0 and not _exists(storage, commit.version - 1):
+    if (commit.may_be_history or not clear) and _is_history(log, commit.version):
         _forget(storage, blob)
         _forget(storage, commit.data)
         raise LostRace(None)
@@ -58,10 +80,10 @@ class _Attempt(NamedTuple):
     storage: Storage
     version: int
     blob: Blob
-    stamp_of: StampOf
+    log: CommittedLog
 
-    def publish(self, data: Blob | None) -> None:
-        """Put it, and find out what became of it."""
+    def publish(self, data: Blob | None) -> bool:
+        """Put it, and find out what became of it; return whether that was clear at once."""
         try:
             self.storage.publish(self.blob, data)
         except EntryExists as error:
@@ -70,6 +92,9 @@ class _Attempt(NamedTuple):
             if error.published is False:
                 raise
             self._find_out(error)
+        else:
+            return True
+        return False
 
     def _find_out(self, error: StorageError) -> None:
         """Find the outcome of a put that had no clear answer, or whose name is taken.
@@ -97,17 +122,17 @@ class _Attempt(NamedTuple):
         """Return if the published entry is this one, to the byte; else raise :class:`LostRace`."""
         raw = self.storage.read(self.blob.name)
         if raw != self.blob.body:
-            raise LostRace(self.stamp_of(self.version, raw))
+            raise LostRace(self.log.stamp_of(self.version, raw))
 
 
-def _exists(storage: Storage, version: int) -> bool:
+def _is_history(log: CommittedLog, version: int) -> bool:
     for _ in range(JOURNAL_PUT_TRIES - 1):
         with suppress(StorageError):
-            return storage.exists(path_of(entry_name(version)))
+            return log.is_history(version)
     try:
-        return storage.exists(path_of(entry_name(version)))
+        return log.is_history(version)
     except StorageError as error:
-        raise CommitUnknown(version + 1) from error
+        raise CommitUnknown(version) from error
 
 
 def _forget(storage: Storage, blob: Blob | None) -> None:

@@ -2,8 +2,10 @@
 
 Theory of operation. The log's next version is put if absent, so versions have one writer each. Every commit carries its
 owner's epoch; a claim is a commit with the next epoch, and an owner that then loses the race for a version to a newer
-epoch is fenced. An owner that slept while its versions were cleaned up could win a version that is long history: so
-after each put the entry before must still be there (cleanup deletes upwards, oldest first).
+epoch is fenced. An owner that slept while its versions were cleaned up could win a version that is long history. Not
+where cleanup leaves claims (the journal): an owner's next version is free, or is its successor's claim, so only a claim
+itself is looked after. Elsewhere the entry before must still be there after each put (cleanup deletes upwards, oldest
+first).
 
 Invariant: after a failure that leaves the disk in doubt nothing is committed any more (a new process reads what is
 there); an outcome is read, never guessed.
@@ -51,6 +53,10 @@ class OwnedTable(Protocol[_Entry_contra]):
 
     def stamp_of(self, version: int, raw: bytes) -> Stamp | None:
         """Return the stamp of a version's entry; None for another program's. Raises ``DamagedData``."""
+        ...
+
+    def is_history(self, version: int) -> bool:
+        """Whether a version that has just been put was written before and cleaned up."""
         ...
 
     def newest_stamp(self) -> Stamp:
@@ -123,7 +129,7 @@ class LogOwner(Generic[_Entry]):
         assert self._stamp is not None
         self._stamp = self._stamp.next()
         put, entry = prepare(self._stamp)
-        commit_put.put(self._table.storage, put, self._table.stamp_of)
+        commit_put.put(self._table.storage, put, self._table)
         self._table.take(entry)
         return entry
 

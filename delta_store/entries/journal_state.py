@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from delta_store.entries.journal_file import Span
 from delta_store.entries.log_entry import (
+    CLAIM,
     NEVER_RELIED,
     TOMBSTONES_KEPT_MS,
     JournalEntry,
@@ -67,6 +68,8 @@ class JournalState:
         """The version of ``messages`` that holds all removed rows; None when a commit did not name it."""
         self.streams: dict[int, StreamFiles] = {}
         """By stream id."""
+        self.claims: set[int] = set()
+        """Versions of the claims among the entries that were read."""
 
     def apply(self, entry: JournalEntry, *, file: str) -> None:
         """Advance by one commit; raises :class:`DamagedData`, unchanged, when it does not follow from this state."""
@@ -82,6 +85,8 @@ class JournalState:
         if entry.removed:
             self.relies_on = note.relies_on
             self._forget_removed(entry.timestamp_ms - TOMBSTONES_KEPT_MS)
+        if note.operation == CLAIM:
+            self.claims.add(entry.version)
         self.version, self.stamp, self.timestamp_ms = entry.version, note.stamp, entry.timestamp_ms
 
     def add(self, file: JournalFile) -> None:

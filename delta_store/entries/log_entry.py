@@ -35,7 +35,10 @@ TABLE_CONFIGURATION: Final = {
 """Log cleanup is ours alone: another engine's would go by age and delete what the settle job still needs."""
 TOMBSTONES_KEPT_MS: Final = 3_600_000
 """``delta.deletedFileRetentionDuration``: how long checkpoints keep the ``remove`` actions of deleted files."""
+CLAIM: Final = "CLAIM"
+"""The operation of a claim, which also updates an older table's configuration."""
 _TAG: Final = "silt"
+_CLAIMS: Final = f'"operation":"{CLAIM}"'.encode()
 
 Marks = Mapping[str, Mapping[str, int]]
 """Per stream ``{id, seq, event, first}``: its last row in the journal after a commit."""
@@ -276,6 +279,11 @@ def decode(version: int, raw: bytes, app_id: str, *, file: str) -> JournalEntry:
     if txn["version"] != stamp.txn_version:
         raise DamagedData(file, "its txn and its commitInfo disagree")
     return entry
+
+
+def is_claim(raw: bytes) -> bool:
+    """Whether a sealed entry is an owner's claim, without decoding it."""
+    return _CLAIMS in raw
 
 
 def file_of(add: Mapping[str, Any]) -> JournalFile:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import NAMESPACE_URL, uuid5
 
 from conf.clock import Clock
@@ -19,12 +19,13 @@ from conf.limits import (
     JOURNAL_REMOVES_PER_COMMIT_MAX,
 )
 from delta_store.commits import commit_put
-from delta_store.commits.commit_put import LostRace, Put
+from delta_store.commits.commit_put import LostRace, Put, UnstampedLog
 from delta_store.commits.log_owner import LogOwner, Prepared
 from delta_store.entries import journal_file, log_entry
 from delta_store.entries.journal_file import EncodedFile
 from delta_store.entries.journal_state import settled_files
 from delta_store.entries.log_entry import (
+    CLAIM,
     JournalEntry,
     JournalFile,
     JournalNote,
@@ -43,9 +44,6 @@ from delta_store.log.journal_log import LoadedLog
 from delta_store.log.journal_reader import JournalReader, app_id_of
 from delta_store.storage.storage import Blob, Storage
 from delta_store.values.records import Position, RowColumns
-
-_CLAIM: Final = "CLAIM"
-"""The operation of a claim, which also updates an older table's configuration."""
 
 
 class _Content(NamedTuple):
@@ -72,6 +70,9 @@ class _OwnedJournal:
     def stamp_of(self, version: int, raw: bytes) -> Stamp:
         log = self._reader.log
         return log_entry.decode(version, raw, self._reader.app_id, file=log.file_of(version)).note.stamp
+
+    def is_history(self, version: int) -> bool:
+        return self._reader.log.is_history(version)
 
     def newest_stamp(self) -> Stamp:
         return journal_log.load(self.storage, self._reader.app_id).state.stamp
@@ -109,7 +110,7 @@ class Journal:
             note = JournalNote(Stamp(0, 0), writer, "CREATE", metadata=new_metadata(str(table_id), now_ms))
             created = Put(0, log_entry.encode(LogEntry(0, now_ms, note), app_id))
             with suppress(LostRace):
-                commit_put.put(storage, created, lambda *_: None)
+                commit_put.put(storage, created, UnstampedLog())
             loaded = journal_log.load(storage, app_id)
         return cls(storage, app_id, loaded, clock=clock, writer=writer)
 
@@ -124,9 +125,9 @@ class Journal:
         Whatever is read from here on is durable: the claim's fsyncs cover the log up to it. Raises as :meth:`commit`.
         """
         with self._upkeep_lock:
-            epoch = self._owner.claim(lambda stamp: self._prepare(stamp, _Content(_CLAIM)))
+            epoch = self._owner.claim(lambda stamp: self._prepare(stamp, _Content(CLAIM)))
             reader = self.reader
-            waiting = self._upkeep.start(reader.loaded, reader.state.live)
+            waiting = self._upkeep.start(reader.loaded, reader.state.live, frozenset(reader.state.claims))
             reader.forget_removed(reader.state.removed.keys() - waiting)
             self._upkeep.repair(reader.snapshot(), reader.loaded.damaged)
             return epoch
@@ -215,7 +216,9 @@ class Journal:
             added = (JournalFile(name, version, size, rows, checksum, spans, stats, now_ms),)
             data = Blob(name, parts[0], parts[1:])
         gone = tuple(Removed(each.name, each.size, now_ms) for each in content.removed)
-        metadata = current_metadata(state.metadata) if content.operation == _CLAIM else None
+        is_claim = content.operation == CLAIM
+        metadata = current_metadata(state.metadata) if is_claim else None
         note = JournalNote(stamp, self._writer, content.operation, content.marks, metadata, content.relies_on)
         entry = LogEntry(version, now_ms, note, added, gone)
-        return Prepared(Put(version, log_entry.encode(entry, self.reader.app_id), data), entry)
+        raw = log_entry.encode(entry, self.reader.app_id)
+        return Prepared(Put(version, raw, data, may_be_history=is_claim), entry)

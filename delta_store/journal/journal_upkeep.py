@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from conf.clock import Clock
-from conf.limits import JOURNAL_CHECKPOINT_COMMITS
+from conf.limits import JOURNAL_CHECKPOINT_COMMITS, JOURNAL_CLAIMS_KEPT
 from delta_store.entries import checkpoint_file
 from delta_store.entries.checkpoint_file import JournalSnapshot
 from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
@@ -32,17 +32,20 @@ class JournalUpkeep:
         self._checkpoints: list[tuple[int, float]] = []
         """Version and monotonic time (written, or read at the start), ascending."""
         self._oldest_entry = 0
+        self._claims: Collection[int] = ()
+        """Versions of claims, which stay."""
         self._doomed: dict[str, float] = {}
         """Files that left the table, and when (monotonic)."""
 
-    def start(self, log: LoadedLog, live: Iterable[str]) -> Collection[str]:
+    def start(self, log: LoadedLog, live: Iterable[str], claims: Collection[int]) -> Collection[str]:
         """Begin with a loaded log; files in the folder that are not in the table are deleted after the grace time.
 
-        Returns the names of those files.
+        ``claims`` are versions of claims, the owner's own among them. Returns the names of those files.
         """
         now = self._clock.monotonic()
         self._checkpoints = [(version, now) for version in log.checkpoints]
-        self._oldest_entry = log.oldest_entry
+        self._oldest_entry, self._claims = log.oldest_entry, claims
+        self._storage.delete(path_of(entry_name(version)) for version in log.left_claims[:-JOURNAL_CLAIMS_KEPT])
         kept = set(live)
         names = [name for name in self._storage.sizes("") if file_version(name) is not None]
         self._doomed = {name: now for name in names if name not in kept}
@@ -75,22 +78,24 @@ class JournalUpkeep:
 
         Kept: the newest checkpoint that is neither the last one, nor younger than ``min_age_seconds``, nor above
         ``keep_from``, and every entry from it on. While ``keep_from`` lags, the checkpoints after it are thinned out:
-        their number is bounded, and there is one not far below wherever ``keep_from`` gets to.
+        their number is bounded, and there is one not far below wherever ``keep_from`` gets to. Claims are left: an
+        owner that slept commits next what is its successor's claim, and can't win that version while it is taken.
         """
         oldest_time = self._clock.monotonic() - min_age_seconds
         old = [version for version, made in self._checkpoints[:-1] if made <= oldest_time]
         usable, first = old[: bisect_right(old, keep_from)], self._oldest_entry
-        base = usable[-1] if usable else first
+        base, deleted = usable[-1] if usable else first, 0
         if base > first:
-            self._storage.delete(path_of(entry_name(version)) for version in range(first, base))
-            self._oldest_entry = base
+            gone = [version for version in range(first, base) if version not in self._claims]
+            self._storage.delete(path_of(entry_name(version)) for version in gone)
+            self._oldest_entry, deleted = base, len(gone)
         between = [version for version in old if version > base]
         dropped = {version for version in old if version < base}
         if len(between) > _CHECKPOINTS_BETWEEN_MAX:
             dropped.update(between[::2])
         self._storage.delete(path_of(checkpoint_name(version)) for version in sorted(dropped))
         self._checkpoints = [point for point in self._checkpoints if point[0] not in dropped]
-        return max(0, base - first)
+        return deleted
 
     def doom(self, names: Iterable[str]) -> None:
         """Note files that have just left the table."""

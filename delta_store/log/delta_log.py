@@ -95,6 +95,14 @@ class Listing(NamedTuple):
         """The newest version; -1 without any."""
         return self.versions[-1] if self.versions else -1
 
+    @property
+    def start(self) -> int:
+        """The oldest version from which on no entry is missing; 0 without any. What is older, cleanup has left."""
+        at = len(self.versions) - 1
+        while at > 0 and self.versions[at - 1] == self.versions[at] - 1:
+            at -= 1
+        return self.versions[at] if self.versions else 0
+
 
 def path_of(name: str) -> str:
     """Return the path of a file of the log folder, relative to the table."""
@@ -104,8 +112,11 @@ def path_of(name: str) -> str:
 class DeltaLog(Generic[_EntryT_co, _StateT_co]):
     """The log of the table in ``storage``. Stateless; thread-safe."""
 
-    def __init__(self, storage: Storage, table: LogFormat[_EntryT_co, _StateT_co]) -> None:
-        self.storage, self._table = storage, table
+    def __init__(
+        self, storage: Storage, table: LogFormat[_EntryT_co, _StateT_co], *, claims_stay: bool = False
+    ) -> None:
+        """``claims_stay``: log cleanup leaves the claims of owners where they are."""
+        self.storage, self._table, self._claims_stay = storage, table, claims_stay
 
     def file_of(self, version: int) -> str:
         """Return an entry's full name, for errors."""
@@ -146,11 +157,18 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
                 raise NotStored(path_of(entry_name(version)), "missing, and a later one is there")
             yield self._table.entry(version, raw, file=self.file_of(version))
 
-    def verify(self, versions: Iterable[int]) -> None:
-        """Raise :class:`DamagedData` unless those of the entries that still exist are as they were written."""
+    def verify(self, versions: Iterable[int]) -> set[int]:
+        """Raise :class:`DamagedData` unless those of the entries that still exist are as they were written.
+
+        Returns the versions of those that cleanup leaves.
+        """
+        left = set()
         for version, raw in self._read(versions):
             if raw is not None:
                 self._table.verify(version, raw, file=self.file_of(version))
+                if self._claims_stay and log_entry.is_claim(raw):
+                    left.add(version)
+        return left
 
     def since(self, version: int, end: int = NO_END) -> Iterator[_EntryT_co]:
         """Iterate over the entries from ``version`` to the end of the log, or to ``end``; each is read on demand.
@@ -166,9 +184,25 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
             self._expect(version - 1)
             yield entry
             version += 1
-        self._expect(version - 1)
+        if self.is_history(version):
+            raise ReadOvertaken(version)
         if version <= end and self._has(version + 1) and not self._has(version):
             raise DamagedData(self.file_of(version), "missing, and a later one is there")
+
+    def is_history(self, version: int) -> bool:
+        """Whether a version that is not there, or has just been put, was written before and cleaned up.
+
+        Cleanup deletes upwards: then the entry before is gone, or is a claim that was left, and the log begins later.
+        """
+        if version <= 0:
+            return False
+        if not self._claims_stay:
+            return not self._has(version - 1)
+        try:
+            before = self.storage.read(path_of(entry_name(version - 1)))
+        except NotStored:
+            return True
+        return log_entry.is_claim(before) and self.listed().start > version
 
     def pointed(self) -> tuple[int, str] | None:
         """Return version and checksum of the checkpoint that ``_last_checkpoint`` names, if it is one of Silt's."""

@@ -23,7 +23,9 @@ class LoadedLog(NamedTuple):
 
     state: JournalState
     oldest_entry: int
-    """Oldest version whose log entry exists."""
+    """Oldest version from which on all log entries exist."""
+    left_claims: tuple[int, ...]
+    """Older claims, ascending: cleanup leaves them, so that no owner that slept can win their versions."""
     checkpoints: tuple[int, ...]
     """Versions of the checkpoints, ascending, without those found damaged."""
     damaged: tuple[str, ...]
@@ -32,7 +34,7 @@ class LoadedLog(NamedTuple):
 
 def log_of(storage: Storage, app_id: str) -> JournalLog:
     """Return the log of the journal in a storage."""
-    return DeltaLog(storage, JournalFormat(app_id))
+    return DeltaLog(storage, JournalFormat(app_id), claims_stay=True)
 
 
 def load(storage: Storage, app_id: str) -> LoadedLog:
@@ -59,7 +61,8 @@ def _load(log: JournalLog) -> LoadedLog:
     found, damaged = log.newest_checkpoint(listing, pointed=pointed)
     state = found or JournalState()
     # Entries below the checkpoint are not applied; they are verified for readers by version.
-    log.verify(version for version in listing.versions if version <= state.version)
+    oldest = listing.start
+    state.claims |= log.verify(version for version in listing.versions if oldest <= version <= state.version)
     try:
         for entry in log.entries(range(state.version + 1, listing.last + 1)):
             state.apply(entry, file=log.file_of(entry.version))
@@ -70,7 +73,8 @@ def _load(log: JournalLog) -> LoadedLog:
         raise DamagedData(log.named(LOG_FOLDER), why)
     _check_files(log, state, early)
     whole = tuple(version for version in listing.checkpoints if checkpoint_name(version) not in damaged)
-    return LoadedLog(state, min(listing.versions, default=0), whole, tuple(damaged))
+    left = tuple(version for version in listing.versions if version < oldest)
+    return LoadedLog(state, oldest, left, whole, tuple(damaged))
 
 
 def _check_files(log: JournalLog, state: JournalState, early: dict[str, int]) -> None:

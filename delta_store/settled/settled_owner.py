@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from conf.clock import Clock
 from delta_store.commits import commit_put
-from delta_store.commits.commit_put import LostRace, Put
+from delta_store.commits.commit_put import LostRace, Put, UnstampedLog
 from delta_store.commits.log_owner import LogOwner, Prepared
 from delta_store.entries import settled_entry
 from delta_store.entries.entry_seal import actions_of
@@ -83,6 +83,9 @@ class _OwnedMessages:
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedData(file, str(error)) from error
 
+    def is_history(self, version: int) -> bool:
+        return self.log.is_history(version)
+
     def newest_stamp(self) -> Stamp:
         return messages_log.load(self.storage).state.stamp
 
@@ -118,7 +121,7 @@ class SettledOwner:
             note = CommitNote(Op.COMPACT, {}, claim=Claim(0, {}))
             first = SettledCommit(0, now_ms, Stamp(0, 0), writer, -1, note, settled_entry.CREATE, metadata)
             with suppress(LostRace):
-                commit_put.put(storage, Put(0, settled_entry.encode(first)), lambda *_: None)
+                commit_put.put(storage, Put(0, settled_entry.encode(first)), UnstampedLog())
             loaded = messages_log.load(storage)
         return cls(storage, loaded, clock=clock, horizon_seconds=horizon_seconds, writer=writer)
 

@@ -118,12 +118,6 @@ def is_data_put(head: bytes) -> bool:
     return line.startswith(b"PUT ") and b"/journal/" in line and b".parquet" in line and b"_delta_log" not in line
 
 
-def is_look(head: bytes) -> bool:
-    """Whether a request looks for the entry before the one that was put."""
-    line = head.split(b"\r\n", 1)[0]
-    return line.startswith(b"HEAD ") and b"_delta_log" in line
-
-
 def once(fate: Fate, chosen: Chooser | Callable[[bytes], bool], act: Callable[[], object] = lambda: None) -> Chooser:
     """This fate for the first request that is chosen, and ``act`` when it comes."""
     left = [fate]
@@ -160,8 +154,6 @@ def test_each_bad_answer_is_outlived(world: World) -> None:
                 (is_data_put, Fate.REQUEST_LOST),
                 (is_data_put, Fate.REPLY_LOST),
                 (is_entry_put, Fate.REQUEST_LOST),
-                (is_look, Fate.REQUEST_LOST),
-                (is_look, Fate.REPLY_LOST),
             ]
         ),
     ],
