@@ -7,12 +7,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from hypothesis import strategies as st
 
-from conf.clock import SystemClock
+from conf.clock import Clock, SystemClock
 from delta_store.entries import journal_file
 from delta_store.entries.log_entry import JournalFile
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import JournalReader
 from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.storage import Storage
 from delta_store.values.records import Kind, Position, Row, RowColumns, checksum
 
 STREAM_ID = 1_750_000_000_000_000_000
@@ -65,7 +66,12 @@ def group(first: int, count: int = 1, *, stream: str = "ORDERS", stream_id: int 
 
 def open_journal(folder: Path, clock: SteppedClock | SystemClock | None = None) -> Journal:
     """Open and claim the journal of a folder."""
-    journal = Journal.open(LocalStorage(folder), shard=SHARD, clock=clock or SystemClock())
+    return open_journal_on(LocalStorage(folder), clock or SystemClock())
+
+
+def open_journal_on(storage: Storage, clock: Clock) -> Journal:
+    """Open and claim the journal of a storage."""
+    journal = Journal.open(storage, shard=SHARD, clock=clock)
     journal.claim()
     return journal
 

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from conf.data_location import DataLocation
 from delta_store.values.records import Kind, Row
 from tests.tables import History, Tables, live_before, live_sequences
 
@@ -64,12 +65,12 @@ def difference(before: dict[str, int], after: dict[str, int]) -> list[tuple[str,
     return found
 
 
-def grown(data: Path, dice: random.Random, *, rounds: int = 8) -> Pasts:
+def grown(data: Path, dice: random.Random, *, rounds: int = 8, store: DataLocation | None = None) -> Pasts:
     """A history in many commits, settled in many steps; limits, truncation and compaction come now and then."""
     ages, ttl = dice.random() < 0.3, dice.random() < 0.3
     fields = {"max_age": MAX_AGE_NS if ages else 0, "allow_msg_ttl": ttl}
     limits = {"per_subject": dice.choice([-1, 1, 2]), "max_msgs": dice.choice([-1, 20])}
-    history, other, tables = History(**limits), History(stream="OTHER"), Tables(data)
+    history, other, tables = History(**limits), History(stream="OTHER"), Tables(data, store=store)
     tables.commit([history.create(**fields), other.create()])
     for number in range(rounds):
         if number == rounds // 3 and dice.random() < 0.4:

@@ -11,12 +11,11 @@ from delta_store.sql.sql_limits import SqlLimits
 
 
 def engine_on(
-    data: Path, *, clock: Clock | None = None, limits: SqlLimits | None = None, lasting: bool = False
+    data: Path | DataLocation, *, clock: Clock | None = None, limits: SqlLimits | None = None, lasting: bool = False
 ) -> SqlEngine:
-    """Return an engine that reads a data folder."""
-    return SqlEngine.open(
-        DataLocation(str(data)), clock=clock, limits=limits or SqlLimits(seconds=120, threads=1), lasting=lasting
-    )
+    """Return an engine that reads a data folder, or an object store."""
+    location = data if isinstance(data, DataLocation) else DataLocation(str(data))
+    return SqlEngine.open(location, clock=clock, limits=limits or SqlLimits(seconds=120, threads=1), lasting=lasting)
 
 
 def rows_of(engine: SqlEngine, text: str, *parameters: Any) -> list[dict[str, Any]]:

@@ -17,20 +17,22 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from delta_store.config.stream_config import StreamConfig
 from delta_store.entries.settled_entry import APP_ID
 from delta_store.entries.staged_file import StagedFile, Writing
 from delta_store.journal.journal import Journal
 from delta_store.reading.state_at import EventRow, cut_at
 from delta_store.settled.settled_owner import SettledOwner
-from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Storage
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.event_rows import event_row, stream_data
 from delta_store.streams.removal_rows import read_removal, removal_data
 from delta_store.values.records import Kind, Position, Removal, Row, checksum
-from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
-from tests.groups import columns, open_journal
+from tests.groups import columns, open_journal_on
 from tests.staged import open_owner, place_of, settled_values, stage
 
 START_NS = 1_750_000_000_000_000_000
@@ -44,9 +46,10 @@ def marks_of(catalog: Catalog) -> dict[str, Watermark]:
 
 @dataclass(slots=True)
 class Tables:
-    """The tables of one data folder."""
+    """The tables of one data folder, or of an object store."""
 
     data: Path
+    """Not used where ``store`` is given."""
     rows: list[Row] = field(default_factory=list)
     marks: dict[str, Watermark] = field(default_factory=dict)
     kept: set[tuple[str, Position]] = field(default_factory=set)
@@ -56,6 +59,8 @@ class Tables:
     by_delta_rs: bool = False
     """Whether ``messages`` is a table of an older version."""
     horizon_seconds: float = 86_400.0
+    store: DataLocation | None = None
+    """The place in an object store."""
     _journal: Journal | None = None
     _owner: SettledOwner | None = None
     _batch: int = 0
@@ -72,8 +77,13 @@ class Tables:
     def journal(self) -> Journal:
         """The claimed journal."""
         if self._journal is None:
-            self._journal = open_journal(self.data / "journal")
+            self._journal = open_journal_on(self._storage(JOURNAL_FOLDER), SystemClock())
         return self._journal
+
+    @property
+    def location(self) -> DataLocation:
+        """Where the tables are."""
+        return self.store or DataLocation(str(self.data))
 
     def settle(self, rows: Sequence[Row] | None = None) -> None:
         """Append the rows above the watermark to ``messages``, of ``rows`` or of all committed ones."""
@@ -135,10 +145,12 @@ class Tables:
     def owner(self) -> SettledOwner:
         """The claimed owner of ``messages``."""
         if self._owner is None:
-            self._owner = open_owner(
-                LocalStorage(self.data / "messages"), SystemClock(), horizon_seconds=self.horizon_seconds
-            )
+            storage = self._storage(MESSAGES_FOLDER)
+            self._owner = open_owner(storage, SystemClock(), horizon_seconds=self.horizon_seconds)
         return self._owner
+
+    def _storage(self, table: str) -> Storage:
+        return open_storage(self.location.table(table), self.location.options)
 
     def _staged(self, rows: Sequence[Row], batch: int) -> list[StagedFile]:
         files = stage(self.owner.storage, rows, Writing(self.owner.epoch, batch))

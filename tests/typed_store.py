@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from conf.clock import SystemClock
+from conf.data_location import DataLocation
 from delta_store.entries.batch_layout import told_by
 from delta_store.entries.batch_report import BatchReport, Told
 from delta_store.entries.settled_file import decode, encode
@@ -19,11 +20,11 @@ from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.staging import Staging
 from delta_store.settling.typed_staging import TypedPlace
 from delta_store.settling.typed_tables import TypedTables
-from delta_store.storage.local_storage import LocalStorage
+from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob
 from delta_store.typed.table_folders import table_folder
 from delta_store.values.records import Row, RowColumns
-from delta_store.values.schemas import MESSAGES_SCHEMA
+from delta_store.values.schemas import MESSAGES_FOLDER, MESSAGES_SCHEMA
 from delta_store.values.watermark import Op
 from tests.spark.store import Publisher
 from tests.staged import append_note, open_owner, settled_values
@@ -35,15 +36,19 @@ WORDS = {**NUMBERS, "properties": {"n": {"type": "integer"}, "word": {"type": ["
 class TypedStore(Publisher):
     """A publisher, the owner of ``messages``, and its typed tables."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *, store: DataLocation | None = None) -> None:
+        """Open all in a folder, or in an object store (``data`` is not used then)."""
         super().__init__()
         self.data = data
+        self.location = store or DataLocation(str(data))
         self.start()
 
     def start(self) -> None:
         """Open all as a process that has just been started."""
-        self.owner: SettledOwner = open_owner(LocalStorage(self.data / "messages"), SystemClock())
-        place = TypedPlace(str(self.data), {})
+        location = self.location
+        messages = open_storage(location.table(MESSAGES_FOLDER), location.options)
+        self.owner: SettledOwner = open_owner(messages, SystemClock())
+        place = TypedPlace(location.uri, location.options)
         self.typed = TypedTables(self.owner, place, clock=SystemClock(), horizon_seconds=86_400.0)
         for name, state in self.catalog.streams.items():
             if name in self.owner.note.watermarks:
@@ -68,7 +73,9 @@ class TypedStore(Publisher):
         table = table.append_column("whole", pa.repeat(pa.scalar(True), len(rows)))
         table = table.append_column("id_hash", pa.nulls(len(rows), pa.int64()))
         writing = Writing(self.owner.epoch, self.owner.note.batch + 1)
-        staging = Staging(self.owner.storage.uri, {}, writing, frozenset(), "", typed=self.typed.place())
+        staging = Staging(
+            self.owner.storage.uri, self.location.options, writing, frozenset(), "", typed=self.typed.place()
+        )
         [said] = staging(table.to_batches())
         return rows, BatchReport.from_row(*(column[0].as_py() for column in said.columns))
 
@@ -120,7 +127,8 @@ class TypedStore(Publisher):
 
     def table(self, name: str, *, dead_letters: bool = False) -> pa.Table:
         """A table as delta-rs reads it, by sequence."""
-        found = DeltaTable(str(self.folder(name, dead_letters=dead_letters))).to_pyarrow_table()
+        place = self.location.table(table_folder(name, dead_letters=dead_letters))
+        found = DeltaTable(place, storage_options=dict(self.location.options)).to_pyarrow_table()
         return found.sort_by("seq")
 
     def rejected(self, name: str) -> list[int]:

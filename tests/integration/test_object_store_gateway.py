@@ -16,8 +16,6 @@ import nats
 import pytest
 from deltalake import DeltaTable
 from nats.aio.client import Client
-from nats.errors import NoRespondersError
-from nats.errors import TimeoutError as NatsTimeout
 from typer.testing import CliRunner
 
 from api.cli.app import app
@@ -34,6 +32,7 @@ from tests.faults.s3_proxy import Fate, S3Proxy, s3_proxy
 from tests.groups import SHARD, SteppedClock, group
 from tests.s3 import BUCKET, KIND, SECRET_KEY, S3Server, s3_server, storage_options, store_variables
 from tests.servers import Child, Gateway, NatsServer, gateway_command, nats_server, wait_until
+from tests.until_acked import publish
 
 Script = Callable[[Client], Awaitable[None]]
 _numbers = iter(range(1 << 30))
@@ -97,20 +96,6 @@ def use(hub: NatsServer, script: Script) -> None:
             await connection.close()
 
     asyncio.run(main())
-
-
-async def publish(connection: Client, subject: str, number: int) -> int:
-    """Publish until it is acknowledged, as clients do; return its sequence."""
-    while True:
-        try:
-            headers = {"Nats-Msg-Id": f"{subject} {number}"}
-            answer = await connection.request(subject, str(number).encode(), timeout=0.5, headers=headers)
-        except (NoRespondersError, NatsTimeout):
-            await asyncio.sleep(0.05)
-            continue
-        said = json.loads(answer.data)
-        if "error" not in said:
-            return int(said["seq"])
 
 
 async def publish_through(connection: Client, second: Gateway, trouble: Callable[[], None]) -> list[float]:

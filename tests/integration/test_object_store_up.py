@@ -1,7 +1,6 @@
 """All of Silt on an object store, Spark too; slow, and only where Spark's jars for it were fetched (`make jars-s3`)."""
 
 import asyncio
-import json
 import os
 import re
 import subprocess
@@ -16,6 +15,7 @@ from deltalake import DeltaTable
 from delta_store.reading.settled import SettledTable
 from tests.s3 import BUCKET, SECRET_KEY, S3Server, s3_server, storage_options, store_variables
 from tests.servers import ROOT, Child, Gateway, gateway_command, nats_server, wait_until
+from tests.until_acked import publish
 
 TAKEN_OVER_SECONDS = 60.0
 """Much more than five on an idle machine: Spark's first batch comes after it."""
@@ -65,48 +65,50 @@ def test_the_demonstration_on_an_object_store(server: S3Server, tmp_path: Path) 
     assert SECRET_KEY not in logs + said
 
 
-def test_a_second_settle_job_stands_by_and_takes_over(server: S3Server, tmp_path: Path) -> None:
-    """When the first is killed, the second settles what comes: each row once, and soon, for its Spark is warm."""
-    url = f"s3://{BUCKET}/two-jobs"
+def test_standbys_take_over_gateway_and_settle_job(server: S3Server, tmp_path: Path) -> None:
+    """Both are killed at once: what clients send again is stored once, and settled once, soon, for Spark is warm."""
+    url = f"s3://{BUCKET}/two-of-each"
     env = {**store_variables(server.url), "SILT_STORAGE__LOCAL_FOLDER": str(tmp_path)}
     settled = SettledTable(f"{url}/messages", storage_options=storage_options(server.url))
-
-    async def publish(hub_url: str, count: int) -> None:
-        connection = await nats.connect(hub_url)
-        for number in range(count):
-            answer = await connection.request("s", str(number).encode(), timeout=20)
-            assert "seq" in json.loads(answer.data)
-        await connection.close()
 
     def settled_up_to(seq: int) -> bool | None:
         mark = settled.refresh().watermarks.get("S")
         return (mark is not None and mark.seq == seq) or None
 
     command = [sys.executable, "-m", "delta_store.settling.settle_main", "--data", url]
-    first, second = (Child(command, tmp_path / f"{name}.log", env) for name in ("first", "second"))
+    first, second = (Child(command, tmp_path / f"{name}-settle.log", env) for name in ("first", "second"))
     with nats_server(tmp_path / "hub", leaf=True) as hub:
-        gateway = Gateway(hub, url, Child(gateway_command(hub, url), tmp_path / "gateway.log", env))
+        gateways = [
+            Gateway(hub, url, Child(gateway_command(hub, url), tmp_path / f"{name}-gateway.log", env))
+            for name in ("first", "second")
+        ]
         try:
-            gateway.start()
-            asyncio.run(_make_stream(hub.url))
+            gateways[0].start()
+            asyncio.run(_publish(hub.url, range(1, 21)))
+            gateways[1].child.start()
+            gateways[1].child.wait_log(_STANDS_BY)
             first.start()
             first.wait_log(_READY, seconds=300)
             second.start()
             second.wait_log(_STANDS_BY, seconds=300)
-            asyncio.run(publish(hub.url, 20))
             wait_until(lambda: settled_up_to(20), what="the first settles", seconds=120, log=first.log)
             first.kill()
+            gateways[0].child.kill()
+            asyncio.run(_publish(hub.url, range(21, 41)))
             second.wait_log(_READY, seconds=TAKEN_OVER_SECONDS)
-            asyncio.run(publish(hub.url, 20))
             wait_until(lambda: settled_up_to(40), what="the second settles", seconds=120, log=second.log)
         finally:
-            for child in (first, second, gateway.child):
+            for child in (first, second, *(one.child for one in gateways)):
                 child.kill()
     rows = DeltaTable(f"{url}/messages", storage_options=storage_options(server.url)).to_pyarrow_table()
     assert sorted(row["seq"] for row in rows.to_pylist() if row["kind"] == "message") == list(range(1, 41))
 
 
-async def _make_stream(hub_url: str) -> None:
+async def _publish(hub_url: str, numbers: range) -> None:
+    """Publish to a stream, which is made if need be; each message until it is acknowledged, with its sequence."""
     connection = await nats.connect(hub_url)
-    await connection.jetstream().add_stream(name="S", subjects=["s"])
+    if numbers[0] == 1:
+        await connection.jetstream().add_stream(name="S", subjects=["s"])
+    for number in numbers:
+        assert await publish(connection, "s", number) == number
     await connection.close()

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.integration.clients.comparable import run
+from tests.s3 import BUCKET, s3_server, store_variables
+from tests.servers import Child, Gateway, gateway_command, nats_server
 from tests.wire import Wire
 
 MAKING = (
@@ -83,6 +85,26 @@ def test_a_backup_is_restored(cli: str, pair: tuple[str, str], tmp_path: Path, o
     assert "subj: orders.10 / tries: 1 / cons seq: 8" in command(cli, pair[to], "consumer next ORDERS work --ack")
     command(cli, pair[to], "pub orders.new more --jetstream")
     assert asyncio.run(seen(pair[to], "ORDERS"))["messages"][400]["seq"] == 401
+
+
+def test_a_backup_is_restored_in_an_object_store(cli: str, tmp_path: Path) -> None:
+    """The same out of a bucket and back into it, also by a gateway that has just opened it."""
+    with s3_server() as server, nats_server(tmp_path / "hub", leaf=True) as hub:
+        place = f"s3://{BUCKET}/backups"
+        child = Child(gateway_command(hub, place), tmp_path / "gateway.log", store_variables(server.url))
+        gateway = Gateway(hub, place, child)
+        try:
+            gateway.start()
+            before = make(cli, hub.url)
+            command(cli, hub.url, f"stream backup ORDERS {tmp_path}/b --no-progress")
+            command(cli, hub.url, "stream rm ORDERS --force")
+            command(cli, hub.url, f"stream restore {tmp_path}/b --no-progress")
+            assert asyncio.run(seen(hub.url, "ORDERS")) == before
+            assert child.stop() == 0
+            gateway.start()
+            assert asyncio.run(seen(hub.url, "ORDERS")) == before
+        finally:
+            child.stop()
 
 
 def test_an_account_goes_there_and_back(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
