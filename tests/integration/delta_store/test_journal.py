@@ -216,7 +216,7 @@ def test_cleanup_leaves_what_a_reader_still_needs(tmp_path: Path) -> None:
     journal.truncate(settled_to(57))
     assert journal.cleanup(min_age_seconds=101) == 0
     assert journal.cleanup(keep_from=5) == 0
-    assert journal.cleanup(keep_from=25) == 21
+    assert journal.cleanup(keep_from=25) == 20
     assert sequences(tail(reader(tmp_path), 25)) == list(range(24, 61))
     assert _checkpoints(tmp_path) == [checkpoint_name(version) for version in (21, 31, 41, 51, 61)]
     assert journal.cleanup() == 30
@@ -257,7 +257,7 @@ def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
             journal.checkpoint()
     clock.seconds += 100
     journal.truncate(settled_to(25))
-    assert journal.cleanup() == 21
+    assert journal.cleanup() == 20
     with pytest.raises(ReadOvertaken):
         follower.refresh()
     follower.reload()

@@ -139,7 +139,7 @@ def test_the_journal_lives_in_an_object_store(storage: ObjectStorage) -> None:
             journal.checkpoint()
             clock.seconds += 100
     journal.truncate(settled_to(20))
-    assert journal.cleanup() == 21
+    assert journal.cleanup() == 20
     assert journal.delete_removed() == 0
     clock.seconds += 100
     assert journal.delete_removed() == 20
