@@ -7,7 +7,10 @@ DATA ?= silt-data
 WORKERS ?= 2
 S3_TESTS := tests/integration/delta_store/test_storage_object.py tests/integration/test_object_store_gateway.py \
 	tests/faults/test_object_store_faults.py tests/faults/test_gateway_store_faults.py \
-	tests/integration/test_object_store_up.py
+	tests/integration/delta_store/test_past_anywhere.py tests/integration/delta_store/test_object_store_commands.py \
+	tests/integration/delta_store/test_heads_object.py tests/integration/delta_store/test_sql_object_store.py \
+	tests/integration/clients/test_nats_cli_backup.py::test_a_backup_is_restored_in_an_object_store \
+	tests/spark/test_spark_source_object.py tests/integration/test_object_store_up.py
 PACKAGES := api conf consumers delta_store ingest tests
 INSTALLED := $(VENV)/.silt-installed
 JARS := $(VENV)/.silt-jars

@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from api.spark import register
@@ -11,6 +12,7 @@ from tests.pasts import grown
 from tests.s3 import BUCKET, s3_server, storage_options, store_variables
 
 
+@pytest.mark.slow
 def test_batches_and_streams_of_a_bucket(spark: SparkSession, tmp_path: Path) -> None:
     """A batch is the true past at a point and now; a query that is started twice hands each message over once."""
     register(spark)
