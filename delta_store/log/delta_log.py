@@ -181,7 +181,8 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
             except NotStored:
                 break
             # Cleanup deletes upwards: while the entry before exists, this one is the first that was written.
-            self._expect(version - 1)
+            if version > 0 and not self._has(version - 1):
+                raise ReadOvertaken(version)
             yield entry
             version += 1
         if self.is_history(version):
@@ -261,10 +262,6 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
 
     def _has(self, version: int) -> bool:
         return self.storage.exists(path_of(entry_name(version)))
-
-    def _expect(self, version: int) -> None:
-        if version >= 0 and not self._has(version):
-            raise ReadOvertaken(version + 1)
 
 
 @contextmanager
