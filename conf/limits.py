@@ -13,6 +13,8 @@ NAMES_PAGE = 1024
 LIST_PAGE = 256
 SUBJECT_DETAILS_PAGE = 100_000
 DELETED_DETAILS_MAX = 100_000
+VERSIONS_PAGE = 256
+"""Ours: versions in one reply of STREAM.VERSIONS."""
 
 API_SYNTAX_BYTES_MAX = 64 * KIB
 """Ours: how far into a broken request its error is located exactly; past it the error text is general."""

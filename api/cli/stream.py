@@ -1,4 +1,4 @@
-"""``silt stream ls|info|report|get|dump``: the streams, requested over NATS."""
+"""``silt stream ls|info|report`` and the verbs of messages and the past: the streams, requested over NATS."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from api.cli.connection import connected
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from api.cli.points import AsOfOption, fixed
+from api.cli.stream_changes import diff, versions
 from api.cli.stream_reads import dump, get
 from api.process.nats_context import NatsContext, UnknownContext, find_context
 from conf.error_text import error_text
@@ -27,6 +28,8 @@ REPORT = ("stream", "messages", "bytes", "first_seq", "last_seq", "last_time", "
 app = typer.Typer(help="Show streams, now or as of a point in the past.", epilog=EPILOG, no_args_is_help=True)
 app.command("get")(get)
 app.command("dump")(dump)
+app.command("diff")(diff)
+app.command("versions")(versions)
 
 
 class ApiRefused(RuntimeError):

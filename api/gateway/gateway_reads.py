@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from api.jetstream.api_call import NeedMessage, NeedPast
+from api.jetstream.api_call import AskedVersions, NeedMessage, NeedPast
 from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
@@ -94,12 +94,17 @@ class GatewayReads:
     async def _of_past(self, wanted: NeedPast) -> bytes:
         """Return the reply to a request about the past."""
         try:
-            past = await self._reader.past_stream(wanted.stream, wanted.point)
-            reply = wanted.reply(past.state if past.existed else None)
+            asked = wanted.asked
+            if isinstance(asked, AskedVersions):
+                stream, point, before, most = asked
+                reply = wanted.reply(await self._reader.versions(stream, point, before=before, most=most))
+                pasts = []
+            else:
+                pasts = [await self._reader.past_stream(asked.stream, point) for point in asked.points]
+                reply = wanted.reply([past.state if past.existed else None for past in pasts])
             if isinstance(reply, bytes):
                 return reply
-            found = await self._reader.read_then(past, reply.plan.seqs)
-            return self._reply(reply, found)
+            return self._reply(reply, await self._reader.read_then(pasts[0], reply.plan.seqs))
         except PastHorizon as error:
             return wanted.refused(api_errors.past_horizon(str(error)))
         except NoSuchStream:

@@ -1,7 +1,7 @@
 """One call of the JetStream API: a handler's argument, and its results."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.point_shape import AS_OF
 from delta_store.values.records import RowColumns
+from delta_store.values.settling import Settling
 
 
 class ApiRequest(NamedTuple):
@@ -36,23 +37,34 @@ class NeedMessage(NamedTuple):
     no_hdr: bool
 
 
-class NeedPast(NamedTuple):
-    """A reply about a stream as it stood: the caller reads that state, and replies with what ``reply`` makes of it."""
+class AskedPast(NamedTuple):
+    """A handler's answer to a request for past points: it is to be called again with the states at them."""
 
     stream: str
-    point: str
-    """As the request writes it."""
-    reply: "Callable[[StreamState | None], bytes | NeedMessage]"
-    """Takes the state, or None where there was no such stream."""
+    points: tuple[str | None, ...]
+    """As the request writes them; None is now."""
+
+
+class AskedVersions(NamedTuple):
+    """A handler's answer to a request for a stream's versions: it is to be called again with them."""
+
+    stream: str
+    point: str | None
+    before: int | None
+    most: int
+
+
+Told = Sequence[StreamState | None] | Sequence[Settling]
+"""What a handler asked for: states, None where there was no such stream, or versions."""
+
+
+class NeedPast(NamedTuple):
+    """A reply about a stream's past: the caller reads what is asked, and replies with what ``reply`` makes of it."""
+
+    asked: AskedPast | AskedVersions
+    reply: Callable[[Told], "bytes | NeedMessage"]
     refused: Callable[[api_errors.ApiRefusal], bytes]
     """Makes the reply when the state can't be read."""
-
-
-class AskedPast(NamedTuple):
-    """A handler's answer to a request for a past point: it is to be called again with that state."""
-
-    stream: str
-    point: str
 
 
 class Uncounted(NamedTuple):
@@ -79,7 +91,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | AskedPast | Started | Uncounted | Silence
+Result = dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Started | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 
@@ -100,8 +112,8 @@ class ApiCall:
     """None where there are only streams."""
     page_max: int = sys.maxsize
     """Most entries of a paged reply: as many as fit into one message."""
-    past: StreamState | None = None
-    """The stream as it stood at the point that the request asks for, once it has been read."""
+    told: Told | None = None
+    """What the handler asked of the past, once it has been read."""
 
     @property
     def stream_name(self) -> str:
@@ -121,7 +133,7 @@ class ApiCall:
 
     def consumer_count(self, stream: str) -> int:
         """Return the number of the stream's consumers; of the past none are known."""
-        if self.past is not None:
+        if self.told is not None:
             return 0
         return self.consumers.directory.company(stream).count if self.consumers is not None else 0
 
@@ -163,19 +175,24 @@ class ApiCall:
 
     def asked_past(self, request: Decoded) -> AskedPast | None:
         """Return the past point that a request asks for, None when it asks for now or the point has been read."""
-        if AS_OF not in request or self.past is not None:
+        if AS_OF not in request or self.told is not None:
             return None
-        return AskedPast(self.stream().name, request[AS_OF])
+        return AskedPast(self.stream().name, (request[AS_OF],))
 
     def stream(self) -> StreamState:
         """Return the stream that the subject names, its expired messages removed; refuses if there is none.
 
         Once a past point has been read it is the stream as it stood.
         """
-        if self.past is not None:
-            return self.past
+        if self.told is not None:
+            return self._then(self.told)
         state = self.catalog.streams.get(self.stream_name)
         if state is None:
             raise api_errors.STREAM_NOT_FOUND.error
         self.catalog.expire_stream(state, now_ns=self.now_ns, rows=self.rows)
         return state
+
+    def _then(self, told: Told) -> StreamState:
+        if not told or not isinstance(told[0], StreamState):
+            raise api_errors.STREAM_NOT_FOUND.error
+        return told[0]

@@ -9,23 +9,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from api.jetstream import account_api, backup_api, consumer_api, message_api, stream_api
+from api.jetstream import account_api, backup_api, consumer_api, diff_api, message_api, stream_api
 from api.jetstream.api_call import (
     ApiCall,
     ApiRequest,
     AskedPast,
+    AskedVersions,
     NeedMessage,
     NeedPast,
     Result,
     Silence,
     Started,
+    Told,
     Uncounted,
 )
 from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_registry import ConsumerRegistry
-from delta_store.config.api_errors import MESSAGE_TOO_LARGE, STREAM_NOT_FOUND, ApiRefusal, unavailable
+from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
 
 Handler = Callable[[ApiCall], Result]
@@ -72,6 +73,8 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.INFO.*": Endpoint("stream_info_response", stream_api.info, _PAGE, paged=True),
     "STREAM.NAMES": Endpoint("stream_names_response", stream_api.names, _STREAMS, paged=True),
     "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS, paged=True),
+    "STREAM.DIFF.*": Endpoint("stream_diff_response", diff_api.diff, _PAGE, paged=True),
+    "STREAM.VERSIONS.*": Endpoint("stream_versions_response", diff_api.versions, paged=True),
     "STREAM.MSG.GET.*": Endpoint("stream_msg_get_response", message_api.get),
     "STREAM.MSG.DELETE.*": Endpoint("stream_msg_delete_response", message_api.delete),
     "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", backup_api.snapshot),
@@ -133,7 +136,7 @@ def dispatch(
         return failure(endpoint.kind, error, endpoint.beside_error)
     if isinstance(result, Silence):
         return None
-    if isinstance(result, NeedMessage | AskedPast):
+    if isinstance(result, NeedMessage | AskedPast | AskedVersions):
         return result if isinstance(result, NeedMessage) else _need_past(endpoint, call, result)
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
@@ -147,17 +150,15 @@ def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
     return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
 
 
-def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedPast) -> NeedPast:
+def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedPast | AskedVersions) -> NeedPast:
     refused = partial(failure, endpoint.kind, body=endpoint.beside_error)
-    return NeedPast(*asked, partial(_of_past, endpoint, call), refused)
+    return NeedPast(asked, partial(_of_past, endpoint, call), refused)
 
 
-def _of_past(endpoint: Endpoint, call: ApiCall, state: StreamState | None) -> bytes | NeedMessage:
-    """Return what answers a request by the stream as it stood: the reply, or the message to reply with."""
+def _of_past(endpoint: Endpoint, call: ApiCall, told: Told) -> bytes | NeedMessage:
+    """Return what answers a request by what was read of the past: the reply, or the message to reply with."""
     try:
-        if state is None:
-            raise STREAM_NOT_FOUND.error
-        result, reply = _within(endpoint, replace(call, past=state))
+        result, reply = _within(endpoint, replace(call, told=told))
     except ApiRefusal as error:
         return failure(endpoint.kind, error, endpoint.beside_error)
     return result if isinstance(result, NeedMessage) else reply

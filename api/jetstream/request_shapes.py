@@ -15,6 +15,8 @@ STREAM_INFO_REQUEST = Struct(
 STREAM_PURGE_REQUEST = Struct(
     "JSApiStreamPurgeRequest", {"seq": UINT64, "filter": TEXT, "keep": UINT64, "silt_no_erase": FLAG}
 )
+STREAM_DIFF_REQUEST = Struct("StreamDiffRequest", {"from": POINT, "to": POINT, "filter": TEXT, "offset": INT})
+STREAM_VERSIONS_REQUEST = Struct("StreamVersionsRequest", {"before": UINT64, AS_OF: POINT})
 MSG_DELETE_REQUEST = Struct("JSApiMsgDeleteRequest", {"seq": UINT64, "no_erase": FLAG})
 MSG_GET_REQUEST = Struct(
     "JSApiMsgGetRequest",

@@ -177,7 +177,7 @@ def _domain(call: ApiCall) -> dict[str, Any]:
 
 
 def _extra(call: ApiCall, state: StreamState) -> dict[str, Any]:
-    return _domain(call) | (source_info(call.catalog, state) if call.past is None else {})
+    return _domain(call) | (source_info(call.catalog, state) if call.told is None else {})
 
 
 def _info(

@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 
-from api.rest import messages, multi_last, problems, process, ranges, streams, tail
+from api.rest import messages, multi_last, past, problems, process, ranges, streams, tail
 from api.rest.access import OPEN_PATHS, SHARES
 from api.rest.compression import Compression
 from api.rest.door import Door, allowed_hosts
@@ -53,6 +53,7 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     app.include_router(multi_last.routes(store))
     app.include_router(tail.routes(store, services))
     app.include_router(messages.routes(store))
+    app.include_router(past.routes(store))
     _describe(app, closed=keyring is not None)
     return app
 

@@ -118,14 +118,19 @@ async def find_stream(store: RestStore, name: str) -> StreamState:
 
 async def stream_then(store: RestStore, name: str, as_of: str) -> PastStream:
     """Return the stream as it stood at a point. Raises :class:`problems.Refused`, also where there was none then."""
-    state = await find_stream(store, name)
-    try:
-        past = await store.reader.past_stream(state.name, as_of)
-    except NotAPoint as error:
-        raise problems.bad_request(f"as_of: {error}") from None
+    past = await past_stream(store, name, as_of)
     if not past.existed:
         raise problems.no_stream_then(name)
     return past
+
+
+async def past_stream(store: RestStore, name: str, point: str | None) -> PastStream:
+    """Return the stream at a point, None is now. Raises :class:`problems.Refused`."""
+    state = await find_stream(store, name)
+    try:
+        return await store.reader.past_stream(state.name, point)
+    except NotAPoint as error:
+        raise problems.bad_request(str(error)) from None
 
 
 def _counts(state: StreamState, subjects: str) -> dict[str, int]:

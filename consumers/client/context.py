@@ -1,6 +1,7 @@
 """The entry point: streams, and consumers by the names of stream and consumer (ADR-37)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from nats.aio.client import Client
 from nats.js import api
@@ -34,6 +35,10 @@ class JetStreamContext:
                 raise UsageError("prefix and domain exclude each other")
             prefix = f"$JS.{checked(domain, 'domain')}.API"
         self._calls = Api(client, prefix=prefix, timeout=timeout)
+
+    async def ask(self, verb: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Ask an endpoint of the server that has no method here; ``verb`` is its subject behind the prefix."""
+        return await self._calls.call(verb, body)
 
     async def account_info(self) -> api.AccountInfo:
         """Ask for the account's usage and limits."""

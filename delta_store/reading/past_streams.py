@@ -6,6 +6,7 @@ What is erased meanwhile is not shown any more, also by a state that was made be
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -16,12 +17,14 @@ from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns, with_sizes
 from delta_store.reading.point_in_time import Point, PointInTime, View
 from delta_store.reading.state_at import END, Cut, cut_at, inside_ranges
+from delta_store.reading.stream_versions import settlings
 from delta_store.streams.event_rows import read_stream
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.as_of import AsOf
 from delta_store.values.lru import Lru
 from delta_store.values.read_errors import NoSuchStream
 from delta_store.values.records import Kind
+from delta_store.values.settling import Settling
 from delta_store.values.stream_message import StreamMessage
 
 _MESSAGES_KEPT: Final = 2_000_000
@@ -69,6 +72,23 @@ class PastStreams:
             return self._past.payloads(self._past.base(view, past.point), view, wanted)
 
         return self._past.with_view(past.state.name, read) if seqs else []
+
+    def versions(self, stream: str, as_of: AsOf, *, before: int | None, most: int) -> list[Settling]:
+        """Return the versions that settled messages of a stream, newest first, at most so many, ``before`` one of them.
+
+        At a point the one that settled its last message; none when that is not settled yet. Raises as :meth:`at`.
+        """
+
+        def read(view: View) -> list[Settling]:
+            if as_of == AsOf():
+                return list(islice(settlings(self._past.settled, view, before=before), most))
+            seq = min(self._past.point(view, as_of.seq, as_of.before_ns).seq, view.last_seq)
+            if not 0 < seq <= view.settled_seq:
+                return []
+            version = self._past.settled.append_version_for(view.stream, view.stream_id, seq)
+            return list(islice(settlings(self._past.settled, view, before=version + 1), 1))
+
+        return self._past.with_view(stream, read)
 
     def _at(self, view: View, as_of: AsOf) -> PastStream:
         point = self._past.point(view, as_of.seq, as_of.before_ns)

@@ -91,7 +91,7 @@ class PointInTime:
     """Reads the past of any stream; blocking and thread-safe."""
 
     def __init__(self, settled: SettledTable, journal: JournalTail) -> None:
-        self._settled = settled
+        self.settled = settled
         self.journal = journal
 
     def multi_last(
@@ -125,15 +125,15 @@ class PointInTime:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
         for _ in range(VIEW_TRIES - 1):
             try:
-                return _read(self._settled, self.view(stream, self.pinned()), read)
+                return _read(self.settled, self.view(stream, self.pinned()), read)
             except FileGone:
                 continue
-        return _read(self._settled, self.view(stream, self.pinned()), read)
+        return _read(self.settled, self.view(stream, self.pinned()), read)
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
         journal = self.journal.refresh()
-        settled = self._settled.refresh()
+        settled = self.settled.refresh()
         if fault := fault_of_lost_journal(journal.version, settled.watermarks):
             raise DamagedData(self.journal.location, fault)
         return Pinned(journal, settled)
@@ -160,7 +160,7 @@ class PointInTime:
     def _events(self, journal: Snapshot, settled: Snapshot, stream: str, stream_id: int) -> tuple[EventRow, ...]:
         """Return all events of the incarnation, each once, from both tables."""
         files = [file for file in settled.of_stream(stream) if file.events_only]
-        kept = self._settled.columns(files, _EVENT)
+        kept = self.settled.columns(files, _EVENT)
         tables = [*self.journal.events_of(journal, stream), *([] if kept is None else [kept])]
         found = {event[:2]: event for table in tables for event in _event_rows(table, stream_id)}
         return tuple(sorted(found.values()))
@@ -207,9 +207,9 @@ class PointInTime:
         quiet = seq >= view.last_seq and not removed_since(seq, view.events, before_ns=point.before_ns)
         if quiet or seq > view.settled_seq or view.settled_seq == 0:
             return view.settled
-        version = self._settled.append_version_for(view.stream, view.stream_id, seq)
+        version = self.settled.append_version_for(view.stream, view.stream_id, seq)
         try:
-            return self._settled.log.at(version)
+            return self.settled.log.at(version)
         except FileGone as error:
             raise PastHorizon(view.stream, seq) from error
 
@@ -226,7 +226,7 @@ class PointInTime:
         mark = view.settled.watermarks.get(view.stream)
         if view.settled_seq and point > view.settled_seq:
             recorded = mark.first_seq if mark is not None else 1
-        elif view.settled_seq and (unchanged := self._settled.first_seq_in(base, view.stream, view.stream_id)):
+        elif view.settled_seq and (unchanged := self.settled.first_seq_in(base, view.stream, view.stream_id)):
             recorded = unchanged
         elif view.settled_seq:
             files = base.of_stream(view.stream)
@@ -242,7 +242,7 @@ class PointInTime:
     def past_columns(self, base: Snapshot, view: View, files: Sequence[DataFile], names: Sequence[str]) -> Any:
         """Read columns of the base version's files; a vacuumed file of an old version is past the horizon."""
         try:
-            return self._settled.columns(files, names)
+            return self.settled.columns(files, names)
         except FileGone as error:
             if base.version == view.settled.version:
                 raise
@@ -253,7 +253,7 @@ class PointInTime:
         settled = wanted[wanted <= view.settled_seq].tolist()
         tail = wanted[wanted > view.settled_seq].tolist()
         try:
-            found = self._settled.fetch_from(base, view.stream, view.stream_id, settled) if settled else {}
+            found = self.settled.fetch_from(base, view.stream, view.stream_id, settled) if settled else {}
         except FileGone as error:
             if base.version == view.settled.version:
                 raise
@@ -275,7 +275,7 @@ class PointInTime:
         if ts_ns > last_stored_ns(files, view.events):
             return view.settled_seq
         return SettledTimes(
-            self._settled,
+            self.settled,
             (view.stream, view.stream_id),
             lambda base, files, names: self.past_columns(base, view, files, names),
         ).last_before(ts_ns, view.settled_seq)

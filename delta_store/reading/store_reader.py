@@ -17,8 +17,9 @@ from delta_store.reading.point_in_time import PastState, PointInTime
 from delta_store.reading.read_plan import PastPlan, ReadPlan
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.streams.catalog import Catalog
-from delta_store.values.as_of import moment, parse_as_of
+from delta_store.values.as_of import AsOf, moment, parse_as_of
 from delta_store.values.read_errors import DamagedData
+from delta_store.values.settling import Settling
 from delta_store.values.stream_message import MessageRun, StreamMessage
 
 _CLOCK: Final = SystemClock()
@@ -85,10 +86,17 @@ class StoreReader:
         look = partial(self.store.past.multi_last, stream, subjects, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns)
         return await self._threads.run(partial(look, limit=limit))
 
-    async def past_stream(self, stream: str, point: str) -> PastStream:
-        """Return a stream as it stood at a point, as users write it. Raises ``NotAPoint`` where it is none."""
-        as_of = parse_as_of(point, now=moment(self._clock.now_ns()))
-        return await self._threads.run(partial(self._pasts.at, stream, as_of))
+    async def past_stream(self, stream: str, point: str | None) -> PastStream:
+        """Return a stream as it stood at a point, as users write it; None is now. Raises ``NotAPoint``."""
+        return await self._threads.run(partial(self._pasts.at, stream, self._as_of(point)))
+
+    async def versions(self, stream: str, point: str | None, *, before: int | None, most: int) -> list[Settling]:
+        """Return what versions settled, see :meth:`PastStreams.versions`. Raises ``NotAPoint``."""
+        look = partial(self._pasts.versions, stream, self._as_of(point), before=before, most=most)
+        return await self._threads.run(look)
+
+    def _as_of(self, point: str | None) -> AsOf:
+        return parse_as_of(point, now=moment(self._clock.now_ns()))
 
     async def read_then(self, past: PastStream, seqs: Sequence[int]) -> list[StreamMessage]:
         """Return messages that were live then, without those that have been erased since."""

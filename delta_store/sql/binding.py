@@ -17,7 +17,7 @@ from delta_store.sql.relations import Relations
 from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
 from delta_store.sql.sql_errors import invalid
 from delta_store.sql.statement import ALL_NAMES, Call, Statement
-from delta_store.sql.store_state import NOW, Settling, StoreState
+from delta_store.sql.store_state import NOW, StoreState
 from delta_store.sql.stream_relation import (
     PAYLOAD,
     difference,
@@ -29,6 +29,7 @@ from delta_store.sql.stream_relation import (
 )
 from delta_store.values.as_of import moment
 from delta_store.values.read_errors import NoSuchStream
+from delta_store.values.settling import Settling
 
 BUCKET_VIEW: Final = "kv_"
 _MOMENT: Final = pa.timestamp("us", tz="UTC")
@@ -174,6 +175,6 @@ def _is_whole(call: Call, named: frozenset[str] | None) -> bool:
 def _versions(settlings: Iterable[Settling]) -> pa.Table:
     rows = [
         (one.version, one.committed, one.first_seq, one.last_seq, moment(one.first_ts_ns), moment(one.last_ts_ns))
-        for one in settlings
+        for one in sorted(settlings)
     ]
     return pa.Table.from_pylist([dict(zip(_VERSIONS.names, row, strict=True)) for row in rows], schema=_VERSIONS)

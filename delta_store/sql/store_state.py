@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,15 +15,15 @@ from delta_store.reading.point_in_time import PointInTime, View
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Cut
 from delta_store.reading.stream_heads import PinnedHeads
+from delta_store.reading.stream_versions import settlings
 from delta_store.sql.report_relation import StreamReport
 from delta_store.values.as_of import AsOf
-from delta_store.values.read_errors import FileGone, NoSuchStream, PastHorizon
+from delta_store.values.read_errors import NoSuchStream, PastHorizon
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_SCHEMA
+from delta_store.values.settling import Settling
 from delta_store.values.stream_head import Head
-from delta_store.values.watermark import Op
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOW: Final = AsOf()
 
 
@@ -39,17 +38,6 @@ class StreamAt(NamedTuple):
     cut: Cut
     max_age_ns: int | None
     """Messages that are older now have outlived ``max_age``, recorded or not; None for no such limit."""
-
-
-class Settling(NamedTuple):
-    """A version of ``messages`` and what it settled of a stream."""
-
-    version: int
-    committed: datetime
-    first_seq: int
-    last_seq: int
-    first_ts_ns: int
-    last_ts_ns: int
 
 
 class StoreState:
@@ -120,24 +108,8 @@ class StoreState:
         return files, unsettled(self.journal, self.pinned.journal, self.pinned.settled.watermarks)
 
     def settlings(self, stream: str) -> Iterator[Settling]:
-        """Iterate over the versions of ``messages`` that settled messages of a stream, as far as the log goes back."""
-        stream_id = self.view(stream).stream_id
-        for version in range(self.settled.log.oldest_entry(), self.pinned.settled.version + 1):
-            try:
-                entry = self.settled.log.entry(version)
-            except FileGone:
-                continue
-            files = [one for one in entry.added if one.stream == stream and one.has_messages]
-            files = [one for one in files if one.stream_ids[1] >= stream_id]
-            if files and entry.note is not None and entry.note.op is Op.APPEND:
-                yield Settling(
-                    version,
-                    _EPOCH + timedelta(milliseconds=entry.timestamp_ms),
-                    min(one.seq[0] for one in files),
-                    max(one.seq[1] for one in files),
-                    min(one.ts_ns[0] for one in files),
-                    max(one.ts_ns[1] for one in files),
-                )
+        """Iterate over the versions of ``messages`` that settled messages of a stream, newest first."""
+        return settlings(self.settled, self.view(stream))
 
     def path_of(self, file: DataFile) -> str:
         """Return the path of a settled file."""

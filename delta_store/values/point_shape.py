@@ -29,7 +29,7 @@ class PointShape:
         try:
             parse_as_of(text, now=_EARLY)
         except NotAPoint as error:
-            raise JsonError(f"{AS_OF}: {error}") from None
+            raise JsonError(f"no point: {error}") from None
         return text
 
 

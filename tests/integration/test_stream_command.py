@@ -93,6 +93,19 @@ def test_messages_then(url: str) -> None:
     assert silt(url, "stream", "get", "NONE", "1")[0] == 5
 
 
+def test_changes_and_versions(url: str) -> None:
+    """What changed between two points, and what versions settled."""
+    changed = silt(url, "stream", "diff", "ORDERS", "3", "7", "-o", "ndjson")[1].decode().splitlines()
+    assert [tuple(json.loads(line).values()) for line in changed] == [
+        ("orders.0", "changed", 3, 5),
+        ("orders.2", "added", 0, 7),
+    ]
+    now = silt(url, "stream", "diff", "ORDERS", "7", "--subject", "orders.0", "-o", "ndjson")[1]
+    assert json.loads(now)["change"] == "removed"
+    assert silt(url, "stream", "versions", "ORDERS", "-o", "json")[:2] == (0, b"[]\n")
+    assert silt(url, "stream", "diff", "NONE", "1")[0] == 5
+
+
 def test_objects_then(url: str) -> None:
     """An object's content before it was replaced, and the list."""
     assert silt(url, "object", "get", "FILES", "a/b.txt")[:2] == (0, b"second")

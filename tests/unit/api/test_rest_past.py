@@ -48,6 +48,33 @@ def test_messages_as_of_a_point(tmp_path: Path) -> None:
     over(tmp_path, use)
 
 
+def test_changes_and_versions(tmp_path: Path) -> None:
+    """The difference of two points by subject, and which version settled which sequences."""
+    stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        found = (await client.get("/v1/streams/S/diff", params={"a": 3})).json()
+        assert [tuple(one.values()) for one in found["changes"]] == [
+            ("s.1", "changed", 1, 4),
+            ("s.2", "changed", 2, 5),
+            ("s.4/x_y", "added", 0, 6),
+        ]
+        back = (await client.get("/v1/streams/S/diff", params={"a": 6, "b": "3", "subject": "s.4/x_y"})).json()
+        assert [(one["change"], one["seq_before"]) for one in back["changes"]] == [("removed", 6)]
+        since = (await client.get("/v1/streams/S/diff", params={"a": "2001-01-01", "b": 2, "offset": 1})).json()
+        assert (since["total"], len(since["changes"])) == (2, 1)
+        versions = (await client.get("/v1/streams/S/versions")).json()["versions"]
+        assert [(one["first_seq"], one["last_seq"]) for one in versions] == [(4, 5), (1, 3)]
+        for point, version in ((2, versions[1:]), (5, versions[:1]), (6, [])):
+            at = (await client.get("/v1/streams/S/versions", params={"as_of": point})).json()["versions"]
+            assert at == version
+        older = await client.get("/v1/streams/S/versions", params={"before": versions[0]["version"]})
+        assert older.json()["versions"] == versions[1:]
+        check_problem(await client.get("/v1/streams/S/diff", params={"a": "soon"}), 400, 10003)
+
+    over(tmp_path, use)
+
+
 def test_what_is_no_point(tmp_path: Path) -> None:
     """Nonsense is a bad request, a time before the stream no stream."""
     stored(tmp_path)
