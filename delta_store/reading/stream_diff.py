@@ -7,7 +7,7 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.subjects import SubjectFilter
 
 
-class Change(NamedTuple):
+class SubjectChange(NamedTuple):
     """A subject whose last message is another one."""
 
     subject: str
@@ -19,7 +19,7 @@ class Change(NamedTuple):
     """0 where it has none any more."""
 
 
-def difference(before: StreamState | None, after: StreamState | None, subjects: SubjectFilter) -> list[Change]:
+def difference(before: StreamState | None, after: StreamState | None, subjects: SubjectFilter) -> list[SubjectChange]:
     """Return the changes from one state to the other of the subjects that match, by subject.
 
     None is the state of a stream that there was not yet.
@@ -29,7 +29,7 @@ def difference(before: StreamState | None, after: StreamState | None, subjects: 
     for subject in sorted(first.keys() | second.keys()):
         seqs = first.get(subject, 0), second.get(subject, 0)
         if seqs[0] != seqs[1]:
-            found.append(Change(subject, "changed" if all(seqs) else "added" if seqs[1] else "removed", *seqs))
+            found.append(SubjectChange(subject, "changed" if all(seqs) else "added" if seqs[1] else "removed", *seqs))
     return found
 
 

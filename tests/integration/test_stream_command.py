@@ -98,6 +98,7 @@ def test_changes_and_versions(url: str) -> None:
     changed = silt(url, "stream", "diff", "ORDERS", "3", "7", "-o", "ndjson")[1].decode().splitlines()
     assert [tuple(json.loads(line).values()) for line in changed] == [
         ("orders.0", "changed", 3, 5),
+        ("orders.1", "removed", 2, 0),
         ("orders.2", "added", 0, 7),
     ]
     now = silt(url, "stream", "diff", "ORDERS", "7", "--subject", "orders.0", "-o", "ndjson")[1]
