@@ -310,6 +310,23 @@ COPY_TURN_MESSAGES = 8_000
 """Messages that are copied before the event loop gets its turn."""
 COPY_RETRY_SECONDS = 1.0
 """Longest time until a mirror or source that is stuck tries again."""
+ORIGIN_LOOK_SECONDS = 0.1
+"""How often copies of other domains and accounts look at the time."""
+ORIGIN_ANSWER_SECONDS = 5.0
+"""How long such a copy waits for the consumer that it asked its origin for."""
+ORIGIN_BACKOFF_SECONDS = 1.0
+ORIGIN_BACKOFF_SECONDS_MAX = 15.0
+"""Added to a copy's wait for each failed try, and the most that is added."""
+
+# --- mirrors and sources of another domain or account: nats-server's ---
+ORIGIN_ASK_SECONDS = 2.0
+"""Least time between two consumers that a copy asks its origin for."""
+ORIGIN_SILENCE_SECONDS = 10.0
+"""A copy that hears nothing for so long asks for a new consumer; heartbeats come each second."""
+ORIGIN_STALLS_MAX = 3
+"""Heartbeats that tell of the same unanswered flow control, after which stream info shows an error."""
+ORIGIN_CAUGHT_UP = 10
+"""A mirror may answer Direct Get for its origin once fewer messages than this are left."""
 
 # --- message schedules: ours ---
 SCHEDULES_TURN_MAX = 1_000

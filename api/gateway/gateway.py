@@ -27,6 +27,7 @@ from delta_store.reading.store_reader import StoreReader
 from delta_store.streams import restores
 from delta_store.values.records import RowColumns
 from ingest.flow.group_commit import GroupCommitter, GroupJournal, Pace
+from ingest.flow.origin_copies import OriginCopies
 from ingest.flow.schedule_firing import ScheduleFiring
 from ingest.flow.stream_copies import StreamCopies
 from ingest.protocol.wire_protocol import WireMessage
@@ -106,6 +107,7 @@ class Gateway:
         changed = self.committer.changed
         self._delivery = ConsumerDelivery(core, around.reader, link=around.link, clock=around.clock, changed=changed)
         self._copies = StreamCopies(core, around.reader, clock=around.clock, changed=changed, warn=around.warn)
+        self._origins = OriginCopies(core, around.link, around.subjects, clock=around.clock, changed=changed)
         self._schedules = ScheduleFiring(core.catalog, around.reader, clock=around.clock, gathering=core.gathering)
         self._transfers = _transfers(core, around, lambda: self.receive([]))
         self._followed = -1
@@ -121,13 +123,13 @@ class Gateway:
     async def run(self) -> None:
         """Run commits, deliveries, copies and timers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for part in (self.committer, self._delivery, self._copies, self._transfers):
+            for part in (self.committer, self._delivery, self._copies, self._origins, self._transfers):
                 tasks.create_task(part.run())
             tasks.create_task(self._expire())
 
     def receive(self, run: list[WireMessage]) -> None:
         """Apply a link's messages, in order."""
-        effects = self.core.take(self._transfers.take(run), self._clock.now_ns())
+        effects = self.core.take(self._origins.take(self._transfers.take(run)), self._clock.now_ns())
         if effects:
             self._around.link.send_runs(*effects.frames)
             for group in effects.groups:
@@ -144,6 +146,7 @@ class Gateway:
     def reachable(self, attached: bool) -> None:  # noqa: FBT001  # a state, told as it is
         """Apply that the leaf link is attached, or not."""
         self.core.consumers.attached(attached, self._clock.now_ns())
+        self._origins.attached(attached)
 
     def call_back(self) -> None:
         """Have clients pull again whose pulls waited when the previous process ended."""
@@ -153,6 +156,7 @@ class Gateway:
     def stop_copying(self) -> None:
         """Stop copies, at the begin of a drain."""
         self._copies.stop()
+        self._origins.stop()
 
     async def wind_up(self, timeout_seconds: float) -> None:
         """End waiting pulls, then commit and answer everything received. Raises ``TimeoutError``."""
@@ -212,6 +216,7 @@ class Gateway:
             return
         self._followed = catalog.changes
         self._copies.sync()
+        self._origins.sync()
         subjects = {name for state in catalog.streams.values() for name in state.config.subjects}
         self._around.subjects.follow(subjects, streams=set(catalog.streams))
 

@@ -30,7 +30,7 @@ def create(call: ApiCall) -> Result:
     stream_config_rules.check_create(request)
     config = _normalised(call, request)
     stream_config_rules.check_replicas(config)
-    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
+    source_rules.refuse_unsupported(config)
     call.refuse_unanswerable(config.as_json())
     state = call.catalog.streams.get(config.name)
     if state is None:
@@ -38,7 +38,7 @@ def create(call: ApiCall) -> Result:
         state = call.catalog.create(config, now_ns=call.now_ns, rows=call.rows)
     elif not stream_config_rules.same_config(config, state.config):
         raise api_errors.STREAM_NAME_EXISTS.error
-    extra = source_info(call.catalog, state, created=not state.index.last_seq)
+    extra = source_info(call.catalog, state, now_ns=call.now_ns, created=not state.index.last_seq)
     shown = stream_info(
         with_dynamic_metadata(state.config), state, _state(call, state), now_ns=call.now_ns, extra=extra
     )
@@ -53,7 +53,7 @@ def update(call: ApiCall) -> Result:
     state = call.stream()
     kept = stream_config_rules.with_required_level(config.metadata, config.as_json())
     config = stream_update_rules.checked_update(state.config, replace(config, metadata=kept))
-    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
+    source_rules.refuse_unsupported(config)
     call.refuse_unanswerable(config.as_json())
     violation = stream_update_rules.violated_by(state.config, config, state.consumer_limits())
     if violation is not None:
@@ -177,7 +177,7 @@ def _domain(call: ApiCall) -> dict[str, Any]:
 
 
 def _extra(call: ApiCall, state: StreamState) -> dict[str, Any]:
-    return _domain(call) | (source_info(call.catalog, state) if call.told is None else {})
+    return _domain(call) | (source_info(call.catalog, state, now_ns=call.now_ns) if call.told is None else {})
 
 
 def _info(

@@ -57,6 +57,7 @@ EXPECTED_STREAM_MISMATCH = Fixed(400, 10060, "expected stream does not match")
 SUBJECT_OVERLAP = Fixed(400, 10065, "subjects overlap with an existing stream")
 REPLICAS_NOT_SUPPORTED = Fixed(500, 10074, "replicas > 1 not supported in non-clustered mode")
 HEADER_TOO_LARGE = Fixed(400, 10097, "header size exceeds maximum allowed of 64k")
+SOURCE_STALLED = Fixed(500, 10228, "stream source consumer stalled on flow control")
 SEALED_STREAM = Fixed(400, 10109, "invalid operation on sealed stream")
 SUBJECT_DETAILS_TOO_MANY = Fixed(500, 10117, "subject details would exceed maximum allowed")
 NAME_WITH_PATH_SEPARATORS = Fixed(400, 10128, "Stream name can not contain path separators")
@@ -176,6 +177,16 @@ def message_delete_failed(reason: str) -> ApiRefusal:
 def restore_failed(reason: str) -> ApiRefusal:
     """A stream was not restored."""
     return ApiRefusal(500, 10062, f"restore failed: {reason}")
+
+
+def mirror_setup_failed(reason: str) -> ApiRefusal:
+    """The consumer of a mirror's origin can't be set up."""
+    return ApiRefusal(500, 10029, reason)
+
+
+def stream_identity_mismatch(identity: str) -> ApiRefusal:
+    """A consumer is asked of another stream than the one of this name."""
+    return ApiRefusal(400, 10225, f"consumer's stream identity does not match: {identity}")
 
 
 def snapshot_failed(reason: str) -> ApiRefusal:

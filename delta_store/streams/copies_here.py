@@ -27,17 +27,20 @@ def direct_server(catalog: Catalog, name: str) -> StreamState | None:
     if origin is not None and origin.config.allow_direct:
         return origin
     for link in catalog.copies.get(name, ()):
-        if not link.label and is_local(link.source, catalog.domain) and _serves(link, origin):
+        if not link.label and _serves(link, origin, is_here=is_local(link.source, catalog.domain)):
             return link.target
     return None
 
 
-def _serves(link: CopyLink, origin: StreamState | None) -> bool:
-    """Whether a mirror may answer for its origin: from the first time it has caught up, for good."""
+def _serves(link: CopyLink, origin: StreamState | None, *, is_here: bool) -> bool:
+    """Whether a mirror may answer for its origin: from the first time it has caught up, for good.
+
+    What it hears of an origin elsewhere (``is_here`` is False) tells the mirror itself when that is.
+    """
     mirror = link.target
     if not mirror.config.mirror_direct:
         return False
-    if not mirror.serves_origin and mirror.index.last_seq:
+    if is_here and not mirror.serves_origin and mirror.index.last_seq:
         left = iter(()) if origin is None else iter_matching(origin.index, link.selection.filter, link.next_seq(origin))
         mirror.serves_origin = sum(1 for _ in islice(left, _CAUGHT_UP)) < _CAUGHT_UP
     return mirror.serves_origin

@@ -10,7 +10,6 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import StreamSource, SubjectMapping
 from delta_store.config.subject_overlaps import first_covered, first_overlap
 from delta_store.config.subject_transform import BadMapping, check_mapping
-from delta_store.streams.stream_sources import is_local
 from delta_store.values import subjects
 
 Find = Callable[[str], StreamConfig | None]
@@ -64,11 +63,9 @@ def check_new(config: StreamConfig) -> None:
             raise api_errors.create_failed(f"subject filter '{source.filter_subject}' for the source: invalid subject")
 
 
-def refuse_unsupported(config: StreamConfig, *, domain: str) -> None:
-    """Refuse, by name, what Silt can't copy yet: from another domain, or through an existing consumer."""
+def refuse_unsupported(config: StreamConfig) -> None:
+    """Refuse, by name, what Silt can't copy yet: through an existing consumer."""
     for source in _origins(config):
-        if not is_local(source, domain):
-            raise stream_invalid_config("external is not supported by Silt yet")
         if source.consumer is not None:
             raise stream_invalid_config("consumer of a mirror or source is not supported by Silt yet")
 

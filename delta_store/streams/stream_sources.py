@@ -17,6 +17,7 @@ from delta_store.config.stream_parts import StreamSource
 from delta_store.config.subject_transform import SubjectTransform
 from delta_store.index.matching import count_matching, iter_matching
 from delta_store.index.stream_index import StreamIndex
+from delta_store.streams.heard_origin import HeardOrigin
 from delta_store.values.subject_relations import SubjectTrie
 from delta_store.values.subjects import SubjectFilter
 
@@ -57,9 +58,9 @@ def index_name(source: StreamSource) -> str:
     """Return what distinguishes the sources of one stream: origin, filters and destinations."""
     name = source.name
     if source.external is not None:
-        name += f":{_short_hash(source.external.api)}"
+        name += f":{short_hash(source.external.api)}"
     if source.consumer is not None:
-        name += f":C={_short_hash(source.consumer.name)}"
+        name += f":C={short_hash(source.consumer.name)}"
     mappings = source.subject_transforms
     if not mappings:
         return f"{name} {source.filter_subject or '>'} >"
@@ -69,10 +70,11 @@ def index_name(source: StreamSource) -> str:
 
 def identity(name: str, stream_id: int) -> str:
     """Return eight letters that distinguish a stream from earlier ones of its name."""
-    return _short_hash(f"{name} {stream_id}")
+    return short_hash(f"{name} {stream_id}")
 
 
-def _short_hash(text: str) -> str:
+def short_hash(text: str) -> str:
+    """Return the eight letters and digits by which nats-server tells texts apart."""
     return "".join(_DIGITS[byte % len(_DIGITS)] for byte in sha256(text.encode()).digest()[:8])
 
 
@@ -139,9 +141,10 @@ def source_start(
 
 
 def sourced_header(header: bytes | None, index: str, *, seq: int, subject: str, identity: str) -> bytes:
-    """Return the header block of a source's copy; ``subject`` is the one in the origin."""
+    """Return the header block of a source's copy; ``subject`` is the one in the origin, ``identity`` may be empty."""
     name, filters, dests = index.split(" ")
-    field = f"{_HEADER.decode()}: {name} {seq} {filters} {dests} {subject} {identity}\r\n\r\n".encode()
+    said = f"{name} {seq} {filters} {dests} {subject}" + (f" {identity}" if identity else "")
+    field = f"{_HEADER.decode()}: {said}\r\n\r\n".encode()
     if not header:
         return _LINE + field
     return _without(header, _NOT_COPIED)[:-2] + field
@@ -175,17 +178,31 @@ def _without(header: bytes, names: tuple[bytes, ...]) -> bytes:
 
 def shown(source: StreamSource, origin: StreamIndex | None, *, next_seq: int, seq: int) -> Json:
     """Return a source's part of stream info: ``seq`` is its position (0: omitted), ``next_seq`` the next it copies."""
+    if origin is None:
+        error = None if source.external is not None else api_errors.STREAM_NOT_FOUND.error.as_json()
+        return told(source, lag=0, seq=seq, active=-1, error=error)
+    # Copies within the store are immediate; clients take 0 for never.
+    return told(source, lag=count_matching(origin, Selection(source).filter, next_seq), seq=seq, active=1)
+
+
+def heard(source: StreamSource, origin: HeardOrigin, *, seq: int, now_ns: int) -> Json:
+    """Return :func:`shown` of a source that is elsewhere, as it was heard."""
+    active = max(1, now_ns - origin.last_ns) if origin.last_ns else -1
+    seq = 0 if origin.recreated else seq
+    return told(source, lag=origin.lag, seq=seq, active=active, error=origin.error)
+
+
+def told(source: StreamSource, *, lag: int, seq: int, active: int, error: Json | None = None) -> Json:
+    """Return a source's part of stream info; ``active`` is for how long (ns) it was not heard, -1 for never."""
     said: Json = {"name": source.name}
     if source.external is not None:
         said["external"] = source.external._asdict()
-    chosen = Selection(source).filter
-    said["lag"] = count_matching(origin, chosen, next_seq) if origin is not None else 0
+    said["lag"] = lag
     if seq:
         said["seq"] = seq
-    # Copies within the store are immediate; clients take 0 for never.
-    said["active"] = 1 if origin is not None else -1
-    if origin is None and source.external is None:
-        said["error"] = api_errors.STREAM_NOT_FOUND.error.as_json()
+    said["active"] = active
+    if error is not None:
+        said["error"] = error
     if source.filter_subject:
         said["filter_subject"] = source.filter_subject
     if source.subject_transforms:

@@ -24,6 +24,7 @@ from delta_store.streams import retention
 from delta_store.streams.counters import Counters
 from delta_store.streams.event_rows import event_row, ranges_of
 from delta_store.streams.fast_batches import FastBatches
+from delta_store.streams.heard_origin import HeardOrigin
 from delta_store.streams.msg_ttl import MsgTtls
 from delta_store.streams.open_batches import OpenBatches
 from delta_store.streams.removal_rows import removal_data
@@ -89,6 +90,7 @@ class StreamState:
         "dedup",
         "event_no",
         "fast_batches",
+        "heard",
         "index",
         "last_msg_id",
         "payload_rule",
@@ -114,6 +116,8 @@ class StreamState:
         """The consumers in the journal, by name."""
         self.sources: dict[str, SourcePosition] = {}
         """The position of each source, by :func:`~delta_store.streams.stream_sources.index_name`."""
+        self.heard: dict[str, HeardOrigin] = {}
+        """What was heard of each origin of another domain or account, by the copy's label."""
         self.event_no = 0
         self.last_msg_id = ""
         """``Nats-Msg-Id`` of the last stored message, empty when it had none."""

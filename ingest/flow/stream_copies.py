@@ -2,7 +2,7 @@
 
 Each copy takes one step at a time, bounded in messages and bytes, and the next one when that is durable. A step appends
 to the gathering group, like a publish. Messages that are not in memory are read in a thread, for one copy after the
-other. Streams of other domains are not copied.
+other. For those of other domains see :mod:`ingest.flow.origin_copies`.
 """
 
 import asyncio
@@ -20,18 +20,13 @@ from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink, links_of
 from delta_store.streams.stream_sources import (
-    SourcePosition,
     identity,
     is_local,
-    mirrored_header,
-    positions_data,
-    sourced_header,
 )
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import ReadError
-from delta_store.values.records import Kind
 from delta_store.values.stream_message import MessageRun
-from ingest.publishing.copied_messages import CopyStore
+from ingest.publishing.copied_messages import store_copies
 from ingest.publishing.group import Gathering
 
 _Key = tuple[str, int, str]
@@ -237,33 +232,14 @@ class StreamCopies:
         copy.trouble = trouble
 
     def _store(self, copy: _Copy, origin: StreamState, run: MessageRun) -> int:
-        state, group, now_ns = copy.link.target, self._core.gathering.group, self._clock.now_ns()
-        store = CopyStore(self._catalog, state, now_ns=now_ns, group=group)
+        group, now_ns = self._core.gathering.group, self._clock.now_ns()
         ident = identity(origin.name, origin.stream_id)
-        done = store.store(_copied(copy, run, ident))
+        done = store_copies(self._catalog, copy.link, run, identity=ident, now_ns=now_ns, group=group)
         if not done:
             self._try_later(copy, f"its next message, {run.seqs[0]}, is refused")
             return 0
-        last = run.seqs[done - 1]
-        copy.next_seq, copy.waits = last + 1, True
-        if copy.link.label:
-            data = positions_data(state.sources | {copy.link.label: SourcePosition(last, ident)})
-            rows = group.rows
-            state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
+        copy.next_seq, copy.waits = run.seqs[done - 1] + 1, True
         self._core.copied(origin, run.seqs[:done])
         self._tell(copy, "")
         self._changed()
         return done
-
-
-def _copied(copy: _Copy, run: MessageRun, ident: str) -> MessageRun:
-    """Return the messages with their new subjects and, of a source, a header with their origin."""
-    subjects, seqs, times, headers, data = run.columns
-    if not copy.link.label:
-        headers = [mirrored_header(header) for header in headers]
-    else:
-        headers = [
-            sourced_header(header, copy.link.label, seq=seq, subject=subject, identity=ident)
-            for header, seq, subject in zip(headers, seqs, subjects, strict=True)
-        ]
-    return MessageRun((copy.link.selection.subjects(subjects), seqs, times, headers, data))

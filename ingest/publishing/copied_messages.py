@@ -9,8 +9,10 @@ import numpy as np
 from delta_store.index.matching import rolled_up
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.copy_links import CopyLink
+from delta_store.streams.stream_sources import SourcePosition, mirrored_header, positions_data, sourced_header
 from delta_store.streams.stream_state import NewRun, StreamState
-from delta_store.values.records import stored_size
+from delta_store.values.records import Kind, stored_size
 from delta_store.values.stream_message import MessageRun
 from ingest.publishing import publish_checks
 from ingest.publishing.featured_store import FeaturedStore, Single
@@ -18,6 +20,32 @@ from ingest.publishing.group import Group
 from ingest.publishing.publish_headers import fields, is_increment
 
 _MSG_ID, _ROLLUP = b"Nats-Msg-Id", b"Nats-Rollup"
+
+
+def store_copies(catalog: Catalog, link: CopyLink, run: MessageRun, *, identity: str, now_ns: int, group: Group) -> int:
+    """Store messages of an origin, in order, and the copy's position; return how many, fewer if the next is refused.
+
+    ``identity`` distinguishes the origin from another stream of its name.
+    """
+    state, label = link.target, link.label
+    done = CopyStore(catalog, state, now_ns=now_ns, group=group).store(_copied(link, run, identity))
+    if done and label:
+        data = positions_data(state.sources | {label: SourcePosition(run.seqs[done - 1], identity)})
+        state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=group.rows)
+    return done
+
+
+def _copied(link: CopyLink, run: MessageRun, identity: str) -> MessageRun:
+    """Return the messages with their new subjects and, of a source, a header with their origin."""
+    subjects, seqs, times, headers, data = run.columns
+    if not link.label:
+        headers = [mirrored_header(header) for header in headers]
+    else:
+        headers = [
+            sourced_header(header, link.label, seq=seq, subject=subject, identity=identity)
+            for header, seq, subject in zip(headers, seqs, subjects, strict=True)
+        ]
+    return MessageRun((link.selection.subjects(subjects), seqs, times, headers, data))
 
 
 class CopyStore:

@@ -15,6 +15,7 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeout
 
 from delta_store.storage.store_lock import LOCK_FILE
+from tests.domains import hub_with_jetstream
 from tests.servers import Child, NatsServer, gateway, gateway_command, nats_server, nats_server_binary, silt_server
 
 Script = Callable[[Client], Awaitable[None]]
@@ -63,26 +64,6 @@ def test_a_hub_that_keeps_the_api_from_leafs(tmp_path: Path) -> None:
         running.child.stop()
         running.start()
         use(running.hub.url, read)
-
-
-@contextmanager
-def hub_with_jetstream(folder: Path) -> Iterator[NatsServer]:
-    """A nats-server that has a JetStream of its own in the domain ``hub``, and a leafnode listener."""
-    folder.mkdir(parents=True)
-    with nats_server(folder / "ports", leaf=True) as free:
-        assert free.leaf_url is not None
-        port, leaf_port = (url.rpartition(":")[2] for url in (free.url, free.leaf_url))
-    config = folder / "hub.conf"
-    config.write_text(
-        f"listen: 127.0.0.1:{port}\nleafnodes {{ listen: 127.0.0.1:{leaf_port} }}\n"
-        f"jetstream {{ domain: hub, store_dir: {json.dumps(str(folder / 'jetstream'))} }}\n"
-    )
-    child = Child([str(nats_server_binary()), "-c", str(config)], folder / "hub.log")
-    child.start()
-    try:
-        yield NatsServer(child, f"nats://127.0.0.1:{port}", f"nats://127.0.0.1:{leaf_port}")
-    finally:
-        child.stop()
 
 
 def test_a_domain_beside_a_jetstream_that_is_there_already(tmp_path: Path) -> None:

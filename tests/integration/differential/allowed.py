@@ -69,7 +69,6 @@ def _gone(label: str) -> Difference:
 _PAST = "Silt answers from the table's history what nats-server can only answer from what limits have left."
 
 ALLOWED: tuple[Difference, ...] = (
-    _later("{'mirror': {'name': 'O', 'external': {'api': '$JS.other.API', 'deliver': ''}}}"),
     _later("{'sources': [{'name': 'O', 'consumer': {'name': 'C', 'deliver_subject': 'd'}}]}"),
     *(_counted(f"info of {name} all copied", "2 → 0") for name in "QI"),
     *(_counted(f"info of {name} one is left to a consumer", "3 → 1") for name in "QI"),

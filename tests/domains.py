@@ -1,0 +1,118 @@
+"""Two JetStreams in domains of their own: a nats-server's in ``hub``, Silt's or a nats-server's in ``silt``."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from tests.servers import Child, NatsServer, gateway_command, nats_server, nats_server_binary
+
+WAIT = 60.0
+Json = dict[str, Any]
+
+
+@contextmanager
+def hub_with_jetstream(folder: Path) -> Iterator[NatsServer]:
+    """A nats-server that has a JetStream of its own in the domain ``hub``, and a leafnode listener."""
+    folder.mkdir(parents=True)
+    with nats_server(folder / "ports", leaf=True) as free:
+        assert free.leaf_url is not None
+        port, leaf_port = (url.rpartition(":")[2] for url in (free.url, free.leaf_url))
+    config = folder / "hub.conf"
+    config.write_text(
+        f"listen: 127.0.0.1:{port}\nleafnodes {{ listen: 127.0.0.1:{leaf_port} }}\n"
+        f"jetstream {{ domain: hub, store_dir: {json.dumps(str(folder / 'jetstream'))}, sync_interval: always }}\n"
+    )
+    child = Child([str(nats_server_binary()), "-c", str(config)], folder / "hub.log")
+    child.start()
+    try:
+        yield NatsServer(child, f"nats://127.0.0.1:{port}", f"nats://127.0.0.1:{leaf_port}")
+    finally:
+        child.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """Both servers; clients connect to the hub."""
+
+    hub: NatsServer
+    other: Child
+
+
+@contextmanager
+def two_domains(folder: Path, *, silt: bool = True, api_over: str = "client") -> Iterator[Domains]:
+    """Run both until the block ends; without ``silt`` the other is a nats-server, too."""
+    with hub_with_jetstream(folder / "hub") as hub:
+        if silt:
+            command = [*gateway_command(hub, folder / "data", api_over=api_over), "--domain", "silt"]
+        else:
+            config = folder / "other.conf"
+            config.write_text(
+                "listen: 127.0.0.1:-1\n"
+                f"jetstream {{ domain: silt, store_dir: {json.dumps(str(folder / 'other'))} }}\n"
+                f'leafnodes {{ remotes: [{{ url: "{hub.leaf_url}" }}], reconnect: 1 }}\n'
+            )
+            command = [str(nats_server_binary()), "-c", str(config)]
+        other = Child(command, folder / "other.log")
+        other.start()
+        try:
+            yield Domains(hub, other)
+        finally:
+            other.stop()
+
+
+def use(hub: NatsServer, script: Callable[[Client], Awaitable[Any]]) -> Any:
+    """Run a client's steps, once both domains answer."""
+
+    async def quiet(_: Exception) -> None:
+        pass
+
+    async def main() -> Any:
+        connection = await nats.connect(
+            hub.url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet, allow_reconnect=True
+        )
+        try:
+            for domain in ("hub", "silt"):
+                await api(connection, domain, "INFO")
+            return await script(connection)
+        finally:
+            await connection.close()
+
+    return asyncio.run(main())
+
+
+async def api(connection: Client, domain: str, subject: str, body: Any = None) -> Json:
+    """One request of a domain's JetStream API, repeated until it is answered."""
+    payload = b"" if body is None else json.dumps(body).encode()
+    async with asyncio.timeout(WAIT):
+        while True:
+            try:
+                reply = await connection.request(f"$JS.{domain}.API.{subject}", payload, timeout=2)
+            except NatsError:
+                await asyncio.sleep(0.05)
+                continue
+            answer: Json = json.loads(reply.data)
+            if answer.get("error", {}).get("err_code") != 10008:
+                return answer
+            await asyncio.sleep(0.05)
+
+
+async def reaches(connection: Client, domain: str, stream: str, seq: int) -> Json:
+    """Wait until a stream's last sequence is ``seq``; return its info."""
+    info: Json = {}
+    try:
+        async with asyncio.timeout(WAIT):
+            while True:
+                info = await api(connection, domain, f"STREAM.INFO.{stream}")
+                if "error" not in info and info["state"]["last_seq"] >= seq:
+                    return info
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"{stream} of {domain} has not reached {seq}: {info}") from None

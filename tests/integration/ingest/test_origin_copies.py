@@ -1,0 +1,171 @@
+"""Mirrors and sources of another domain: as nats-server copies, across kills of either side."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from tests.domains import Json, api, reaches, two_domains, use
+
+HUB = {"api": "$JS.hub.API", "deliver": ""}
+MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
+
+
+async def create(connection: Client, name: str, *, domain: str = "silt", **config: Any) -> Json:
+    """Create a stream; return the reply."""
+    return await api(connection, domain, f"STREAM.CREATE.{name}", {"name": name, **config})
+
+
+async def publish(connection: Client, subject: str, payload: str, **headers: str) -> None:
+    """Publish a message and wait until it is stored."""
+    await connection.request(subject, payload.encode(), timeout=10, headers=headers or None)
+
+
+def masked(value: Any) -> Any:
+    """A reply without what differs from run to run."""
+    if isinstance(value, dict):
+        return {key: masked(one) for key, one in value.items() if key not in MASKED}
+    return [masked(one) for one in value] if isinstance(value, list) else value
+
+
+async def messages(connection: Client, name: str, upto: int, *, times: bool, domain: str = "silt") -> list[Any]:
+    """Each message of a stream; of a source's header not the origin's identity, which is each server's own."""
+    found = []
+    for seq in range(1, upto + 1):
+        answer = await api(connection, domain, f"STREAM.MSG.GET.{name}", {"seq": seq})
+        one = answer.get("message")
+        if one is None:
+            found.append((seq, answer["error"]["err_code"]))
+            continue
+        header = base64.b64decode(one.get("hdrs", "")).decode()
+        lines = [
+            line.rsplit(" ", 1)[0] if line.startswith("Nats-Stream-Source") else line for line in header.split("\r\n")
+        ]
+        payload = base64.b64decode(one.get("data", "")).decode()
+        found.append((one["seq"], one["subject"], payload, lines, one["time"] if times else ""))
+    return found
+
+
+async def origin(connection: Client) -> None:
+    """A stream in the hub with six messages of two subjects, two of them deleted again."""
+    await create(connection, "ORIGIN", domain="hub", subjects=["origin.>"], allow_direct=True)
+    for number in range(1, 7):
+        headers = {"Key": str(number), "Nats-Expected-Stream": "ORIGIN"} if number % 3 == 0 else {}
+        await publish(connection, f"origin.{'ab'[number % 2]}", f"m{number}", **headers)
+    for seq in (2, 4):
+        await api(connection, "hub", "STREAM.MSG.DELETE.ORIGIN", {"seq": seq})
+
+
+MAPPING = [{"src": "origin.a", "dest": "moved.a"}, {"src": "origin.b", "dest": ""}]
+COPIES: dict[str, tuple[Json, int, int]] = {
+    "WHOLE": ({"mirror": {}}, 6, 7),
+    "PART": ({"mirror": {"filter_subject": "origin.a"}}, 6, 7),
+    "MAPPED": ({"mirror": {"subject_transforms": MAPPING}}, 6, 7),
+    "LATER": ({"mirror": {"opt_start_seq": 3}}, 6, 7),
+    "FEW": ({"mirror": {}, "max_msgs": 2}, 6, 7),
+    "ALL": ({"sources": [{}], "subjects": ["all.>"]}, 4, 5),
+    "SOME": ({"sources": [{"filter_subject": "origin.b"}]}, 3, 3),
+    "MOVED": ({"sources": [{"subject_transforms": [{"src": "origin.*", "dest": "to.{{wildcard(1)}}"}]}]}, 4, 5),
+    "FROM": ({"sources": [{"opt_start_seq": 5}]}, 2, 3),
+    "PREFIXED": ({"mirror": {"external": HUB | {"deliver": "from.hub"}}}, 6, 7),
+}
+"""Configurations of copies of ``ORIGIN``, and the last sequence before and after one more message."""
+
+
+def external(config: Json) -> Json:
+    """A configuration whose mirror and sources name the origin in the hub's domain."""
+    named: Json = {"name": "ORIGIN", "external": HUB}
+    if "mirror" in config:
+        return config | {"mirror": named | config["mirror"]}
+    return config | {"sources": [named | one for one in config["sources"]]}
+
+
+async def copies(connection: Client) -> list[Any]:
+    """All copies and what they say of themselves, first and after one more message, and of what there is not."""
+    seen: list[Any] = []
+    await origin(connection)
+    for name, (config, _, _) in COPIES.items():
+        seen.append(masked(await create(connection, name, **external(config))))
+    nope = {"name": "NOPE", "external": HUB}
+    await create(connection, "NOMIRROR", mirror=nope)
+    await create(connection, "NOSOURCE", sources=[nope])
+    for last in (1, 2):
+        for name, (_, *reached) in COPIES.items():
+            seen.append((name, masked(await reaches(connection, "silt", name, reached[last - 1]))))
+        await publish(connection, "origin.a", "m7", **{"Nats-Msg-Id": "seven"})
+    for name, (_, _, reached) in COPIES.items():
+        seen.append((name, await messages(connection, name, reached, times=False)))
+    seen += [masked(await _told(connection, name)) for name in ("NOMIRROR", "NOSOURCE")]
+    seen.append(masked(await api(connection, "silt", "STREAM.UPDATE.WHOLE", {"name": "WHOLE", "subjects": ["own"]})))
+    await publish(connection, "own", "of its own")
+    seen.append(masked(await reaches(connection, "silt", "WHOLE", 9)))
+    return seen
+
+
+async def _told(connection: Client, name: str) -> Json:
+    """The info of a copy once it shows an error."""
+    async with asyncio.timeout(30):
+        while True:
+            info = await api(connection, "silt", f"STREAM.INFO.{name}")
+            found = info.get("mirror") or info["sources"][0]
+            if "error" in found:
+                return info
+            await asyncio.sleep(0.05)
+
+
+def test_copies_are_nats_servers(tmp_path: Path) -> None:
+    """Whole, filtered, transformed, from a sequence on, beside own messages: info and messages are the same."""
+    seen = []
+    for silt in (False, True):
+        with two_domains(tmp_path / str(silt), silt=silt) as domains:
+            seen.append(use(domains.hub, copies))
+    for reference, ours in zip(*seen, strict=True):
+        assert ours == reference
+
+
+async def _publish_all(connection: Client, numbers: range) -> None:
+    for number in numbers:
+        await publish(connection, f"o.{number % 3}", f"m{number}")
+
+
+async def equal(connection: Client, stream: str, copy: str, upto: int, *, domain: str = "silt") -> None:
+    """Assert that a mirror is its origin, sequence for sequence, times included."""
+    there = "hub" if domain == "silt" else "silt"
+    await reaches(connection, domain, copy, upto)
+    found = [
+        await messages(connection, name, upto, times=True, domain=one)
+        for name, one in ((stream, there), (copy, domain))
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("killed", ["hub", "other"])
+def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, killed: str) -> None:
+    """Copies go on at the exact next sequence after a kill of the origin, and of the copying side."""
+
+    async def begin(connection: Client) -> None:
+        await create(connection, "O", domain="hub", subjects=["o.>"])
+        await _publish_all(connection, range(200))
+        await create(connection, "M", mirror={"name": "O", "external": HUB})
+        await create(connection, "S", sources=[{"name": "O", "external": HUB}])
+        await reaches(connection, "silt", "M", 150)
+
+    async def finish(connection: Client) -> None:
+        await _publish_all(connection, range(200, 300))
+        await equal(connection, "O", "M", 300)
+        await reaches(connection, "silt", "S", 300)
+        payloads = [one[2] for one in await messages(connection, "S", 300, times=False)]
+        assert payloads == [f"m{number}" for number in range(300)]
+        info = await api(connection, "silt", "STREAM.INFO.S")
+        assert info["state"]["last_seq"] == 300
+        assert info["sources"][0]["seq"] == 300
+
+    with two_domains(tmp_path / "domains") as domains:
+        use(domains.hub, begin)
+        child = domains.hub.child if killed == "hub" else domains.other
+        child.kill()
+        child.start()
+        use(domains.hub, finish)
