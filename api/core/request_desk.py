@@ -9,7 +9,7 @@ from api.core.intake import Intake
 from api.direct.direct_frames import no_responders_frame
 from api.jetstream import stream_advisories
 from api.jetstream.api_call import ApiRequest, NeedMessage, NeedPast
-from api.jetstream.dispatch import StartedReply, dispatch
+from api.jetstream.dispatch import HeadedReply, StartedReply, dispatch
 from api.jetstream.responses import ApiAccount
 from api.jetstream.shown_streams import shows_any
 from consumers.engine.engine import ConsumerEngine
@@ -116,6 +116,10 @@ class RequestDesk:
         if isinstance(answer, StartedReply):
             begun = encode_message(message.reply, answer.reply) if message.reply else b""
             group.deferred.append(BegunTransfer(answer.work, begun))
+            answer = answer.reply
+        elif isinstance(answer, HeadedReply):
+            if message.reply:
+                group.replies.append(encode_message(message.reply, answer.reply, header=answer.header))
             answer = answer.reply
         elif message.reply and answer is not None:
             if isinstance(answer, NeedMessage | NeedPast):

@@ -80,6 +80,13 @@ class Started(NamedTuple):
     work: Any
 
 
+class Identified(NamedTuple):
+    """A success reply to a server that copies the stream: its header has the stream's identity."""
+
+    fields: dict[str, Any]
+    identity: str
+
+
 class Silence(NamedTuple):
     """No reply: nats-server's endpoint exists only together with the consumer that the subject names."""
 
@@ -91,7 +98,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Started | Uncounted | Silence
+Result = dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Started | Identified | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from api.jetstream.api_call import SILENCE, ApiCall, Result
+from api.jetstream.api_call import SILENCE, ApiCall, Identified, Result
 from api.jetstream.consumer_info import config_json, consumer_info, name_seed, paused_json
 from api.jetstream.request_shapes import (
     CONSUMER_CREATE_REQUEST,
@@ -21,6 +22,7 @@ from delta_store.config import api_errors
 from delta_store.dialect.json_shapes import Decoded, Struct, unmarshal
 from delta_store.dialect.json_syntax import JsonError
 from delta_store.dialect.times import ZERO_TIME
+from delta_store.streams.stream_identity import asked_identity, stream_identity
 from delta_store.streams.stream_state import StreamState
 
 Naming = Callable[[MachineConfig], MachineConfig]
@@ -102,7 +104,8 @@ def reset(call: ApiCall) -> Result:
         reached = call.registry.reset(state, consumer.name, seq or None, now_ns=call.now_ns, rows=call.rows)
     except InvalidReset as refused:
         raise api_errors.consumer_invalid_reset(str(refused)) from None
-    return _info(call, state, consumer) | {"reset_seq": reached}
+    answer = _info(call, state, consumer) | {"reset_seq": reached}
+    return answer if asked_identity(call.header) is None else Identified(answer, stream_identity(state.created_ns))
 
 
 def unpin(call: ApiCall) -> Result:
@@ -130,21 +133,42 @@ def _create(call: ApiCall, named: Naming) -> Result:
     if config.num_replicas > 1:
         raise api_errors.REPLICAS_NOT_SUPPORTED.error
     state = call.stream()
-    if asked.get("sourcing"):
-        raise api_errors.consumer_create_failed("sourcing is not supported by Silt yet")
+    config = consumer_create_rules.for_copy(config, state.config, named=partial(_unique, call, config.name))
+    identity = stream_identity(state.created_ns)
+    if config.copies and (asked_identity(call.header) or identity) != identity:
+        raise api_errors.stream_identity_mismatch(identity)
     known = call.directory.get(state.name, config.name) if config.name else None
     if known is not None:
-        config = replace(config, pause_until=known.config.pause_until)
+        config = _kept(config, known.config)
     config = consumer_config_rules.with_required_level(config)
     config = consumer_config_rules.with_defaults(config, state.config, pedantic=request.get("pedantic", False))
     consumer_config_rules.check(config, state.config, starts_at_time="opt_start_time" in asked)
     call.refuse_unanswerable(config_json(config, dynamic=True))
     action = request.get("action", "")
     if known is not None:
-        return _update(call, state, known, config, must_create=action == "create")
-    if action == "update":
+        shown = _update(call, state, known, config, must_create=action == "create")
+    elif action == "update":
         raise api_errors.CONSUMER_DOES_NOT_EXIST.error
-    return _create_new(call, state, config)
+    else:
+        shown = _create_new(call, state, config)
+    return Identified(shown, identity) if config.copies else shown
+
+
+def _unique(call: ApiCall, name: str) -> str:
+    """Return a name that begins with ``name``, and that no consumer of the stream has."""
+    seed = call.registry.new_id()
+    return f"{name}-" + consumer_create_rules.generated_name(
+        seed, lambda one: call.directory.get(call.stream_name, f"{name}-{one}") is not None
+    )
+
+
+def _kept(config: MachineConfig, known: MachineConfig) -> MachineConfig:
+    """Return the configuration with what a create request does not change of an existing consumer."""
+    config = replace(config, pause_until=known.pause_until)
+    if not (config.sourcing and config.is_durable):
+        return config
+    starts = {name: getattr(known, name) for name in ("deliver_policy", "opt_start_seq", "opt_start_time")}
+    return replace(config, **starts)
 
 
 def _update(
@@ -158,6 +182,8 @@ def _update(
     config = consumer_create_rules.checked_update(known.config, config, interested=call.registry.interested)
     if config != known.config:
         known = call.registry.update(state, known.name, config, now_ns=call.now_ns, rows=call.rows)
+        if config.sourcing:
+            call.registry.reset(state, known.name, None, now_ns=call.now_ns, rows=call.rows)
     call.registry.tell_if_paused(state, known.name, now_ns=call.now_ns)
     return _info(call, state, known)
 

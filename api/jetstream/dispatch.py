@@ -15,6 +15,7 @@ from api.jetstream.api_call import (
     ApiRequest,
     AskedPast,
     AskedVersions,
+    Identified,
     NeedMessage,
     NeedPast,
     Result,
@@ -27,6 +28,7 @@ from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_registry import ConsumerRegistry
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.stream_identity import identity_block
 from delta_store.values.records import RowColumns
 
 Handler = Callable[[ApiCall], Result]
@@ -37,6 +39,13 @@ class StartedReply(NamedTuple):
 
     reply: bytes
     work: Any
+
+
+class HeadedReply(NamedTuple):
+    """A reply with a header block."""
+
+    reply: bytes
+    header: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ def dispatch(
     rows: RowColumns,
     account: ApiAccount,
     consumers: ConsumerRegistry | None = None,
-) -> bytes | NeedMessage | NeedPast | StartedReply | None:
+) -> bytes | NeedMessage | NeedPast | StartedReply | HeadedReply | None:
     """Handle a request: return the reply, also one that begins a transfer, what it needs to be read, or None for none.
 
     Changes to streams are made in ``catalog`` and appended to ``rows`` at once; the caller sends the reply only when
@@ -141,6 +150,13 @@ def dispatch(
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
+    return _completed(result, reply)
+
+
+def _completed(result: Result, reply: bytes) -> bytes | StartedReply | HeadedReply:
+    """Return a success reply with what belongs to it."""
+    if isinstance(result, Identified):
+        return HeadedReply(reply, identity_block(result.identity))
     return StartedReply(reply, result.work) if isinstance(result, Started) else reply
 
 
@@ -169,7 +185,7 @@ def _within(endpoint: Endpoint, call: ApiCall) -> tuple[Result, bytes]:
     most = call.account.reply_bytes_max
     while True:
         result = endpoint.handler(call)
-        fields = result.fields if isinstance(result, Started) else result
+        fields = result.fields if isinstance(result, Started | Identified) else result
         reply = success(endpoint.kind, fields) if isinstance(fields, dict) else b""
         if len(reply) <= most:
             return result, reply

@@ -43,7 +43,7 @@ RESTORE_REQUEST = Struct(
     {"config": Struct("StreamConfig", shapes(StreamConfig)), "state": ANYTHING},
 )
 
-CONSUMER_CONFIG = Struct("ConsumerConfig", {**shapes(MachineConfig), "sourcing": FLAG})
+CONSUMER_CONFIG = Struct("ConsumerConfig", shapes(MachineConfig))
 CONSUMER_CREATE_REQUEST = Struct(
     "CreateConsumerRequest",
     {

@@ -86,6 +86,7 @@ class MachineConfig:
     num_replicas: Annotated[int, Tag(INT)] = 0
     mem_storage: Annotated[bool, Tag(FLAG, omitempty=True, changes=_fixed(2, "storage type"))] = False
     direct: Annotated[bool, Tag(FLAG, omitempty=True, changes=_fixed(3, "direct"))] = False
+    sourcing: Annotated[bool, Tag(FLAG, omitempty=True, changes=_fixed(3, "sourcing"))] = False
     metadata: Annotated[dict[str, str], Tag(TEXT_MAP, read=dict)] = field(default_factory=dict)
     pause_until: Annotated[int, replace(_TIME, level=1, needs=EARLIEST_NS.__lt__)] = 0
     """Time in ns since the epoch, 0 for none."""
@@ -97,6 +98,11 @@ class MachineConfig:
     def filters(self) -> tuple[str, ...]:
         """The subject filters; empty for all subjects."""
         return self.filter_subjects or ((self.filter_subject,) if self.filter_subject else ())
+
+    @property
+    def copies(self) -> bool:
+        """Whether it is another server's, for a copy of the stream."""
+        return self.direct or self.sourcing
 
     @property
     def is_push(self) -> bool:

@@ -28,28 +28,28 @@ class Company:
     def __init__(self) -> None:
         self.count = 0
         self.public = 0
-        """Number without the ``direct`` ones, which are for other servers."""
+        """Number without those for copies of other servers."""
         self.filters: SubjectTrie[str] = SubjectTrie()
         """For a work queue: the filters of its public consumers, with their names."""
 
     def join(self, config: MachineConfig, stream: StreamConfig) -> None:
         """Count a consumer with this configuration in."""
         self.count += 1
-        self.public += not config.direct
+        self.public += not config.copies
         for one in _claimed(config, stream):
             self.filters.add(one, config.name)
 
     def leave(self, config: MachineConfig, stream: StreamConfig) -> None:
         """Count a consumer with this configuration out."""
         self.count -= 1
-        self.public -= not config.direct
+        self.public -= not config.copies
         for one in _claimed(config, stream):
             self.filters.discard(one, config.name)
 
 
 def _claimed(config: MachineConfig, stream: StreamConfig) -> tuple[str, ...]:
     """Return the filters that no other consumer may overlap."""
-    return (config.filters or (">",)) if stream.retention == "workqueue" and not config.direct else ()
+    return (config.filters or (">",)) if stream.retention == "workqueue" and not config.copies else ()
 
 
 def named_by_subject(config: MachineConfig, name: str, subject_filter: str) -> MachineConfig:
@@ -82,6 +82,20 @@ def named_by_request(config: MachineConfig) -> MachineConfig:
     return config
 
 
+def for_copy(config: MachineConfig, stream: StreamConfig, *, named: Callable[[], str]) -> MachineConfig:
+    """Return the configuration of a consumer that another server asks for to copy the stream.
+
+    A stream whose messages wait for consumers gets a durable one, which goes on where the copy acknowledged; any other
+    a new one for each request, of the name that ``named`` returns (server/jetstream_api.go, jsConsumerCreateRequest).
+    """
+    if not (config.direct and config.sourcing and config.name):
+        return config
+    if stream.retention == "limits":
+        return replace(config, name=named())
+    unset = {"ack_wait": 0, "max_deliver": 0, "inactive_threshold": 0}
+    return replace(config, direct=False, durable_name=config.name, ack_policy="flow_control", **unset)
+
+
 def generated_name(seed: str, taken: Callable[[str], bool]) -> str:
     """Return a name for a consumer without one; ``seed`` must be unique among the stream's consumers."""
     for name in _names_of(seed):
@@ -103,9 +117,9 @@ def _names_of(seed: str) -> list[str]:
 def check_new(config: MachineConfig, stream: StreamConfig, company: Company) -> None:
     """Check that the stream may have another consumer. Raises ``ApiRefusal``."""
     count = company.public
-    if not config.direct and 0 < stream.max_consumers <= count:
+    if not config.copies and 0 < stream.max_consumers <= count:
         raise errors.CONSUMERS_MAX.error
-    if stream.retention == "workqueue" and not config.direct:
+    if stream.retention == "workqueue" and not config.copies:
         if config.ack_policy not in {"explicit", "flow_control"}:
             raise errors.WORKQUEUE_REQUIRES_EXPLICIT_ACK.error
         if config.deliver_policy != "all":

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from conf.limits import SEQUENCE_MAX
 from delta_store.config import api_errors
+from delta_store.streams.stream_identity import IDENTITY_HEADER
 from ingest.protocol.wire_protocol import WireMessage
 
 Json = dict[str, Any]
@@ -103,7 +104,7 @@ def read_answer(message: WireMessage) -> OriginAnswer:
     reached = delivered.get("stream_seq", 0) if isinstance(delivered, dict) else 0
     if not isinstance(name, str) or type(reached) is not int or not 0 <= reached < SEQUENCE_MAX:
         return OriginAnswer(api_errors.mirror_setup_failed("invalid consumer create response").as_json())
-    return OriginAnswer(None, name, reached, header_value(message.header, "Nats-Stream-Identity"))
+    return OriginAnswer(None, name, reached, header_value(message.header, IDENTITY_HEADER))
 
 
 def _number(text: str) -> int | None:

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from delta_store.dialect.times import format_time
 from delta_store.streams.copy_links import CopyLink
+from delta_store.streams.stream_identity import IDENTITY_HEADER
 from delta_store.streams.stream_sources import index_name, short_hash
 
 Json = dict[str, Any]
@@ -114,7 +115,7 @@ def request_header(level: int, identity: str) -> bytes:
         return b""
     lines = ["NATS/1.0", f"Nats-Required-Api-Level: {level}"]
     if level >= IDENTITY_LEVEL:
-        lines.append(f"Nats-Stream-Identity: {identity}")
+        lines.append(f"{IDENTITY_HEADER}: {identity}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 

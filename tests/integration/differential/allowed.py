@@ -132,22 +132,6 @@ ALLOWED: tuple[Difference, ...] = (
         "that was removed before it",
     ),
     Difference(
-        "consumer_direct",
-        "consumer d {'direct': True, 'deliver_subject': 'dird'}",
-        ("[0].status", "[0].headers"),
-        "Nats-Stream-Identity",
-        "The stream's identity is for servers that copy streams; they are answered when Silt lets itself be copied.",
-        "carry no `Nats-Stream-Identity`",
-    ),
-    Difference(
-        "consumer_direct",
-        "consumer s {'sourcing': True, 'deliver_subject': 'dird'}",
-        ("[0]",),
-        "sourcing is not supported by Silt yet",
-        "Refused by name, for the same reason.",
-        "consumers made to copy a stream",
-    ),
-    Difference(
         "push_resume",
         "CONSUMER.PAUSE.S.C",
         ("[0].events.d", "[0].info of C"),
@@ -173,13 +157,5 @@ EVERYWHERE: tuple[Rule, ...] = (
         re.compile(r".*\.state\.bytes: .*"),
         "nats-server's memory store counts other bytes than its file store; Silt has one store.",
         "its bytes count as those of a file store",
-    ),
-    Rule(
-        re.compile(r"consumer_table_.*"),
-        re.compile(
-            r"\[0]\.(status: missing, .* has ''|headers: missing, .* has \['Nats-Stream-Identity: <identity>'])"
-        ),
-        "The stream's identity is for servers that copy streams; they are answered when Silt lets itself be copied.",
-        "carry no `Nats-Stream-Identity`",
     ),
 )

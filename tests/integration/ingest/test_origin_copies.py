@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from tests.domains import Json, api, reaches, two_domains, use
+from tests.domains import WAIT, Json, api, reaches, two_domains, use
 
 HUB = {"api": "$JS.hub.API", "deliver": ""}
 MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
@@ -142,24 +142,30 @@ async def equal(connection: Client, stream: str, copy: str, upto: int, *, domain
     assert found[0] == found[1]
 
 
+ORIGIN_OF = {"silt": "hub", "hub": "silt"}
+REACHED = {domain: {"api": f"$JS.{there}.API", "deliver": ""} for domain, there in ORIGIN_OF.items()}
+"""By the domain of a copy: that of its origin, and how it is reached."""
+
+
 @pytest.mark.parametrize("killed", ["hub", "other"])
-def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, killed: str) -> None:
-    """Copies go on at the exact next sequence after a kill of the origin, and of the copying side."""
+@pytest.mark.parametrize("domain", ["silt", "hub"])
+def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, domain: str, killed: str) -> None:
+    """Copies go on at the exact next sequence after a kill of the origin, and of the copying side; both ways."""
 
     async def begin(connection: Client) -> None:
-        await create(connection, "O", domain="hub", subjects=["o.>"])
+        await create(connection, "O", domain=ORIGIN_OF[domain], subjects=["o.>"])
         await _publish_all(connection, range(200))
-        await create(connection, "M", mirror={"name": "O", "external": HUB})
-        await create(connection, "S", sources=[{"name": "O", "external": HUB}])
-        await reaches(connection, "silt", "M", 150)
+        named = {"name": "O", "external": REACHED[domain]}
+        await create(connection, "M", domain=domain, mirror=named)
+        await create(connection, "S", domain=domain, sources=[named])
+        await reaches(connection, domain, "M", 150)
 
     async def finish(connection: Client) -> None:
         await _publish_all(connection, range(200, 300))
-        await equal(connection, "O", "M", 300)
-        await reaches(connection, "silt", "S", 300)
-        payloads = [one[2] for one in await messages(connection, "S", 300, times=False)]
+        await equal(connection, "O", "M", 300, domain=domain)
+        info = await reaches(connection, domain, "S", 300)
+        payloads = [one[2] for one in await messages(connection, "S", 300, times=False, domain=domain)]
         assert payloads == [f"m{number}" for number in range(300)]
-        info = await api(connection, "silt", "STREAM.INFO.S")
         assert info["state"]["last_seq"] == 300
         assert info["sources"][0]["seq"] == 300
 
@@ -169,3 +175,26 @@ def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, killed: str) -> None:
         child.kill()
         child.start()
         use(domains.hub, finish)
+
+
+@pytest.mark.parametrize("retention", ["workqueue", "interest"])
+def test_nats_server_takes_what_waits_for_it(tmp_path: Path, retention: str) -> None:
+    """A stream of Silt's that keeps messages until they are consumed: the copy at nats-server consumes them."""
+
+    async def script(connection: Client) -> None:
+        await create(connection, "Q", subjects=["o.>"], retention=retention)
+        named = {"name": "Q", "external": REACHED["hub"]}
+        await create(connection, "S", domain="hub", sources=[named])
+        async with asyncio.timeout(WAIT):
+            while not (await api(connection, "silt", "STREAM.INFO.Q"))["state"]["consumer_count"]:
+                await asyncio.sleep(0.05)
+        await _publish_all(connection, range(50))
+        await reaches(connection, "hub", "S", 50)
+        async with asyncio.timeout(WAIT):
+            while (await api(connection, "silt", "STREAM.INFO.Q"))["state"]["messages"]:
+                await asyncio.sleep(0.05)
+        payloads = [one[2] for one in await messages(connection, "S", 50, times=False, domain="hub")]
+        assert payloads == [f"m{number}" for number in range(50)]
+
+    with two_domains(tmp_path / "domains") as domains:
+        use(domains.hub, script)

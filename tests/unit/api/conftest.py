@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.jetstream.api_call import ApiRequest, NeedMessage
-from api.jetstream.dispatch import StartedReply, dispatch
+from api.jetstream.dispatch import HeadedReply, StartedReply, dispatch
 from api.jetstream.responses import ApiAccount, msg_get_reply
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row
@@ -46,6 +46,8 @@ class Api:
         )
         if isinstance(reply, StartedReply):
             self.begun.append(reply.work)
+            return reply.reply
+        if isinstance(reply, HeadedReply):
             return reply.reply
         if isinstance(reply, NeedMessage):
             return msg_get_reply(self.messages.get((reply.plan.stream, reply.plan.seqs[0])), no_hdr=reply.no_hdr)

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-HOUR = 3600 * 10**9
+import pytest
+
+SECOND = 10**9
+HOUR = 3600 * SECOND
 
 
 def create(api: Any, name: str, **config: Any) -> dict[str, Any]:
@@ -83,11 +86,35 @@ def test_counts_follow(filled: Any) -> None:
     assert filled.ask("STREAM.INFO.S")["state"]["consumer_count"] == 1
 
 
-def test_sourcing_is_refused_by_name(filled: Any) -> None:
-    """What Silt does not have is not silently ignored."""
-    body = {"stream_name": "S", "config": {"sourcing": True, "deliver_subject": "d"}}
-    assert filled.error("CONSUMER.CREATE.S.c", body) == (500, 10012, "sourcing is not supported by Silt yet")
-    assert filled.ask("CONSUMER.NAMES.S")["consumers"] == []
+@pytest.mark.parametrize("retention", ["limits", "workqueue"])
+def test_consumers_for_copies_of_other_servers(filled: Any, retention: str) -> None:
+    """Where messages wait for consumers a copy has one durable, for ever; else a new one for each request."""
+    filled.ask("STREAM.CREATE.C", {"name": "C", "subjects": ["c"], "retention": retention})
+    asked = {"name": "JS_SRC_1", "deliver_subject": "d", "direct": True, "sourcing": True, "max_deliver": 1}
+    flow = {"flow_control": True, "idle_heartbeat": SECOND, "ack_policy": "none", "ack_wait": HOUR}
+    names = set()
+    for _ in range(2):
+        made = filled.ask("CONSUMER.CREATE.C", {"stream_name": "C", "config": asked | flow})
+        names.add(made["name"])
+    shown = {name: made["config"].get(name) for name in ("durable_name", "direct", "ack_policy", "max_deliver")}
+    if retention == "limits":
+        assert len(names) == 2
+        assert shown == {"durable_name": None, "direct": True, "ack_policy": "none", "max_deliver": 1}
+    else:
+        assert names == {"JS_SRC_1"}
+        assert shown == {"durable_name": "JS_SRC_1", "direct": None, "ack_policy": "flow_control", "max_deliver": -1}
+    assert made["config"]["sourcing"] is True
+
+
+def test_a_copy_of_another_stream_of_the_name_is_refused(filled: Any) -> None:
+    """The reply to a copy has the stream's identity; who asks for another one learns which it is."""
+    body = {"stream_name": "S", "config": {"direct": True, "deliver_subject": "d"}}
+    header = b"NATS/1.0\r\nNats-Stream-Identity: other\r\n\r\n"
+    code, err_code, text = filled.error("CONSUMER.CREATE.S.c", body, header=header)
+    assert (code, err_code) == (400, 10225)
+    identity = text.removeprefix("consumer's stream identity does not match: ")
+    header = f"NATS/1.0\r\nNats-Stream-Identity: {identity}\r\n\r\n".encode()
+    assert filled.ask("CONSUMER.CREATE.S.c", body, header=header)["name"] == "c"
 
 
 def test_unpin_needs_the_group(filled: Any) -> None:
