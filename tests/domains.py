@@ -106,13 +106,18 @@ async def api(connection: Client, domain: str, subject: str, body: Any = None) -
 
 async def reaches(connection: Client, domain: str, stream: str, seq: int) -> Json:
     """Wait until a stream's last sequence is ``seq``; return its info."""
+    return await until(connection, domain, stream, lambda info: info["state"]["last_seq"] >= seq)
+
+
+async def until(connection: Client, domain: str, stream: str, holds: Callable[[Json], object]) -> Json:
+    """Wait until a stream's info is as wanted; return it."""
     info: Json = {}
     try:
         async with asyncio.timeout(WAIT):
             while True:
                 info = await api(connection, domain, f"STREAM.INFO.{stream}")
-                if "error" not in info and info["state"]["last_seq"] >= seq:
+                if "error" not in info and holds(info):
                     return info
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        raise AssertionError(f"{stream} of {domain} has not reached {seq}: {info}") from None
+        raise AssertionError(f"{stream} of {domain} did not become what it should: {info}") from None

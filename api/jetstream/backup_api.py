@@ -104,7 +104,7 @@ def restore(call: ApiCall) -> Result:
     if name in call.catalog.streams or name in call.catalog.restoring:
         raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
     stream_config_rules.check_replicas(config)
-    source_rules.refuse_unsupported(config)
+    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     call.refuse_unanswerable(config.as_json())
     call.catalog.routes.refuse_overlap(config)
     call.catalog.require_change()

@@ -30,7 +30,7 @@ def create(call: ApiCall) -> Result:
     stream_config_rules.check_create(request)
     config = _normalised(call, request)
     stream_config_rules.check_replicas(config)
-    source_rules.refuse_unsupported(config)
+    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     call.refuse_unanswerable(config.as_json())
     state = call.catalog.streams.get(config.name)
     if state is None:
@@ -53,7 +53,7 @@ def update(call: ApiCall) -> Result:
     state = call.stream()
     kept = stream_config_rules.with_required_level(config.metadata, config.as_json())
     config = stream_update_rules.checked_update(state.config, replace(config, metadata=kept))
-    source_rules.refuse_unsupported(config)
+    source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     call.refuse_unanswerable(config.as_json())
     violation = stream_update_rules.violated_by(state.config, config, state.consumer_limits())
     if violation is not None:

@@ -10,6 +10,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import StreamSource, SubjectMapping
 from delta_store.config.subject_overlaps import first_covered, first_overlap
 from delta_store.config.subject_transform import BadMapping, check_mapping
+from delta_store.streams.stream_sources import is_local
 from delta_store.values import subjects
 
 Find = Callable[[str], StreamConfig | None]
@@ -63,11 +64,11 @@ def check_new(config: StreamConfig) -> None:
             raise api_errors.create_failed(f"subject filter '{source.filter_subject}' for the source: invalid subject")
 
 
-def refuse_unsupported(config: StreamConfig) -> None:
-    """Refuse, by name, what Silt can't copy yet: through an existing consumer."""
+def refuse_unsupported(config: StreamConfig, *, domain: str) -> None:
+    """Refuse, by name, what Silt does not have: a named consumer of an origin in the same store, which needs none."""
     for source in _origins(config):
-        if source.consumer is not None:
-            raise stream_invalid_config("consumer of a mirror or source is not supported by Silt yet")
+        if source.consumer is not None and is_local(source, domain):
+            raise stream_invalid_config("consumer of a mirror or source of the same store is not supported by Silt")
 
 
 def _checked_mirror(config: StreamConfig, mirror: StreamSource, *, pedantic: bool, find: Find) -> StreamConfig:

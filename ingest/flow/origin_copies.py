@@ -104,7 +104,8 @@ class OriginCopies:
                 copy.link = link
                 self._copies[key] = copy
         for copy in known.values():
-            self._link.send_runs(copy.farewell())
+            if frame := copy.farewell():
+                self._link.send_runs(frame)
             copy.link.target.heard.pop(copy.link.label, None)
             copy.give_up(now)
             self._follow(copy)

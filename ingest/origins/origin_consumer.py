@@ -85,7 +85,7 @@ class OriginConsumer:
         """When the phase ends without an event."""
         self._asked_at = now - ORIGIN_ASK_SECONDS
         self._failures = 0
-        self._level = origin_request.IDENTITY_LEVEL if link.label else origin_request.SOURCING_LEVEL
+        self._level = origin_request.first_level(link)
         self._inbox = self._deliver = self._asked_for = b""
         self._consumer = ""
         self._consumer_seq = self._seq = 0
@@ -119,7 +119,9 @@ class OriginConsumer:
         self._due = max(now + after, self._asked_at + ORIGIN_ASK_SECONDS) + backoff
 
     def farewell(self) -> bytes:
-        """Return the frame that deletes the consumer, for a copy that is no more."""
+        """Return the frame that deletes the consumer, for a copy that is no more; empty where it is not its own."""
+        if self.link.source.consumer is not None:
+            return b""
         subject = origin_request.delete_subject(self.link, self._domain)
         return encode_message(subject.encode(), b"", reply=f"{_INBOX}{self._new_id()}".encode())
 
@@ -143,27 +145,30 @@ class OriginConsumer:
         return FromOrigin(MessageRun.of(found) if found else _NOTHING, tuple(replies), begins, tuple(frames))
 
     def _ask(self, now: float) -> tuple[bytes, ...]:
-        token = self._new_id()
-        inbox, deliver_to = f"{_INBOX}{token}", origin_request.deliver_subject(self.link, token)
-        subject, body = origin_request.create_request(
-            self.link,
-            domain=self._domain,
-            start=origin_request.start_of(self.link, recreated=self.heard.recreated),
-            deliver_to=deliver_to,
-            level=self._level,
-            token=token,
-        )
+        token, named = self._new_id(), self.link.source.consumer
+        if named is not None:
+            deliver_to, subject, body = named.deliver_subject, origin_request.reset_subject(self.link), b""
+        else:
+            deliver_to = origin_request.deliver_subject(self.link, token)
+            start = origin_request.start_of(self.link, recreated=self.heard.recreated)
+            subject, body = origin_request.create_request(
+                self.link, domain=self._domain, start=start, deliver_to=deliver_to, level=self._level, token=token
+            )
         header = origin_request.request_header(self._level, self.identity)
         self.phase, self._asked_at, self._due = CopyPhase.ASKED, now, now + ORIGIN_ANSWER_SECONDS
-        self._inbox, self._deliver, self._asked_for = inbox.encode(), b"", deliver_to.encode()
+        self._inbox, self._deliver, self._asked_for = f"{_INBOX}{token}".encode(), b"", deliver_to.encode()
         self.subjects = frozenset((self._inbox,))
         return (encode_message(subject.encode(), body, header=header, reply=self._inbox),)
 
     def _answered(self, message: WireMessage, now: float) -> tuple[bytes, ...]:
         """Take the answer to a request; return the frames to send."""
         answer = read_answer(message)
-        if answer.error is not None:
-            return self._refused(answer.error, answer.err_code, now)
+        error = answer.error
+        if error is None and self.link.source.consumer is not None and answer.ack_policy != "flow_control":
+            kind = api_errors.SOURCE_CONSUMER_ACKS if self.link.label else api_errors.MIRROR_CONSUMER_ACKS
+            error = kind.error.as_json()
+        if error is not None:
+            return self._refused(error, answer.err_code, now)
         heard = self.heard
         heard.recreated = heard.recreated or bool(self.identity and answer.identity not in {"", self.identity})
         self.identity, self._failures, heard.error = answer.identity, 0, None

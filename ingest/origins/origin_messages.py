@@ -38,6 +38,7 @@ class OriginAnswer(NamedTuple):
     consumer: str = ""
     delivered: int = 0
     """The origin's sequence up to which the consumer will deliver nothing."""
+    ack_policy: str = ""
     identity: str = ""
     """Distinguishes the origin from another stream of its name; empty where the server tells none."""
 
@@ -104,7 +105,9 @@ def read_answer(message: WireMessage) -> OriginAnswer:
     reached = delivered.get("stream_seq", 0) if isinstance(delivered, dict) else 0
     if not isinstance(name, str) or type(reached) is not int or not 0 <= reached < SEQUENCE_MAX:
         return OriginAnswer(api_errors.mirror_setup_failed("invalid consumer create response").as_json())
-    return OriginAnswer(None, name, reached, header_value(message.header, IDENTITY_HEADER))
+    config = said.get("config")
+    policy = str(config.get("ack_policy", "")) if isinstance(config, dict) else ""
+    return OriginAnswer(None, name, reached, policy, header_value(message.header, IDENTITY_HEADER))
 
 
 def _number(text: str) -> int | None:

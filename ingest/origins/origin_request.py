@@ -104,9 +104,23 @@ def create_request(
     return _api(link, ".".join(words)), json.dumps(body, separators=(",", ":")).encode()
 
 
+def reset_subject(link: CopyLink) -> str:
+    """Return the subject of the request that has a named consumer deliver from its ack floor on."""
+    named = link.source.consumer
+    assert named is not None
+    return _api(link, f"CONSUMER.RESET.{link.source.name}.{named.name}")
+
+
 def delete_subject(link: CopyLink, domain: str) -> str:
     """Return the subject of the request that deletes a copy's consumer."""
     return _api(link, f"CONSUMER.DELETE.{link.source.name}.{consumer_name(link, domain)}")
+
+
+def first_level(link: CopyLink) -> int:
+    """Return the API level that a copy asks for at first."""
+    if link.label:
+        return IDENTITY_LEVEL
+    return SOURCING_LEVEL if link.source.consumer is None else 0
 
 
 def request_header(level: int, identity: str) -> bytes:

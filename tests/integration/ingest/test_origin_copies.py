@@ -1,6 +1,5 @@
 """Mirrors and sources of another domain: as nats-server copies, across kills of either side."""
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from tests.domains import WAIT, Json, api, reaches, two_domains, use
+from tests.domains import Json, api, reaches, two_domains, until, use
 
 HUB = {"api": "$JS.hub.API", "deliver": ""}
 MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
@@ -22,6 +21,11 @@ async def create(connection: Client, name: str, *, domain: str = "silt", **confi
 async def publish(connection: Client, subject: str, payload: str, **headers: str) -> None:
     """Publish a message and wait until it is stored."""
     await connection.request(subject, payload.encode(), timeout=10, headers=headers or None)
+
+
+def refused(info: Json) -> bool:
+    """Whether a copy shows an error."""
+    return any("error" in one for one in [*info.get("sources", ()), info.get("mirror", {})])
 
 
 def masked(value: Any) -> Any:
@@ -57,6 +61,9 @@ async def origin(connection: Client) -> None:
         await publish(connection, f"origin.{'ab'[number % 2]}", f"m{number}", **headers)
     for seq in (2, 4):
         await api(connection, "hub", "STREAM.MSG.DELETE.ORIGIN", {"seq": seq})
+    for name, policy in (("M", "flow_control"), ("S", "flow_control"), ("N", "all")):
+        config = {"durable_name": name, "deliver_subject": f"named.{name.lower()}", "ack_policy": policy}
+        await api(connection, "hub", f"CONSUMER.CREATE.ORIGIN.{name}", {"stream_name": "ORIGIN", "config": config})
 
 
 MAPPING = [{"src": "origin.a", "dest": "moved.a"}, {"src": "origin.b", "dest": ""}]
@@ -71,6 +78,8 @@ COPIES: dict[str, tuple[Json, int, int]] = {
     "MOVED": ({"sources": [{"subject_transforms": [{"src": "origin.*", "dest": "to.{{wildcard(1)}}"}]}]}, 4, 5),
     "FROM": ({"sources": [{"opt_start_seq": 5}]}, 2, 3),
     "PREFIXED": ({"mirror": {"external": HUB | {"deliver": "from.hub"}}}, 6, 7),
+    "NAMED": ({"mirror": {"consumer": {"name": "M", "deliver_subject": "named.m"}}}, 6, 7),
+    "NAMEDS": ({"sources": [{"consumer": {"name": "S", "deliver_subject": "named.s"}}]}, 4, 5),
 }
 """Configurations of copies of ``ORIGIN``, and the last sequence before and after one more message."""
 
@@ -92,28 +101,19 @@ async def copies(connection: Client) -> list[Any]:
     nope = {"name": "NOPE", "external": HUB}
     await create(connection, "NOMIRROR", mirror=nope)
     await create(connection, "NOSOURCE", sources=[nope])
+    acks = {"name": "ORIGIN", "external": HUB, "consumer": {"name": "N", "deliver_subject": "named.n"}}
+    await create(connection, "NOACKS", sources=[acks])
     for last in (1, 2):
         for name, (_, *reached) in COPIES.items():
             seen.append((name, masked(await reaches(connection, "silt", name, reached[last - 1]))))
         await publish(connection, "origin.a", "m7", **{"Nats-Msg-Id": "seven"})
     for name, (_, _, reached) in COPIES.items():
         seen.append((name, await messages(connection, name, reached, times=False)))
-    seen += [masked(await _told(connection, name)) for name in ("NOMIRROR", "NOSOURCE")]
+    seen += [masked(await until(connection, "silt", name, refused)) for name in ("NOMIRROR", "NOSOURCE", "NOACKS")]
     seen.append(masked(await api(connection, "silt", "STREAM.UPDATE.WHOLE", {"name": "WHOLE", "subjects": ["own"]})))
     await publish(connection, "own", "of its own")
     seen.append(masked(await reaches(connection, "silt", "WHOLE", 9)))
     return seen
-
-
-async def _told(connection: Client, name: str) -> Json:
-    """The info of a copy once it shows an error."""
-    async with asyncio.timeout(30):
-        while True:
-            info = await api(connection, "silt", f"STREAM.INFO.{name}")
-            found = info.get("mirror") or info["sources"][0]
-            if "error" in found:
-                return info
-            await asyncio.sleep(0.05)
 
 
 def test_copies_are_nats_servers(tmp_path: Path) -> None:
@@ -185,14 +185,10 @@ def test_nats_server_takes_what_waits_for_it(tmp_path: Path, retention: str) -> 
         await create(connection, "Q", subjects=["o.>"], retention=retention)
         named = {"name": "Q", "external": REACHED["hub"]}
         await create(connection, "S", domain="hub", sources=[named])
-        async with asyncio.timeout(WAIT):
-            while not (await api(connection, "silt", "STREAM.INFO.Q"))["state"]["consumer_count"]:
-                await asyncio.sleep(0.05)
+        await until(connection, "silt", "Q", lambda info: info["state"]["consumer_count"])
         await _publish_all(connection, range(50))
         await reaches(connection, "hub", "S", 50)
-        async with asyncio.timeout(WAIT):
-            while (await api(connection, "silt", "STREAM.INFO.Q"))["state"]["messages"]:
-                await asyncio.sleep(0.05)
+        await until(connection, "silt", "Q", lambda info: not info["state"]["messages"])
         payloads = [one[2] for one in await messages(connection, "S", 50, times=False, domain="hub")]
         assert payloads == [f"m{number}" for number in range(50)]
 

@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from delta_store.config.stream_config import StreamConfig
-from delta_store.config.stream_parts import ExternalStream, StreamSource
+from delta_store.config.stream_parts import ExternalStream, SourceConsumer, StreamSource
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import links_of
 from ingest.origins.origin_consumer import CopyPhase, OriginConsumer
@@ -203,6 +204,23 @@ def test_an_older_origin_is_asked_by_its_level() -> None:
     assert headers == [(True, False, True), (False, True, True), (False, False, False)]
     assert frames == ()
     assert copy.consumer.phase is CopyPhase.WAITS
+
+
+@pytest.mark.parametrize("mirrors", [True, False])
+def test_a_named_consumer_must_acknowledge_by_flow_control(mirrors: bool) -> None:
+    """Then it is heard on its own subject, and never deleted; another ack policy is an error that is shown."""
+    source = SOURCE._replace(consumer=SourceConsumer("DUR", "to.me"))
+    copy = Copy(StreamConfig("C", mirror=source) if mirrors else StreamConfig("C", sources=(source,)))
+    for policy, subject in (("none", None), ("flow_control", b"to.me")):
+        copy.now += 60
+        (frame,) = copy.consumer.look(copy.now)
+        assert b" $JS.hub.API.CONSUMER.RESET.O.DUR " in frame
+        answer = json.dumps({"name": "DUR", "config": {"ack_policy": policy}}).encode()
+        copy.hear(WireMessage(next(iter(copy.consumer.subjects)), b"", b"", answer))
+        assert copy.consumer.subjects == (frozenset((subject,)) if subject else frozenset())
+        shown = copy.consumer.heard.error
+        assert (shown["err_code"] if shown else 0) == (0 if subject else 10214 if mirrors else 10217)
+    assert copy.consumer.farewell() == b""
 
 
 def test_flow_control_that_does_not_arrive_is_told() -> None:

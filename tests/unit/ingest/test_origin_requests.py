@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_store.config.stream_config import StreamConfig
-from delta_store.config.stream_parts import ExternalStream, StreamSource, SubjectMapping
+from delta_store.config.stream_parts import ExternalStream, SourceConsumer, StreamSource, SubjectMapping
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink, links_of
 from delta_store.streams.stream_sources import SourcePosition, index_name
@@ -97,6 +97,14 @@ def test_older_origins_get_names_of_their_own() -> None:
     assert origin_request.request_header(0, "x") == b""
     assert origin_request.request_header(4, "x") == b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"
     assert b"Nats-Stream-Identity: x\r\n" in origin_request.request_header(5, "x")
+
+
+def test_a_named_consumer_is_reset() -> None:
+    """A copy through a consumer of the origin's asks for it by its name; a mirror without a level, as nats-server."""
+    source = StreamSource("O", external=HUB, consumer=SourceConsumer("DUR", "to.me"))
+    assert origin_request.reset_subject(link_of(source)) == "$JS.hub.API.CONSUMER.RESET.O.DUR"
+    assert origin_request.first_level(link_of(source)) == 5
+    assert origin_request.first_level(link_of(mirror=source)) == 0
 
 
 @pytest.mark.parametrize(
