@@ -92,8 +92,8 @@ def for_copy(config: MachineConfig, stream: StreamConfig, *, named: Callable[[],
         return config
     if stream.retention == "limits":
         return replace(config, name=named())
-    unset = {"ack_wait": 0, "max_deliver": 0, "inactive_threshold": 0}
-    return replace(config, direct=False, durable_name=config.name, ack_policy="flow_control", **unset)
+    durable = replace(config, direct=False, durable_name=config.name, ack_policy="flow_control")
+    return replace(durable, ack_wait=0, max_deliver=0, inactive_threshold=0)
 
 
 def generated_name(seed: str, taken: Callable[[str], bool]) -> str:
