@@ -28,7 +28,7 @@ def hub_with_jetstream(folder: Path) -> Iterator[NatsServer]:
     config = folder / "hub.conf"
     config.write_text(
         f"listen: 127.0.0.1:{port}\nleafnodes {{ listen: 127.0.0.1:{leaf_port} }}\n"
-        f"jetstream {{ domain: hub, store_dir: {json.dumps(str(folder / 'jetstream'))}, sync_interval: always }}\n"
+        f"jetstream {{ domain: hub, store_dir: {json.dumps(str(folder / 'jetstream'))} }}\n"
     )
     child = Child([str(nats_server_binary()), "-c", str(config)], folder / "hub.log")
     child.start()
@@ -109,11 +109,13 @@ async def reaches(connection: Client, domain: str, stream: str, seq: int) -> Jso
     return await until(connection, domain, stream, lambda info: info["state"]["last_seq"] >= seq)
 
 
-async def until(connection: Client, domain: str, stream: str, holds: Callable[[Json], object]) -> Json:
+async def until(
+    connection: Client, domain: str, stream: str, holds: Callable[[Json], object], *, seconds: float = WAIT
+) -> Json:
     """Wait until a stream's info is as wanted; return it."""
     info: Json = {}
     try:
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(seconds):
             while True:
                 info = await api(connection, domain, f"STREAM.INFO.{stream}")
                 if "error" not in info and holds(info):
