@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 
-from tests.domains import Json, api, reaches, two_domains, until, use
+from tests.domains import WAIT, Json, api, reaches, two_domains, until, use
 
 HUB = {"api": "$JS.hub.API", "deliver": ""}
 MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
@@ -77,6 +78,7 @@ COPIES: dict[str, tuple[Json, int, int]] = {
     "SOME": ({"sources": [{"filter_subject": "origin.b"}]}, 3, 3),
     "MOVED": ({"sources": [{"subject_transforms": [{"src": "origin.*", "dest": "to.{{wildcard(1)}}"}]}]}, 4, 5),
     "FROM": ({"sources": [{"opt_start_seq": 5}]}, 2, 3),
+    "ANSWERS": ({"mirror": {}, "mirror_direct": True}, 6, 7),
     "PREFIXED": ({"mirror": {"external": HUB | {"deliver": "from.hub"}}}, 6, 7),
     "NAMED": ({"mirror": {"consumer": {"name": "M", "deliver_subject": "named.m"}}}, 6, 7),
     "NAMEDS": ({"sources": [{"consumer": {"name": "S", "deliver_subject": "named.s"}}]}, 4, 5),
@@ -111,10 +113,23 @@ async def copies(connection: Client) -> list[Any]:
     for name, (_, _, reached) in COPIES.items():
         seen.append((name, await messages(connection, name, reached, times=False)))
     seen += [masked(await until(connection, "silt", name, refused)) for name in ("NOMIRROR", "NOSOURCE", "NOACKS")]
-    seen.append(masked(await api(connection, "silt", "STREAM.UPDATE.WHOLE", {"name": "WHOLE", "subjects": ["own"]})))
-    await publish(connection, "own", "of its own")
-    seen.append(masked(await reaches(connection, "silt", "WHOLE", 8)))
-    return seen
+    seen.append(await direct(connection, "ORIGIN"))
+    for name in ("WHOLE", "ANSWERS"):
+        update = {"name": name, "subjects": [name], "mirror_direct": name == "ANSWERS"}
+        seen.append(masked(await api(connection, "silt", f"STREAM.UPDATE.{name}", update)))
+        await publish(connection, name, "of its own")
+        seen.append(masked(await reaches(connection, "silt", name, 8)))
+    return [*seen, *[await direct(connection, name, seconds=1) for name in ("ORIGIN", "ANSWERS")]]
+
+
+async def direct(connection: Client, name: str, *, seconds: float = WAIT) -> Any:
+    """The answer of the domain ``silt`` to a Direct Get: payload and header without its time, None for none."""
+    try:
+        found = await connection.request(f"$JS.silt.API.DIRECT.GET.{name}", b'{"seq":3}', timeout=seconds)
+    except NatsError:
+        return None
+    header = found.headers or {}
+    return found.data, {key: value for key, value in header.items() if key != "Nats-Time-Stamp"}
 
 
 def test_copies_are_nats_servers(tmp_path: Path) -> None:
