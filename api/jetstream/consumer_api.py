@@ -167,8 +167,12 @@ def _kept(config: MachineConfig, known: MachineConfig) -> MachineConfig:
     config = replace(config, pause_until=known.pause_until)
     if not (config.sourcing and config.is_durable):
         return config
-    starts = {name: getattr(known, name) for name in ("deliver_policy", "opt_start_seq", "opt_start_time")}
-    return replace(config, **starts)
+    return replace(
+        config,
+        deliver_policy=known.deliver_policy,
+        opt_start_seq=known.opt_start_seq,
+        opt_start_time=known.opt_start_time,
+    )
 
 
 def _update(

@@ -166,10 +166,14 @@ def test_the_table_is_the_published_schema(schema: str, shape: shapes.Struct) ->
 
 
 def test_fields_are_listed_in_one_place() -> None:
-    """No other module lists a configuration's fields, but for those that nats-server forbids to mirrors."""
+    """No other module lists a configuration's fields, but for those forbidden to mirrors, and asked of other servers."""
     modules = [module for room in ROOMS for module in (ROOT / room).rglob("*.py")]
     found = {place for module in modules for place in lists_of_fields(module)}
-    assert found == {"delta_store/streams/source_rules.py", "consumers/client/ordered_state.py"}
+    assert found == {
+        "consumers/client/ordered_state.py",
+        "delta_store/streams/source_rules.py",
+        "ingest/origins/origin_request.py",
+    }
 
 
 @dataclass(frozen=True, slots=True)
