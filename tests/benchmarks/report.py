@@ -37,6 +37,11 @@ TARGETS = (
     Target("replay", NATS_DEFAULT, 0.8),
     *(Target(f"{load} {size} B", NATS_DEFAULT, 0.7) for load in ("backup", "restore") for size in (128, 1024)),
     Target("settle", "bare Spark append", 0.6),
+    *(
+        Target(f"sql warm {question}, 1M/{subjects}", "DuckDB", 0.8)
+        for subjects in (1, 100_000)
+        for question in ("count", "group", "last", "as of", "diff")
+    ),
 )
 LAG_SECONDS_MAX = 5.0
 
@@ -81,6 +86,9 @@ def table(runs: Runs, silt: str, lag: dict[str, float] | None) -> str:
             each = [run["rate"] for run in entries]
             spread = f"{min(each):,.0f} … {max(each):,.0f}"
             latency = f"p50 {entries[-1]['p50_us']:,.0f} µs" if "p50_us" in entries[-1] else ""
+            if "cpu_seconds" in entries[-1]:
+                cpu = statistics.median(run["cpu_seconds"] for run in entries)
+                latency = f"{statistics.median(run['seconds'] for run in entries):.2f} s, {cpu:.2f} s of processors"
             lines.append(
                 f"  {contender:<26}{load:<16}{rates[contender][load]:>12,.0f}{len(each):>5}  ({spread})  {latency}"
             )
