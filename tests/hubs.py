@@ -19,6 +19,7 @@ from ingest.protocol.leaf_connect import LeafIdentity
 from ingest.protocol.link import LinkStatus, parse_endpoints
 from ingest.protocol.wire_protocol import WireMessage
 from tests.servers import Child
+from tests.waits import until
 
 _PORTS = 10_000, 32_000
 
@@ -61,13 +62,6 @@ class Heard:
         """Record a run of messages."""
         self.messages += run
         self.runs.append(len(run))
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait for a condition, at most :data:`WAIT` seconds."""
-    async with asyncio.timeout(WAIT):
-        while not true():  # noqa: ASYNC110  # what is awaited is another process's doing
-            await asyncio.sleep(0.002)
 
 
 @asynccontextmanager

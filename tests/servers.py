@@ -43,15 +43,22 @@ def nats_server_binary() -> Path:
 def wait_until(
     probe: Callable[[], T | None], *, what: str, seconds: float = START_SECONDS, log: Path | None = None
 ) -> T:
-    """Call ``probe`` until it returns a value other than None; raise :class:`NotStarted` after ``seconds``."""
+    """Call ``probe`` until it returns something true; raise :class:`NotStarted` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        value = probe()
-        if value is not None:
+        if value := probe():
             return value
         time.sleep(0.01)
     tail = log.read_text(errors="replace")[-4000:] if log and log.exists() else ""
     raise NotStarted(f"{what} within {seconds} s\n{tail}")
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @dataclass(slots=True)
@@ -184,7 +191,7 @@ class Gateway:
     def start(self) -> None:
         """Start it and wait until the API answers."""
         self.child.start()
-        wait_until(lambda: self._ready() or None, what="the gateway answers $JS.API.INFO", log=self.child.log)
+        wait_until(self._ready, what="the gateway answers $JS.API.INFO", log=self.child.log)
 
     def _ready(self) -> bool:
         if not self.child.alive():
@@ -236,10 +243,10 @@ def side_by_side(folder: Path, *, api_over: str = "leaf") -> Iterator[tuple[str,
     With :data:`AGAINST` set to ``nats-server`` the second is one too, to show that a test compares nothing random.
     """
     with nats_server(folder / "reference", jetstream=True) as reference:
-        wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
+        wait_until(lambda: answers_api(reference.url), what="nats-server's JetStream answers")
         if AGAINST == "nats-server":
             with nats_server(folder / "same", jetstream=True) as same:
-                wait_until(lambda: answers_api(same.url) or None, what="nats-server's JetStream answers")
+                wait_until(lambda: answers_api(same.url), what="nats-server's JetStream answers")
                 yield reference.url, same.url
         else:
             with silt_server(folder / "silt", api_over=api_over) as silt:
@@ -284,8 +291,8 @@ def silt_up(folder: Path, *options: str, env: dict[str, str] | None = None) -> I
     child.start()
     try:
         nats_url, http_url = child.wait_log(_READY, seconds=SILT_UP_SECONDS).groups()
-        wait_until(lambda: http_open(http_url) or None, what=f"{http_url} has opened its store", log=child.log)
-        wait_until(lambda: answers_api(nats_url) or None, what="the gateway has opened its store", log=child.log)
+        wait_until(lambda: http_open(http_url), what=f"{http_url} has opened its store", log=child.log)
+        wait_until(lambda: answers_api(nats_url), what="the gateway has opened its store", log=child.log)
         yield SiltUp(child, nats_url, http_url, data)
     finally:
         child.stop()

@@ -51,19 +51,19 @@ class Clients:
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
 
-    def is_ready(self) -> bool | None:
-        """True when all clients are at work, None before."""
+    def is_ready(self) -> bool:
+        """Whether all clients are at work."""
         assert self._process.poll() is None, "the clients ended early, see clients.log"
-        return any(one["event"] == "ready" for one in self.lines()) or None
+        return any(one["event"] == "ready" for one in self.lines())
 
-    def has_all(self) -> bool | None:
-        """True when the durable consumers got all that was acknowledged, None before."""
+    def has_all(self) -> bool:
+        """Whether the durable consumers got all that was acknowledged."""
         lines = self.lines()
         wanted = {one["seq"] for one in lines if one["event"] == "published"}
-        for name in DURABLES:
-            if wanted - {one["seq"] for one in lines if one["event"] == "came" and one["name"] == name}:
-                return None
-        return True
+        return all(
+            wanted <= {one["seq"] for one in lines if one["event"] == "came" and one["name"] == name}
+            for name in DURABLES
+        )
 
     def end(self) -> None:
         """Kill them if they still run."""

@@ -70,10 +70,10 @@ class Installation:
         child.start()
         wait_until(lambda: self._answers(child), what="the API answers", seconds=_START_SECONDS, log=child.log)
 
-    def _answers(self, child: Child) -> bool | None:
+    def _answers(self, child: Child) -> bool:
         if not child.alive():
             raise NotStarted(f"silt up ended early\n{child.log.read_text(errors='replace')[-4000:]}")
-        return answers_api(self.url) or None
+        return answers_api(self.url)
 
     @property
     def started(self) -> bool:

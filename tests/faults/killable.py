@@ -68,7 +68,7 @@ class Parts:
         for name in ("hub", "gateway"):
             if not self._children[name].alive():
                 self._children[name].start()
-        wait_until(lambda: answers_api(self.url) or None, what="the API answers", seconds=ANSWERS_SECONDS)
+        wait_until(lambda: answers_api(self.url), what="the API answers", seconds=ANSWERS_SECONDS)
 
     def stop(self) -> None:
         """End both in order."""
@@ -96,7 +96,7 @@ class Reference:
         """Start it again and wait until it answers."""
         if not self._child.alive():
             self._child.start()
-        wait_until(lambda: answers_api(self.url) or None, what="the API answers", seconds=ANSWERS_SECONDS)
+        wait_until(lambda: answers_api(self.url), what="the API answers", seconds=ANSWERS_SECONDS)
 
     def stop(self) -> None:
         """End it in order."""
@@ -121,7 +121,7 @@ class Whole:
         """Start ``silt up`` if it does not run yet, and wait until the API answers."""
         if not self._up.started:
             self._up.start()
-        wait_until(lambda: answers_api(self.url) or None, what="the API answers", seconds=ANSWERS_SECONDS)
+        wait_until(lambda: answers_api(self.url), what="the API answers", seconds=ANSWERS_SECONDS)
 
     def stop(self) -> None:
         """End it in order."""

@@ -238,11 +238,11 @@ class _Folder:
 def _not_by_http(http: str, stored: dict[int, Stored]) -> list[str]:
     """HTTP shows as many messages, up to the same last one."""
 
-    def shown() -> bool | None:
+    def shown() -> bool:
         with suppress(OSError), urllib.request.urlopen(f"{http}/v1/streams/{STREAM}", timeout=20) as reply:
             state = json.load(reply)["state"]
-            return (state["messages"], state["last_seq"]) == (len(stored), max(stored, default=0)) or None
-        return None
+            return (state["messages"], state["last_seq"]) == (len(stored), max(stored, default=0))
+        return False
 
     wait_until(shown, what=f"HTTP shows {len(stored)} messages", seconds=60)
     return []

@@ -17,6 +17,7 @@ from tests.faults.readings import by_direct_get
 from tests.faults.reckoning import everything_wrong
 from tests.faults.shifted_clock import NoCompiler, ShiftedClock
 from tests.servers import Gateway, gateway, nats_server
+from tests.waits import until
 from tests.wire import Delivered, Wire, header_block
 
 HOUR = 3600
@@ -70,11 +71,11 @@ async def published(wire: Wire, subject: str, *, msg_id: str = "") -> dict[str, 
 
 async def until_left(wire: Wire, stream: str, wanted: int) -> None:
     """Wait until a stream has so many messages."""
-    for _ in range(300):
-        if (await ask(wire, f"STREAM.INFO.{stream}"))["state"]["messages"] == wanted:
-            return
-        await asyncio.sleep(0.1)
-    raise TimeoutError(f"{stream} never had {wanted} messages")
+
+    async def left() -> bool:
+        return bool((await ask(wire, f"STREAM.INFO.{stream}"))["state"]["messages"] == wanted)
+
+    await until(left)
 
 
 async def times_of(wire: Wire, last: int) -> list[str]:

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from api.process.child_process import ChildFailed, ChildPlan, ChildProcess
 from api.process.process_log import ProcessLog
 from delta_store.storage.store_lock import FolderInUse, up_lock
+from tests.servers import is_running, wait_until
 
 READY = "import json; print('noise', flush=True); print(json.dumps({'ready': True, 'port': 7}), flush=True)\n"
 FOREVER = "import time\nwhile True: time.sleep(1)\n"
@@ -29,21 +29,6 @@ def log(tmp_path: Path) -> Iterator[ProcessLog]:
 
 def _child(log: ProcessLog, script: str) -> ChildProcess:
     return ChildProcess(ChildPlan("test", lambda _: [sys.executable, "-c", script]), log)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def _wait_until(probe: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 10
-    while not probe():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def test_a_child_is_ready_when_it_says_so(log: ProcessLog) -> None:
@@ -145,12 +130,12 @@ def test_what_a_child_started_ends_with_it(log: ProcessLog) -> None:
             tasks.create_task(child.run())
             await child.wait_ready(10)
             pid = int(log.tail().split()[0])
-            assert _alive(pid)
+            assert is_running(pid)
             await child.stop(10)
         return pid
 
     pid = asyncio.run(scene())
-    _wait_until(lambda: not _alive(pid), "the grandchild lives on")
+    wait_until(lambda: not is_running(pid), what="the grandchild ends")
 
 
 def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
@@ -177,11 +162,11 @@ asyncio.run(main())
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
-    assert _alive(pid)
+    assert is_running(pid)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    _wait_until(lambda: not _alive(pid), "the child lives on")
+    wait_until(lambda: not is_running(pid), what="the child ends")
 
 
 def test_a_log_never_grows_past_its_bound(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def _serve(data: Path, *options: str) -> Iterator[tuple[Child, str]]:
     child.start()
     try:
         url = json.loads(child.wait_log(_READY, seconds=60)[1])["url"]
-        wait_until(lambda: http_open(url) or None, what="the store is open", log=child.log)
+        wait_until(lambda: http_open(url), what="the store is open", log=child.log)
         yield child, url
     finally:
         child.stop()
@@ -107,7 +107,7 @@ def test_a_reader_follows_what_is_written(hub: NatsServer, tmp_path: Path) -> No
         with gateway(hub, data):
             _publish(hub.url)
             wait_until(
-                lambda: _get(f"{url}/v1/streams/ORDERS")["state"]["last_seq"] == 3 or None,
+                lambda: _get(f"{url}/v1/streams/ORDERS")["state"]["last_seq"] == 3,
                 what="the reader has caught up",
             )
 

@@ -43,9 +43,10 @@ from delta_store.settling import settle_job
 from delta_store.storage.object_store import open_object_store
 from ingest.protocol.credentials import CredentialSource
 from ingest.protocol.link import Failure
-from tests.hubs import AnyHub, Heard, client, keys_and_certificates, leaf, running, until
+from tests.hubs import AnyHub, Heard, client, keys_and_certificates, leaf, running
 from tests.servers import Child, http_open, wait_until
 from tests.tables import History, Tables
+from tests.waits import until
 
 Test = TypeVar("Test", bound=Callable[..., None])
 READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
@@ -269,7 +270,7 @@ def test_a_reader_listens_where_it_is_told_and_looks_as_often(tmp_path: Path) ->
     with process("api.rest.serve_main", tmp_path, **http, **reads) as child:
         assert json.loads(child.wait_log(READY)[1])["url"] == f"http://127.0.0.2:{port}"
 
-        wait_until(lambda: http_open(f"http://127.0.0.2:{port}") or None, what="the store is open")
+        wait_until(lambda: http_open(f"http://127.0.0.2:{port}"), what="the store is open")
 
         def ask(path: str) -> tuple[int, Any]:
             try:
@@ -297,7 +298,7 @@ def test_a_reader_bounds_queries_and_publishes_where_it_is_told(tmp_path: Path) 
     told = {"port": 0, "publish_context_file": tmp_path / "context.json", **bounds}
     with process("api.rest.serve_main", tmp_path, **{f"http__{name}": value for name, value in told.items()}) as child:
         url = json.loads(child.wait_log(READY)[1])["url"]
-        wait_until(lambda: http_open(url) or None, what="the store is open")
+        wait_until(lambda: http_open(url), what="the store is open")
 
         def ask(path: str, body: str) -> tuple[int, int]:
             try:
@@ -449,7 +450,7 @@ def test_a_reader_that_others_reach_asks_for_keys_over_tls(tmp_path: Path) -> No
             except HTTPError as error:
                 return error.code
 
-        wait_until(lambda: code(key, "127.0.0.1") != 503 or None, what="the store is open")
+        wait_until(lambda: code(key, "127.0.0.1") != 503, what="the store is open")
         shown = [code(key, "127.0.0.1"), code(token, "silt.example"), code("x", "silt.example"), code(key, "localhost")]
         assert shown == [200, 200, 401, 421]
     assert key not in child.log.read_text()

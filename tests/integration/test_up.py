@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import nats
 import pytest
 from nats.js import JetStreamContext
 
-from tests.servers import SiltUp, silt_up
+from tests.servers import SiltUp, is_running, silt_up, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SILT = [sys.executable, "-m", "api.cli.main"]
@@ -71,21 +70,7 @@ def _children(pid: int) -> dict[int, str]:
 
 def _alive(pids: dict[int, str]) -> list[str]:
     """Those of the processes that still run."""
-    return [command for pid, command in pids.items() if _state(pid) not in {"", "Z"}]
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def _until(probe: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not probe():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    return [command for pid, command in pids.items() if is_running(pid)]
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +185,11 @@ def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
     """At the same addresses, with everything that was acknowledged."""
     (pid,) = [pid for pid, command in _children(up.child.pid).items() if name in command]
     os.kill(pid, signal.SIGKILL)
-    _until(lambda: any(name in command for other, command in _children(up.child.pid).items() if other != pid), name)
+    wait_until(
+        lambda: any(name in command for other, command in _children(up.child.pid).items() if other != pid),
+        what=f"another {name} runs",
+        seconds=60,
+    )
     address = f"{up.http_url}/openapi.json"
 
     def answers() -> bool:
@@ -210,7 +199,7 @@ def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
         except (OSError, TimeoutError, nats.errors.Error):
             return False
 
-    _until(answers, f"no answer after {name} was killed")
+    wait_until(answers, what=f"it answers after {name} was killed", seconds=60)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
@@ -239,7 +228,7 @@ def test_a_killed_one_leaves_no_orphan_and_nothing_in_the_way(tmp_path: Path) ->
         _with_jetstream(running.url, _orders)
         below = _children(running.child.pid)
         running.child.kill()
-        _until(lambda: _alive(below) == [], "orphans")
+        wait_until(lambda: _alive(below) == [], what="no orphans", seconds=60)
     (tmp_path / "silt-up.log").unlink()  # the first one's ready line stands in it
     with silt_up(tmp_path) as again:
         assert _with_jetstream(again.url, _last) == (3, b"order 2")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from delta_store.settling.spark_session import ALWAYS, fetched_jars
+from tests.hubs import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -30,13 +31,6 @@ def environment() -> dict[str, str]:
 def delta_jars() -> str:
     """Delta's jars, as ``--jars`` takes them."""
     return ",".join(map(str, fetched_jars(Path.home())))
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        return int(found.getsockname()[1])
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSchema]:
         child.start()
         try:
             url = json.loads(child.wait_log(READY)[1])["url"]
-            wait_until(lambda: http_open(url) or None, what="the store is open")
+            wait_until(lambda: http_open(url), what="the store is open")
             yield schemathesis.openapi.from_url(f"{url}/openapi.json", config=SchemathesisConfig.from_dict(CONFIG))
         finally:
             child.stop()

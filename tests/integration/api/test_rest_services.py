@@ -66,7 +66,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         child.start()
         try:
             url = json.loads(child.wait_log(READY, seconds=60)[1])["url"]
-            wait_until(lambda: http_open(url) or None, what="the store is open", log=child.log)
+            wait_until(lambda: http_open(url), what="the store is open", log=child.log)
             yield World(url, hub.url, child)
         finally:
             child.stop()
@@ -174,7 +174,7 @@ def test_reads_are_served_while_heavy_queries_run(world: World) -> None:
     """As many endless queries as may run, and more that wait: messages are read, and killed queries leave nothing."""
     with world.client() as http, ThreadPoolExecutor(4) as others:
         heavy = [others.submit(_broken_off, world) for _ in range(4)]
-        wait_until(lambda: len(world.workers()) == 2 or None, what="two queries run")
+        wait_until(lambda: len(world.workers()) == 2, what="two queries run")
         for seq in range(1, 31):
             assert http.get(f"/v1/streams/SECRET/messages/1?_={seq}").status_code == 400
             assert http.get("/v1/streams/SECRET/messages/1").json()["text"] == "hidden"
@@ -183,7 +183,7 @@ def test_reads_are_served_while_heavy_queries_run(world: World) -> None:
         _STOP.set()
         for query in heavy:
             query.result()
-        wait_until(lambda: not world.workers() or None, what="the queries of clients that went away have ended")
+        wait_until(lambda: not world.workers(), what="the queries of clients that went away have ended")
         assert http.get("/v1/sql", params={"query": "SELECT 1 AS one"}).json() == [{"one": 1}]
 
 
@@ -210,7 +210,7 @@ def test_a_process_that_ends_ends_its_tails_and_queries(world: World, tmp_path: 
     child = Child(command, tmp_path / "serve.log")
     child.start()
     url = json.loads(child.wait_log(READY, seconds=60)[1])["url"]
-    wait_until(lambda: http_open(url) or None, what="the store is open", log=child.log)
+    wait_until(lambda: http_open(url), what="the store is open", log=child.log)
     other = World(url, world.nats, child)
     with httpx.Client(base_url=url, timeout=30) as http, http.stream("GET", "/v1/streams/ORDERS/messages/tail") as tail:
         parts = tail.iter_text()
@@ -221,4 +221,4 @@ def test_a_process_that_ends_ends_its_tails_and_queries(world: World, tmp_path: 
         child.process.send_signal(signal.SIGTERM)
         assert "".join(parts) == ""
         assert child.process.wait(timeout=30) == 0
-    wait_until(lambda: not Path(f"/proc/{worker}/cmdline").exists() or None, what="the worker has ended")
+    wait_until(lambda: not Path(f"/proc/{worker}/cmdline").exists(), what="the worker has ended")

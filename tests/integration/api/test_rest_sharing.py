@@ -90,7 +90,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     child.start()
     try:
         url = json.loads(child.wait_log(READY, seconds=60)[1])["url"]
-        wait_until(lambda: http_open(url) or None, what="the store is open", log=child.log)
+        wait_until(lambda: http_open(url), what="the store is open", log=child.log)
         yield Shared(url, keys, history, folder)
     finally:
         child.stop()

@@ -47,7 +47,7 @@ def pair(servers: tuple[str, str, Path]) -> Iterator[tuple[str, str]]:
     yield urls[0], urls[1]
     for url in urls:
         asyncio.run(clear(url))
-    wait_until(lambda: _is_empty(kept) or None, what="nats-server has cleared away its streams")
+    wait_until(lambda: _is_empty(kept), what="nats-server has cleared away its streams")
 
 
 def _is_empty(folder: Path) -> bool:

@@ -60,7 +60,7 @@ async def _sent_off(url: str, child: Child) -> list[tuple[str, bytes]]:
 def test_waiting_requests_are_sent_off_and_called_back(tmp_path: Path) -> None:
     """The end is told as nats-server tells it; the next gateway lets clients ask anew, whom the hub kept connected."""
     with nats_server(tmp_path / "reference", jetstream=True) as reference:
-        wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
+        wait_until(lambda: answers_api(reference.url), what="nats-server's JetStream answers")
         expected = asyncio.run(_sent_off(reference.url, reference.child))
     assert [subject for subject, _ in expected] == sorted(_REPLIES)
     with silt_server(tmp_path / "silt") as silt:

@@ -134,7 +134,7 @@ def _wait_messages(url: str, stream: str, number: int) -> None:
         finally:
             await client.close()
 
-    wait_until(lambda: asyncio.run(count()) == number or None, what=f"{stream} holds {number}")
+    wait_until(lambda: asyncio.run(count()) == number, what=f"{stream} holds {number}")
 
 
 def _watched(cli: str, line: str, number: int, after: Sequence[str], url: str) -> list[str]:
@@ -144,7 +144,7 @@ def _watched(cli: str, line: str, number: int, after: Sequence[str], url: str) -
         assert watch.stdout is not None
         try:
             if after:
-                wait_until(lambda: _has_consumer(cli, url) or None, what="the watch listens")
+                wait_until(lambda: _has_consumer(cli, url), what="the watch listens")
             for one in after:
                 run([cli, "--no-context", "-s", url, *one.split()])
             found: list[str] = []

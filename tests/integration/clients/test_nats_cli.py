@@ -80,7 +80,7 @@ def test_stream_commands(cli: str, pair: tuple[str, str]) -> None:
 def test_stream_commands_while_settling(cli: str, tmp_path: Path) -> None:
     """The same against ``silt up``, where Spark settles meanwhile."""
     with nats_server(tmp_path / "reference", jetstream=True) as reference, silt_up(tmp_path / "up") as silt:
-        wait_until(lambda: answers_api(reference.url) or None, what="nats-server's JetStream answers")
+        wait_until(lambda: answers_api(reference.url), what="nats-server's JetStream answers")
         compare(cli, (reference.url, silt.url), STREAM_LIFE)
 
 

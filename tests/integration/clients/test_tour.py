@@ -53,8 +53,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     child.start()
     try:
         urls = child.wait_log(READY, seconds=SILT_UP_SECONDS).groups()
-        wait_until(lambda: http_open(urls[1]) or None, what="HTTP answers", log=child.log)
-        wait_until(lambda: answers_api(urls[0]) or None, what="JetStream answers", log=child.log)
+        wait_until(lambda: http_open(urls[1]), what="HTTP answers", log=child.log)
+        wait_until(lambda: answers_api(urls[0]), what="JetStream answers", log=child.log)
         path = f"{binaries}:{cli.parent}:{os.environ['PATH']}"
         home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
         yield folder, {**os.environ, "PATH": path, "NATS_URL": urls[0], **home}, (urls[0], urls[1])
@@ -70,7 +70,7 @@ def test_each_step_prints_what_it_says(running: tuple[Path, dict[str, str], tupl
     settled = folder / "silt-data" / "messages" / "_delta_log"
     for step in steps():
         if step.language == "python":
-            wait_until(lambda: settled.is_dir() or None, what="rows are settled", seconds=SILT_UP_SECONDS)
+            wait_until(settled.is_dir, what="rows are settled", seconds=SILT_UP_SECONDS)
         lines = [step.commands] if step.language == "python" else step.commands.splitlines()
         printed = ""
         for line in lines:

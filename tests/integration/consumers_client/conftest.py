@@ -42,7 +42,7 @@ def plain_nats_server(folder: Path) -> Iterator[Server]:
     def start() -> None:
         child.start()
         child.wait_log(re.compile(r"Server is ready"))
-        wait_until(lambda: answers_api(url) or None, what="JetStream answers")
+        wait_until(lambda: answers_api(url), what="JetStream answers")
 
     def stop() -> None:
         child.kill()

@@ -20,7 +20,8 @@ from consumers.client import (
 from consumers.client.consumption import Callback
 from consumers.client.errors import ConnectionLost, ConsumerDeleted
 from tests.integration.consumers_client.conftest import Server, connected
-from tests.integration.consumers_client.traffic import publish, stream_of, until
+from tests.integration.consumers_client.traffic import publish, stream_of
+from tests.waits import until
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
 WORKER = ConsumerConfig(durable_name="worker", ack_wait=30)
@@ -77,12 +78,12 @@ def test_many_pulls_bring_every_message_once(run: Run, options: ConsumeOptions) 
 
 async def until_settled(consumer: Consumer) -> None:
     """Wait until the server has every acknowledgement and knows of no pull."""
-    async with asyncio.timeout(20):
-        while True:
-            info = await consumer.info()
-            if (info.num_ack_pending, info.num_pending, info.num_waiting, info.num_redelivered) == (0, 0, 0, 0):
-                return
-            await asyncio.sleep(0.02)
+
+    async def settled() -> bool:
+        info = await consumer.info()
+        return (info.num_ack_pending, info.num_pending, info.num_waiting, info.num_redelivered) == (0, 0, 0, 0)
+
+    await until(settled)
 
 
 def test_a_callback_gets_messages_until_drained(run: Run) -> None:

@@ -18,7 +18,8 @@ from consumers.client import (
     StreamConfig,
     direct_get,
 )
-from tests.integration.consumers_client.traffic import eventually, publish, stream_of
+from tests.integration.consumers_client.traffic import publish, stream_of
+from tests.waits import until
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
 
@@ -97,13 +98,13 @@ def test_pages_make_one_batch(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
         for number in range(40):
             await client.publish(f"many.{number}", b"x" * 60)
         await client.flush()
-        await eventually(lambda: _holds(many, 40))
+        await until(lambda: _holds(many, 40))
         view = many.get_last_msgs_for(["many.>"])
         seen: list[int] = []
         async for message in view:
             if not seen:
                 await client.publish("many.39", b"later than the view")
-                await eventually(lambda: _holds(many, 41))
+                await until(lambda: _holds(many, 41))
             seen.append(message.seq)
         assert seen == list(range(1, 41))
         assert view.end is not None
@@ -122,7 +123,7 @@ def test_more_than_1024_subjects_are_refused(run: Run) -> None:
         for number in range(1025):
             await client.publish(f"many.{number // 1024}.{number}", b"")
         await client.flush()
-        await eventually(lambda: _holds(stream, 1025))
+        await until(lambda: _holds(stream, 1025))
         assert await _refused(stream.get_last_msgs_for(["many.>"]).all()) == ErrorKind.TOO_MANY_SUBJECTS
         assert len(await stream.get_last_msgs_for(["many.0.*"]).all()) == 1024
 

@@ -9,7 +9,8 @@ from nats.aio.client import Client
 
 from consumers.client import AckPolicy, Consumer, ConsumerConfig, ErrorKind, FetchEnd, JetStreamContext, JetStreamError
 from consumers.client.errors import AlreadyAcknowledged, UsageError
-from tests.integration.consumers_client.traffic import eventually, publish, stream_of
+from tests.integration.consumers_client.traffic import publish, stream_of
+from tests.waits import until
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
 WORKER = ConsumerConfig(durable_name="worker", ack_wait=30)
@@ -127,7 +128,7 @@ def test_refused_pulls_are_errors(run: Run) -> None:
         going = await stream.create_consumer(ConsumerConfig(name="going"))
         async with asyncio.TaskGroup() as tasks:
             waiting = tasks.create_task(_refused(going.next(expires=5)))
-            await eventually(lambda: _waits(going))
+            await until(lambda: _waits(going))
             await going.delete()
         assert waiting.result() == ErrorKind.CONSUMER_DELETED
 

@@ -18,7 +18,8 @@ from consumers.client import (
 )
 from consumers.client.errors import StreamNotFound, UsageError
 from tests.integration.consumers_client.conftest import Server
-from tests.integration.consumers_client.traffic import publish, stream_of, until
+from tests.integration.consumers_client.traffic import publish, stream_of
+from tests.waits import until
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
 QUICK = ConsumeOptions(max_messages=10, expires=1.0, idle_heartbeat=0.5)

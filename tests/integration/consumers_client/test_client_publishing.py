@@ -11,7 +11,7 @@ from consumers.client import JetStreamContext, StreamConfig
 from consumers.client.errors import ApiError, NoResponders, RequestTimeout
 from consumers.client.publishing import MSG_ID, BulkPublisher
 from tests.integration.consumers_client.conftest import Server
-from tests.integration.consumers_client.traffic import until
+from tests.waits import until
 
 Run = Callable[[Callable[[JetStreamContext, Client], Awaitable[None]]], None]
 

@@ -1,12 +1,10 @@
 """What the tests of reading share: a stream with messages in it, and waiting for another process's doing."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 from nats.aio.client import Client
 
 from consumers.client import JetStreamContext, StorageType, Stream, StreamConfig
 from consumers.client.errors import MessageNotFound
+from tests.waits import until
 
 WAIT_SECONDS = 20.0
 
@@ -39,18 +37,4 @@ async def publish(client: Client, first: int, end: int, size: int = 0) -> None:
             except MessageNotFound:
                 return False
 
-        await eventually(stored)
-
-
-async def eventually(true: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what has to be asked for."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not await true():  # noqa: ASYNC110  # what is awaited is another process's doing
-            await asyncio.sleep(0.005)
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not true():  # noqa: ASYNC110  # what is awaited is another process's doing
-            await asyncio.sleep(0.005)
+        await until(stored)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.integration.differential.pace import Look, Pace
 from tests.integration.differential.transcript import Step, Transcript
+from tests.waits import until
 from tests.wire import (
     REPLY_SECONDS,
     SILENCE_SECONDS,
@@ -28,7 +29,6 @@ from tests.wire import (
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
 Scenario = Callable[["Side"], Awaitable[None]]
 SCENARIOS: dict[str, Scenario] = {}
-UNTIL_SECONDS = 30.0
 _LABEL_WIDTH = 110
 # Statuses that end a batch; data messages carry none.
 _LAST_STATUSES = ("204", "404", "408", "412", "413", "500", "503")
@@ -187,9 +187,7 @@ class Side:
 
     async def until(self, true: Callable[[], object]) -> None:
         """Wait for what another process does."""
-        async with asyncio.timeout(UNTIL_SECONDS):
-            while not true():  # noqa: ASYNC110  # as it says
-                await asyncio.sleep(0.005)
+        await until(true)
 
     async def pause(self, seconds: float) -> None:
         """Let real time pass, for limits that depend on it."""

@@ -10,8 +10,9 @@ from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 from ingest.protocol.link import Failure
-from tests.hubs import WAIT, Heard, client, leaf, until
+from tests.hubs import WAIT, Heard, client, leaf
 from tests.scribe import INFO, Scribe, scribe
+from tests.waits import until
 
 SUB = {"leaf": b"LS+ %b\r\n", "client": b"SUB %b %d\r\n"}
 UNSUB = {"leaf": b"LS- %b\r\n", "client": b"UNSUB %d\r\n"}

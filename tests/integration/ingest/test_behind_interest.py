@@ -6,8 +6,9 @@ import pytest
 
 from ingest.links.behind_interest import BehindInterest
 from ingest.protocol.wire_protocol import WireMessage
-from tests.hubs import WAIT, Heard, leaf, until
+from tests.hubs import WAIT, Heard, leaf
 from tests.scribe import scribe
+from tests.waits import until
 
 ASKED = WireMessage(b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"in.1", b"", b"")
 PUT = WireMessage(b"$KV.b.k", b"in.1", b"", b"v")

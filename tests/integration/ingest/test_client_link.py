@@ -15,7 +15,8 @@ from ingest.links.client_link import ClientLink
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.link import Failure
 from ingest.protocol.wire_protocol import WireMessage
-from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running, until
+from tests.hubs import WAIT, AnyHub, Heard, client, free_port, leaf, opened, running
+from tests.waits import until
 
 ODD_HEADER = b"NATS/1.0\r\nNats-Msg-Id: 1\r\nkey:no-space\r\nkey:  two \r\nKey: \xff\xfe\r\n\r\n"
 

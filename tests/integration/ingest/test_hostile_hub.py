@@ -12,7 +12,8 @@ from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 from ingest.protocol.link import Failure, LinkError
 from ingest.protocol.wire_protocol import WireMessage
-from tests.hubs import WAIT, Heard, client, leaf, until
+from tests.hubs import WAIT, Heard, client, leaf
+from tests.waits import until
 
 INFO = b'INFO {"server_id":"N","nonce":"x","headers":true,"max_payload":1024} \r\n'
 MESSAGE = {leaf: b"LMSG a 2\r\nhi\r\n", client: b"MSG a 1 2\r\nhi\r\n"}

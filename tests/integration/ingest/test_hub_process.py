@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from api.hub.hub_config import HubConfig, find_nats_server
 from api.hub.hub_process import HubNotStarted, HubProcess
 from tests.hubs import WAIT, free_port, running
+from tests.servers import is_running, wait_until
 
 
 def greets(port: int) -> bool:
@@ -21,14 +21,6 @@ def greets(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as peer:
             return peer.recv(5) == b"INFO "
-    except OSError:
-        return False
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
 
@@ -100,7 +92,7 @@ def test_a_server_that_ignores_sigterm_is_killed_after_its_time(tmp_path: Path) 
         await hub.start(WAIT)
         os.kill(hub.pid, signal.SIGSTOP)
         assert await hub.stop(0.2) == -signal.SIGKILL
-        assert not alive(hub.pid)
+        assert not is_running(hub.pid)
 
     asyncio.run(scenario())
 
@@ -135,12 +127,9 @@ def test_the_hub_dies_with_a_killed_parent_and_not_by_its_ctrl_c(tmp_path: Path,
     try:
         assert parent.stdout is not None
         hub = int(parent.stdout.readline())
-        assert alive(hub)
+        assert is_running(hub)
         assert os.getpgid(hub) != os.getpgid(parent.pid)
     finally:
         parent.kill()
         parent.communicate()
-    deadline = time.monotonic() + WAIT
-    while alive(hub) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not alive(hub)
+    wait_until(lambda: not is_running(hub), what="the hub ends")

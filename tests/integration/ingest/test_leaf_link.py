@@ -16,7 +16,8 @@ from ingest.links.leaf_link import LeafLink
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.link import Failure, LinkError
 from ingest.protocol.wire_protocol import WireMessage
-from tests.hubs import WAIT, AnyHub, Heard, free_port, leaf, opened, running, until
+from tests.hubs import WAIT, AnyHub, Heard, free_port, leaf, opened, running
+from tests.waits import until
 
 HEADER = b"NATS/1.0\r\nA: b\r\na:  B \r\nA: c\r\n\r\n"
 

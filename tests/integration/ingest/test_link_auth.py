@@ -17,7 +17,8 @@ from ingest.links.client_link import ClientLink
 from ingest.links.leaf_link import LeafLink
 from ingest.protocol.credentials import CredentialSource, TlsOptions
 from ingest.protocol.link import Failure
-from tests.hubs import WAIT, AnyHub, Heard, client, keys_and_certificates, leaf, running, running_tls_first, until
+from tests.hubs import WAIT, AnyHub, Heard, client, keys_and_certificates, leaf, running, running_tls_first
+from tests.waits import until
 
 LINKS = ["leaf", "client"]
 SEED = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU"

@@ -33,6 +33,7 @@ from ingest.publishing.group import Group
 from ingest.publishing.publish import decide
 from tests.groups import live_rows, open_journal
 from tests.tables import marks_of
+from tests.waits import until
 
 WAIT = 20.0
 
@@ -148,11 +149,7 @@ class Store:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait for something to become true."""
-        async with asyncio.timeout(WAIT):
-            while True:
-                if self.gathering.idle and holds():
-                    return
-                await asyncio.sleep(0.005)
+        await until(lambda: self.gathering.idle and holds())
 
     async def commit(self, times: int) -> None:
         """Wait for so many commits more, or until nothing is left to commit."""
