@@ -93,7 +93,7 @@ def kill(running: "subprocess.Popen[str]") -> None:
 def until_batches(commits: Path, more: int) -> None:
     """Wait until so many more batches are committed: a kill that always comes sooner would show nothing."""
     had = len(list(commits.glob("[0-9]*")))
-    wait_until(lambda: len(list(commits.glob("[0-9]*"))) >= had + more or None, what="batches", seconds=600)
+    wait_until(lambda: len(list(commits.glob("[0-9]*"))) >= had + more, what="batches", seconds=600)
 
 
 def copied(data: Path) -> list[int]:
