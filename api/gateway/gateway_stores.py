@@ -9,7 +9,7 @@ from conf.limits import JOURNAL_FETCH_CACHE_BYTES
 from conf.settings import Settings
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import SHARD
-from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.journal_tail import open_tables
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
@@ -17,7 +17,7 @@ from delta_store.storage.open_storage import open_storage
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import open_stores, refuse_apart, refuse_lost_journal
 from delta_store.streams.catalog import Catalog
-from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
+from delta_store.values.schemas import JOURNAL_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,14 @@ def claim_stores(
 
     Raises ``JournalError``, ``ReadError``, ``OSError`` and ``OpeningAbandoned``.
     """
-    data, place = options.data, options.data.table(JOURNAL_FOLDER)
-    tail = JournalTail(place, storage_options=data.options, cache_bytes=JOURNAL_FETCH_CACHE_BYTES)
-    settled = SettledTable(
-        data.table(MESSAGES_FOLDER),
-        storage_options=data.options,
-        cache_bytes=settings.reads.cache_bytes_max,
-        relied_on=tail.relies_on,
-    )
-    storage = open_storage(place, data.options)
+    data, cache_bytes = options.data, settings.reads.cache_bytes_max
+    settled, tail = open_tables(data, cache_bytes=cache_bytes, journal_cache_bytes=JOURNAL_FETCH_CACHE_BYTES)
+    storage = open_storage(data.table(JOURNAL_FOLDER), data.options)
     refuse_lost_journal(storage, settled)
     journal = Journal.open(storage, shard=SHARD, clock=clock or SystemClock())
     journal.claim()
     tail.follow(journal.reader)
-    payloads = Payloads(settled, tail, tail_bytes=settings.reads.cache_bytes_max)
+    payloads = Payloads(settled, tail, tail_bytes=cache_bytes)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)
     return Stores(journal, settled, payloads, PointInTime(settled, tail), opened.catalog, data)

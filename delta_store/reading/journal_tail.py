@@ -16,17 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from conf.data_location import DataLocation
 from delta_store.entries.log_entry import JournalFile
 from delta_store.entries.settled_log import NO_TABLE, DataFile, Snapshot, data_file
 from delta_store.log.delta_log import storage_as_os_error
 from delta_store.log.journal_reader import SHARD, JournalReader
 from delta_store.reading.journal_metadata import JournalMetadata
+from delta_store.reading.settled import CACHE_BYTES as SETTLED_CACHE_BYTES
+from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.read_errors import DamagedData, FileGone, StoreAway
 from delta_store.values.records import Position
+from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.values.stream_message import StreamMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
@@ -204,3 +208,12 @@ def behind(table: Any, above: Position) -> Any:
         equal = pc.equal(table[name], value)
         further = pc.or_(pc.greater(table[name], value), pc.and_(equal, further))
     return further
+
+
+def open_tables(
+    location: DataLocation, *, cache_bytes: int = SETTLED_CACHE_BYTES, journal_cache_bytes: int = CACHE_BYTES
+) -> tuple[SettledTable, JournalTail]:
+    """Open both tables of a store with caches of these sizes; nothing is read yet."""
+    options, messages = location.options, location.table(MESSAGES_FOLDER)
+    tail = JournalTail(location.table(JOURNAL_FOLDER), storage_options=options, cache_bytes=journal_cache_bytes)
+    return SettledTable(messages, storage_options=options, cache_bytes=cache_bytes, relied_on=tail.relies_on), tail

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from conf.data_location import DataLocation
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
-from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.journal_tail import JournalTail, open_tables
 from delta_store.reading.oldest_point import oldest_sequence
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
@@ -25,7 +25,6 @@ from delta_store.reading.settled_times import SettledTimes, last_stored_ns
 from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at, removed_since
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
-from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
@@ -347,12 +346,7 @@ def _no_rows() -> Any:
 
 @lru_cache(maxsize=8)
 def _opened(uri: str, items: tuple[tuple[str, str], ...]) -> tuple[SettledTable, JournalTail]:
-    data, cache = DataLocation(uri, dict(items)), _WORKER_CACHE_BYTES
-    tail = JournalTail(data.table(JOURNAL_FOLDER), storage_options=data.options, cache_bytes=cache)
-    settled = SettledTable(
-        data.table(MESSAGES_FOLDER), storage_options=data.options, cache_bytes=cache, relied_on=tail.relies_on
-    )
-    return settled, tail
+    return open_tables(DataLocation(uri, dict(items)), cache_bytes=_WORKER_CACHE_BYTES)
 
 
 def opened_tables(data: DataLocation) -> tuple[SettledTable, JournalTail]:

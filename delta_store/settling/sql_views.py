@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from conf.clock import SystemClock
 from conf.data_location import DataLocation, data_location
 from conf.settings import load_settings
-from delta_store.reading.journal_tail import JournalTail
-from delta_store.reading.settled import SettledTable
+from delta_store.reading.journal_tail import open_tables
 from delta_store.settling.spark_relations import SparkRelations
 from delta_store.settling.spark_session import open_session
 from delta_store.settling.sql_functions import register_functions
@@ -23,7 +22,6 @@ from delta_store.sql.bucket_relation import HISTORY_SUFFIX, STREAM_PREFIX, bucke
 from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
 from delta_store.sql.store_state import StoreState
 from delta_store.sql.stream_relation import last_of_each, messages_view
-from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 _ASKS_FOR_NAMES: Final = re.compile(r"\s*(show|describe|desc)\b", re.IGNORECASE)
 
@@ -64,11 +62,7 @@ def register(spark: SparkSession, data: str | Path | DataLocation, *, asked: str
 
 def state_of(location: DataLocation) -> StoreState:
     """Pin both tables of a store. Raises ``DamagedData``."""
-    journal = JournalTail(location.table(JOURNAL_FOLDER), storage_options=location.options)
-    settled = SettledTable(
-        location.table(MESSAGES_FOLDER), storage_options=location.options, relied_on=journal.relies_on
-    )
-    return StoreState(settled, journal, now_ns=SystemClock().now_ns())
+    return StoreState(*open_tables(location), now_ns=SystemClock().now_ns())
 
 
 def _views(state: StoreState, relations: SparkRelations, asked: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from conf.clock import Clock, SystemClock
 from conf.data_location import DataLocation
-from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.journal_tail import JournalTail, open_tables
 from delta_store.reading.point_in_time import VIEW_TRIES
 from delta_store.reading.settled import SettledTable
 from delta_store.sql.binding import Binding, Readable, every_stream
@@ -23,7 +23,6 @@ from delta_store.sql.sql_limits import SqlLimits
 from delta_store.sql.statement import by_name, read_statement
 from delta_store.sql.store_state import StoreState
 from delta_store.values.read_errors import FileGone
-from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 
 
 class SqlEngine:
@@ -53,11 +52,7 @@ class SqlEngine:
         lasting: bool = False,
     ) -> Self:
         """Open the tables of a location read-only, as the constructor takes them; nothing is read yet."""
-        journal = JournalTail(location.table(JOURNAL_FOLDER), storage_options=location.options)
-        settled = SettledTable(
-            location.table(MESSAGES_FOLDER), storage_options=location.options, relied_on=journal.relies_on
-        )
-        return cls(settled, journal, limits=limits, clock=clock, lasting=lasting)
+        return cls(*open_tables(location), limits=limits, clock=clock, lasting=lasting)
 
     def versions(self) -> tuple[int, int]:
         """Return the newest versions of ``journal`` and ``messages``. Raises ``DamagedData``."""
