@@ -38,8 +38,14 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.stream_message import StreamMessage
 
 EVENTS: Final = "text/event-stream"
+_EVENT: Final = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+    "required": ["data"],
+}
+"""One event of the stream."""
 _TAIL: Final = {
-    **answer({EVENTS: {"schema": {"type": "string"}}}),
+    **answer({EVENTS: {"schema": _EVENT}}),
     **problems.responses(404, 503),
 }
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
