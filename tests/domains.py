@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from tests.hubs import free_port
 from tests.servers import Child, NatsServer, gateway_command, nats_server, nats_server_binary
 
 WAIT = 60.0
@@ -66,6 +68,54 @@ def two_domains(folder: Path, *, silt: bool = True, api_over: str = "client") ->
             yield Domains(hub, other)
         finally:
             other.stop()
+
+
+ACCOUNTS = """
+accounts {
+  RI {
+    jetstream: enabled, users: [{ user: ri, password: p }]
+    exports: [{ service: "$JS.API.CONSUMER.>" }, { stream: "RI.DELIVER.>" }, { service: "$JS.FC.>" }]
+  }
+  IA {
+    users: [{ user: ia, password: p }]
+    imports: [
+      { service: { account: RI, subject: "$JS.API.CONSUMER.>" }, to: "RI.JS.API.CONSUMER.>" }
+      { stream: { account: RI, subject: "RI.DELIVER.>" } }
+      { service: { account: RI, subject: "$JS.FC.>" } }
+    ]
+  }
+}
+"""
+"""Two accounts, as nats-server's own tests of copies across accounts have them."""
+
+
+@contextmanager
+def two_accounts(folder: Path) -> Iterator[str]:
+    """Run a nats-server with JetStream in account ``RI`` and Silt in account ``IA``; yield the server's address.
+
+    Silt has the domain ``silt``. Users are ``ri`` and ``ia``, with the password ``p``.
+    """
+    folder.mkdir(parents=True)
+    port, leaf_port = free_port(), free_port()
+    config = folder / "hub.conf"
+    config.write_text(
+        f"listen: 127.0.0.1:{port}\njetstream {{ store_dir: {json.dumps(str(folder / 'jetstream'))} }}\n{ACCOUNTS}"
+        f"leafnodes {{ listen: 127.0.0.1:{leaf_port}\n"
+        "authorization { users: [{ user: leaf, password: p, account: IA }] } }\n"
+    )
+    child = Child([str(nats_server_binary()), "-c", str(config)], folder / "hub.log")
+    hub = NatsServer(child, f"nats://127.0.0.1:{port}", f"nats://127.0.0.1:{leaf_port}")
+    logins = {"USER": "ia", "PASSWORD": "p", "LEAF_USER": "leaf", "LEAF_PASSWORD": "p"}
+    command = [*gateway_command(hub, folder / "data", api_over="client"), "--domain", "silt"]
+    silt = Child(command, folder / "silt.log", {f"SILT_NATS__{name}": value for name, value in logins.items()})
+    child.start()
+    try:
+        child.wait_log(re.compile("Server is ready"))
+        silt.start()
+        yield f"127.0.0.1:{port}"
+    finally:
+        silt.stop()
+        child.stop()
 
 
 def use(hub: NatsServer, script: Callable[[Client], Awaitable[Any]]) -> Any:

@@ -1,14 +1,16 @@
 """Mirrors and sources of another domain: as nats-server copies, across kills of either side."""
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from tests.domains import WAIT, Json, api, reaches, two_domains, until, use
+from tests.domains import WAIT, Json, api, reaches, two_accounts, two_domains, until, use
 
 HUB = {"api": "$JS.hub.API", "deliver": ""}
 MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
@@ -212,3 +214,32 @@ def test_nats_server_takes_what_waits_for_it(tmp_path: Path, retention: str) -> 
 
     with two_domains(tmp_path / "domains") as domains:
         use(domains.hub, script)
+
+
+def test_copies_of_another_account(tmp_path: Path) -> None:
+    """Through exports and imports, with a deliver prefix; more than one window of flow control."""
+    count, payload = 1_000, b"x" * 5_000
+
+    async def script(address: str) -> None:
+        there, here = [await nats.connect(f"nats://{user}:p@{address}") for user in ("ri", "ia")]
+        try:
+            await api(here, "silt", "INFO")
+            await there.request("$JS.API.STREAM.CREATE.O", b'{"name":"O","subjects":["o.>"]}', timeout=WAIT)
+            for start in range(0, count, 100):
+                await asyncio.gather(
+                    *(there.request(f"o.{start + at}", payload, timeout=WAIT) for at in range(100)),
+                )
+            origin = {"name": "O", "external": {"api": "RI.JS.API", "deliver": "RI.DELIVER.SYNC"}}
+            await create(here, "M", mirror=origin)
+            await create(here, "S", sources=[origin])
+            for name in "MS":
+                info = await reaches(here, "silt", name, count)
+                assert (info["state"]["messages"], refused(info)) == (count, False)
+                found = await messages(here, name, 5, times=False)
+                assert [one[1] for one in found] == [f"o.{number}" for number in range(5)]
+        finally:
+            await there.close()
+            await here.close()
+
+    with two_accounts(tmp_path / "accounts") as address:
+        asyncio.run(script(address))
