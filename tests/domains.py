@@ -16,7 +16,8 @@ from nats.errors import Error as NatsError
 from tests.hubs import free_port
 from tests.servers import Child, NatsServer, gateway_command, nats_server, nats_server_binary
 
-WAIT = 60.0
+WAIT = 200.0
+"""Seconds; a nats-server that copies asks again after thirty where nobody answered."""
 Json = dict[str, Any]
 
 

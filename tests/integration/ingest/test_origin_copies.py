@@ -168,7 +168,7 @@ REACHED = {domain: {"api": f"$JS.{there}.API", "deliver": ""} for domain, there 
 
 
 @pytest.mark.parametrize("killed", ["hub", "other"])
-@pytest.mark.parametrize("domain", ["silt", "hub"])
+@pytest.mark.parametrize("domain", ["silt", pytest.param("hub", marks=pytest.mark.slow)])
 def test_a_kill_loses_and_doubles_nothing(tmp_path: Path, domain: str, killed: str) -> None:
     """Copies go on at the exact next sequence after a kill of the origin, and of the copying side; both ways."""
 
