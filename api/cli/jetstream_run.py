@@ -13,6 +13,7 @@ from api.process.nats_context import NatsContext, UnknownContext, find_context
 from conf.error_text import error_text
 from conf.exit_codes import Exit
 from consumers.client import JetStreamContext, JetStreamError
+from consumers.client.api_call import Api
 from consumers.client.errors import MessageNotFound, NoResponders, NothingFound, StreamNotFound, TooManySubjects
 
 T = TypeVar("T")
@@ -39,6 +40,11 @@ def run(
     verb: Verb, work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], server: str | None, context: str | None
 ) -> T:
     """Connect, do ``work``, disconnect; a failure ends the process with its exit code."""
+    return run_api(verb, lambda api: work(JetStreamContext(api.client, prefix=api.prefix)), server, context)
+
+
+def run_api(verb: Verb, work: Callable[[Api], Coroutine[Any, Any, T]], server: str | None, context: str | None) -> T:
+    """Do as :func:`run`, with the API itself."""
     try:
         found = find_context(server, context, environment=os.environ, home=Path.home())
         return asyncio.run(_work(work, found))
@@ -60,6 +66,6 @@ def run(
     raise typer.Exit(code)
 
 
-async def _work(work: Callable[[JetStreamContext], Coroutine[Any, Any, T]], context: NatsContext) -> T:
+async def _work(work: Callable[[Api], Coroutine[Any, Any, T]], context: NatsContext) -> T:
     async with connected(context) as client:
-        return await work(JetStreamContext(client, prefix=context.api_prefix))
+        return await work(Api(client, prefix=context.api_prefix))

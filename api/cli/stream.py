@@ -13,6 +13,7 @@ from api.cli.connection import connected
 from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from api.cli.points import AsOfOption, fixed
+from api.cli.stream_backup import backup, restore
 from api.cli.stream_changes import diff, versions
 from api.cli.stream_reads import dump, get
 from api.process.nats_context import NatsContext, UnknownContext, find_context
@@ -30,6 +31,8 @@ app.command("get")(get)
 app.command("dump")(dump)
 app.command("diff")(diff)
 app.command("versions")(versions)
+app.command("backup")(backup)
+app.command("restore")(restore)
 
 
 class ApiRefused(RuntimeError):

@@ -8,8 +8,8 @@ from api.core.hub_view import HubView
 from api.core.intake import Intake
 from api.direct.direct_frames import no_responders_frame
 from api.jetstream import stream_advisories
-from api.jetstream.api_call import ApiRequest, NeedMessage, NeedPast
-from api.jetstream.dispatch import HeadedReply, StartedReply, dispatch
+from api.jetstream.api_call import ApiRequest, NeedMessage, NeedPast, StartedReply
+from api.jetstream.dispatch import HeadedReply, dispatch
 from api.jetstream.responses import ApiAccount
 from api.jetstream.shown_streams import shows_any
 from consumers.engine.engine import ConsumerEngine

@@ -40,6 +40,9 @@ EXPIRY_SECONDS: Final = 0.25
 class DeferredReads(Protocol):
     """Replies that need payloads, finished when the state that they show is durable."""
 
+    begin: Callable[[BegunTransfer], None]
+    """Begins the transfer of a past point; set by the gateway."""
+
     def submit(self, read: Deferred) -> None:
         """Finish a read, whose state is durable now."""
         ...
@@ -110,6 +113,7 @@ class Gateway:
         self._origins = OriginCopies(core, around.link, around.subjects, clock=around.clock, changed=changed)
         self._schedules = ScheduleFiring(core.catalog, around.reader, clock=around.clock, gathering=core.gathering)
         self._transfers = _transfers(core, around, lambda: self.receive([]))
+        around.reads.begin = self._transfers.begin
         self._followed = -1
 
     def restore(self) -> None:

@@ -5,11 +5,12 @@ loop.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from api.jetstream.api_call import AskedVersions, NeedMessage, NeedPast
+from api.core.effects import BegunTransfer
+from api.jetstream.api_call import AskedVersions, NeedMessage, NeedPast, StartedReply
 from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
@@ -43,6 +44,8 @@ class GatewayReads:
         self._sink = sink
         self._direct = DirectResponder(reader, sink, concurrency=concurrency, drain_seconds=drain_seconds)
         self._stored: asyncio.Queue[StoredRead] = asyncio.Queue(READ_QUEUE_MAX)
+        self.begin: Callable[[BegunTransfer], None] = lambda _: None
+        """Begins a transfer of a past point; set by who carries transfers out."""
 
     def direct(self, request: WireMessage) -> bytes | Read | None:
         """Return the frames of a Direct Get's reply, or the read that is left; None for no reply."""
@@ -86,12 +89,19 @@ class GatewayReads:
             with suppress(ReadError, ReadsBusy, TimeoutError):
                 wanted = read.wanted
                 if isinstance(wanted, NeedPast):
-                    self._sink.send_runs(encode_message(read.reply, await self._of_past(wanted)))
+                    await self._reply_of_past(wanted, read.reply)
                 else:
                     found = await self._reader.read(wanted.plan)
                     self._sink.send_runs(self._frame(wanted, found, read.reply))
 
-    async def _of_past(self, wanted: NeedPast) -> bytes:
+    async def _reply_of_past(self, wanted: NeedPast, subject: bytes) -> None:
+        answer = await self._of_past(wanted)
+        if isinstance(answer, StartedReply):
+            self.begin(BegunTransfer(answer.work, encode_message(subject, answer.reply)))
+        else:
+            self._sink.send_runs(encode_message(subject, answer))
+
+    async def _of_past(self, wanted: NeedPast) -> bytes | StartedReply:
         """Return the reply to a request about the past."""
         try:
             asked = wanted.asked
@@ -104,6 +114,8 @@ class GatewayReads:
                 reply = wanted.reply([past.state if past.existed else None for past in pasts])
             if isinstance(reply, bytes):
                 return reply
+            if isinstance(reply, StartedReply):
+                return reply._replace(work=reply.work._replace(past=pasts[0]))
             return self._reply(reply, await self._reader.read_then(pasts[0], reply.plan.seqs))
         except PastHorizon as error:
             return wanted.refused(api_errors.past_horizon(str(error)))

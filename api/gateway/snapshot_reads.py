@@ -1,7 +1,8 @@
 """The reading of a backup: its content in parts, from the streams as they stood when it was asked for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from api.jetstream.backup_api import StreamSnapshot
@@ -10,6 +11,7 @@ from delta_store.archive import s2_frames
 from delta_store.archive.entries import CONSUMER_PREFIX, END, MAGIC, STATE_NAME, ArchiveEntry, encode
 from delta_store.archive.message_entries import encode_run
 from delta_store.dialect.json_writer import write_json
+from delta_store.reading.past_streams import PastStream
 from delta_store.reading.read_plan import ReadPlan
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.removed_messages import read_removed
@@ -40,7 +42,8 @@ class SnapshotReads:
         for name, content in work.consumers:
             yield s2_frames.encode(encode(ArchiveEntry(CONSUMER_PREFIX + name, work.now_ns, 0, b"", content)))
         for seqs in _steps(work):
-            run = await self._read(ReadPlan(work.stream, work.stream_id, seqs))
+            plan = ReadPlan(work.stream, work.stream_id, seqs)
+            run = await (self._read(plan) if work.past is None else self._read_then(work.past, seqs))
             yield await asyncio.to_thread(_frames, run)
         yield s2_frames.encode(encode(END))
 
@@ -51,6 +54,12 @@ class SnapshotReads:
         if state is None or state.stream_id != plan.stream_id:
             raise StreamGone
         return run
+
+    async def _read_then(self, past: PastStream, seqs: Sequence[int]) -> MessageRun:
+        while True:
+            with suppress(ReadsBusy):
+                return MessageRun.of(await self._reader.read_then(past, seqs))
+            await asyncio.sleep(CONSUMER_RETRY_SECONDS)
 
     async def _read_tables(self, plan: ReadPlan) -> MessageRun:
         while True:

@@ -37,6 +37,13 @@ class NeedMessage(NamedTuple):
     no_hdr: bool
 
 
+class StartedReply(NamedTuple):
+    """A reply that begins a transfer."""
+
+    reply: bytes
+    work: Any
+
+
 class AskedPast(NamedTuple):
     """A handler's answer to a request for past points: it is to be called again with the states at them."""
 
@@ -62,7 +69,7 @@ class NeedPast(NamedTuple):
     """A reply about a stream's past: the caller reads what is asked, and replies with what ``reply`` makes of it."""
 
     asked: AskedPast | AskedVersions
-    reply: Callable[[Told], "bytes | NeedMessage"]
+    reply: Callable[[Told], bytes | NeedMessage | StartedReply]
     refused: Callable[[api_errors.ApiRefusal], bytes]
     """Makes the reply when the state can't be read."""
 

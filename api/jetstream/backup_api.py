@@ -43,6 +43,8 @@ class StreamSnapshot(NamedTuple):
     mean_bytes: int
     """Bytes of a message, on average."""
     now_ns: int
+    past: Any = None
+    """By what the messages of a past point are read; None where the stream is sent as it stands."""
 
 
 class StreamUpload(NamedTuple):
@@ -56,20 +58,25 @@ class StreamUpload(NamedTuple):
 
 
 def snapshot(call: ApiCall) -> Result:
-    """Begin to send a stream, as it stands now, with its consumers unless they are not wanted."""
+    """Begin to send a stream, as it stands now, with its consumers unless they are not wanted.
+
+    As of a past point it is the stream of then, without consumers, whose past states are not kept.
+    """
     call.require_body()
     state = call.stream()
     request = call.body(request_shapes.SNAPSHOT_REQUEST)
     deliver_subject = request.get("deliver_subject", "")
     if not subjects.literal(deliver_subject):
         raise api_errors.SNAPSHOT_DELIVER_SUBJECT_INVALID.error
+    if (asked := call.asked_past(request)) is not None:
+        return asked
     index = state.index
     chunk = request.get("chunk_size", 0) or SNAPSHOT_CHUNK_BYTES
     chunk = min(max(chunk, SNAPSHOT_CHUNK_BYTES_MIN), SNAPSHOT_CHUNK_BYTES_MAX)
     window = request.get("window_size", 0) or SNAPSHOT_WINDOW_BYTES
     window = max(min(max(window, SNAPSHOT_CHUNK_BYTES_MIN), SNAPSHOT_WINDOW_BYTES_MAX), chunk)
     consumers: tuple[tuple[str, bytes], ...] = ()
-    if call.consumers is not None and not request.get("no_consumers"):
+    if call.consumers is not None and call.told is None and not request.get("no_consumers"):
         found = call.consumers.recorded(state, now_ns=call.now_ns, rows=call.rows)
         consumers = tuple(
             (name, archived(config, progress, last_seq=index.last_seq)) for name, config, progress in found

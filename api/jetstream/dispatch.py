@@ -21,6 +21,7 @@ from api.jetstream.api_call import (
     Result,
     Silence,
     Started,
+    StartedReply,
     Told,
     Uncounted,
 )
@@ -32,13 +33,6 @@ from delta_store.streams.stream_identity import identity_block
 from delta_store.values.records import RowColumns
 
 Handler = Callable[[ApiCall], Result]
-
-
-class StartedReply(NamedTuple):
-    """A reply that begins a transfer."""
-
-    reply: bytes
-    work: Any
 
 
 class HeadedReply(NamedTuple):
@@ -171,12 +165,14 @@ def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedPast | AskedVersio
     return NeedPast(asked, partial(_of_past, endpoint, call), refused)
 
 
-def _of_past(endpoint: Endpoint, call: ApiCall, told: Told) -> bytes | NeedMessage:
+def _of_past(endpoint: Endpoint, call: ApiCall, told: Told) -> bytes | NeedMessage | StartedReply:
     """Return what answers a request by what was read of the past: the reply, or the message to reply with."""
     try:
         result, reply = _within(endpoint, replace(call, told=told))
     except ApiRefusal as error:
         return failure(endpoint.kind, error, endpoint.beside_error)
+    if isinstance(result, Started):
+        return StartedReply(reply, result.work)
     return result if isinstance(result, NeedMessage) else reply
 
 

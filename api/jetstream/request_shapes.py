@@ -36,7 +36,14 @@ MSG_GET_REQUEST = Struct(
 )
 SNAPSHOT_REQUEST = Struct(
     "JSApiStreamSnapshotRequest",
-    {"deliver_subject": TEXT, "no_consumers": FLAG, "chunk_size": INT, "window_size": INT, "jsck": FLAG},
+    {
+        "deliver_subject": TEXT,
+        "no_consumers": FLAG,
+        "chunk_size": INT,
+        "window_size": INT,
+        "jsck": FLAG,
+        AS_OF: POINT,
+    },
 )
 RESTORE_REQUEST = Struct(
     "JSApiStreamRestoreRequest",

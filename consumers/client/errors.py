@@ -15,6 +15,7 @@
     │   ├── BadPull, ConsumerDeleted, ConsumerIsPush            terminal: consuming ends
     │   ├── PullLimitExceeded, LeadershipChanged, HeartbeatMissed, PullUnanswered, UnknownPullStatus
     │   └── MessageTooLarge     the next message does not fit into ``max_bytes``
+    ├── TransferFailed          a backup or restore that broke off: begin it anew
     ├── SequenceGap             an ordered consumer missed a message, and begins anew behind the last one received
     └── DirectGetError          a status in answer to Direct Get
         ├── NothingFound, BadDirectGet, TooManySubjects, ApiLevelTooLow, DirectGetFailed
@@ -56,6 +57,7 @@ class ErrorKind(StrEnum):
     SERVER_FAILURE = "server_failure"
     STREAM_NOT_FOUND = "stream_not_found"
     TOO_MANY_SUBJECTS = "too_many_subjects"
+    TRANSFER_FAILED = "transfer_failed"
     UNKNOWN_PULL_STATUS = "unknown_pull_status"
     UNREADABLE_ANSWER = "unreadable_answer"
     USAGE = "usage"
@@ -261,6 +263,13 @@ class PullNotServed(PullError):
     """Nobody serves the consumer's pulls now (503): it does not exist, or its server is starting."""
 
     kind = ErrorKind.NO_RESPONDERS
+
+
+class TransferFailed(JetStreamError):
+    """A backup or restore broke off."""
+
+    kind = ErrorKind.TRANSFER_FAILED
+    retryable = True
 
 
 class SequenceGap(JetStreamError):

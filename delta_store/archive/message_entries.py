@@ -27,6 +27,8 @@ def encode_run(run: MessageRun) -> bytes:
     """Return the entries of messages."""
     subjects, seqs, ts_ns, blocks, data = run.columns
     count = len(seqs)
+    if not count:
+        return b""
     times = np.array(ts_ns, np.int64)
     known: dict[str, bytes] = {}
     names = [known.get(subject) or known.setdefault(subject, subject.encode()) for subject in subjects]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from api.jetstream.api_call import ApiRequest, NeedMessage
-from api.jetstream.dispatch import HeadedReply, StartedReply, dispatch
+from api.jetstream.api_call import ApiRequest, NeedMessage, StartedReply
+from api.jetstream.dispatch import HeadedReply, dispatch
 from api.jetstream.responses import ApiAccount, msg_get_reply
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row

@@ -23,7 +23,18 @@ def test_help_lists_every_verb_and_exit_code() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", [*VERBS, "stream ls", "stream info", "stream report", "table ls", "table show", "table schema"]
+    "verb",
+    [
+        *VERBS,
+        "stream ls",
+        "stream info",
+        "stream report",
+        "stream backup",
+        "stream restore",
+        "table ls",
+        "table show",
+        "table schema",
+    ],
 )
 def test_every_verb_has_help(verb: str) -> None:
     """Help never needs a server, a folder or Java."""

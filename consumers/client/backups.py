@@ -1,0 +1,107 @@
+"""Backups and restores of whole streams, by nats-server's protocol of chunks (ADR-63): with it or with Silt."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from consumers.client.api_call import Api, nats_errors
+from consumers.client.errors import TransferFailed, api_error
+from consumers.client.pull_status import read_status
+
+SILENCE_SECONDS: Final = 15.0
+"""How long a chunk, or its ack, is waited for: servers give up after five seconds."""
+_DONE_SECONDS: Final = 600.0
+"""How long a server may take to show what it has been sent."""
+_WINDOW: Final = 16
+"""Chunks that are sent before their acks."""
+_DONE: Final = 204
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A stream on its way from a server."""
+
+    config: dict[str, Any]
+    state: dict[str, Any]
+    chunks: AsyncIterator[bytes]
+    """The archive; ends when it is whole. Raises :class:`TransferFailed`."""
+
+
+@asynccontextmanager
+async def backup(api: Api, stream: str, request: Mapping[str, Any]) -> AsyncIterator[Backup]:
+    """Begin a backup; ``request`` has the fields of ``STREAM.SNAPSHOT`` beside ``deliver_subject``."""
+    inbox = api.client.new_inbox()
+    with nats_errors("STREAM.SNAPSHOT"):
+        subscription = await api.client.subscribe(inbox)
+    try:
+        begun = await api.call(f"STREAM.SNAPSHOT.{stream}", {**request, "deliver_subject": inbox})
+        yield Backup(begun["config"], begun["state"], _received(api.client, subscription))
+    finally:
+        with nats_errors("STREAM.SNAPSHOT"):
+            await subscription.unsubscribe()
+
+
+async def _received(client: Client, subscription: Subscription) -> AsyncIterator[bytes]:
+    while True:
+        chunk = await _next(subscription)
+        status = read_status(chunk.headers)
+        if status.code not in (0, _DONE):
+            raise TransferFailed(f"the backup ended early: {status.code} {status.description}".rstrip())
+        if not chunk.data:
+            return
+        yield chunk.data
+        if chunk.reply:
+            with nats_errors("the ack of a chunk"):
+                await client.publish(chunk.reply)
+
+
+async def restore(api: Api, meta: Mapping[str, Any], chunks: Iterable[bytes]) -> dict[str, Any]:
+    """Send an archive; return the restored stream's information.
+
+    ``meta`` has the ``config`` and ``state`` that :class:`Backup` tells. Raises ApiError, of which nothing is left.
+    """
+    client, name = api.client, meta["config"]["name"]
+    subject = (await api.call(f"STREAM.RESTORE.{name}", meta))["deliver_subject"]
+    inbox = client.new_inbox()
+    with nats_errors("STREAM.RESTORE"):
+        subscription = await client.subscribe(inbox)
+    try:
+        waiting = 0
+        for chunk in chunks:
+            if waiting == _WINDOW:
+                _check(await _next(subscription))
+                waiting -= 1
+            with nats_errors("a chunk"):
+                await client.publish(subject, chunk, reply=inbox)
+            waiting += 1
+        for _ in range(waiting):
+            _check(await _next(subscription))
+        with nats_errors("the end of the restore"):
+            done = await client.request(subject, b"", timeout=_DONE_SECONDS)
+        return _check(done)
+    finally:
+        with nats_errors("STREAM.RESTORE"):
+            await subscription.unsubscribe()
+
+
+async def _next(subscription: Subscription) -> Msg:
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            return await subscription.next_msg(timeout=None)
+    except TimeoutError:
+        raise TransferFailed(f"nothing came for {SILENCE_SECONDS:.0f} seconds") from None
+
+
+def _check(reply: Msg) -> dict[str, Any]:
+    """Return what a reply says. Raises ApiError where it refuses."""
+    said: dict[str, Any] = json.loads(reply.data) if reply.data else {}
+    if refused := said.get("error"):
+        raise api_error(refused.get("code", 0), refused.get("err_code", 0), refused.get("description", ""))
+    return said

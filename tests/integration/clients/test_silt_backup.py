@@ -1,0 +1,81 @@
+"""``silt stream backup|restore``: there and back with nats-server, and as of a past point."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.clients.comparable import run
+from tests.integration.clients.test_nats_cli_backup import command, make, seen
+from tests.wire import Wire
+
+
+def silt(url: str, *arguments: str) -> tuple[int, str]:
+    """Status and output of ``silt stream …``."""
+    verb, *rest = arguments
+    return run([sys.executable, "-m", "api.cli.main", "stream", verb, *rest, "--server", url])
+
+
+def shown(url: str, *arguments: str) -> dict[str, Any]:
+    """What a command that succeeds prints."""
+    status, text = silt(url, *arguments, "--output", "json")
+    assert status == 0, text
+    return dict(json.loads(text))
+
+
+@pytest.mark.parametrize(("of", "to"), [(0, 1), (1, 0)])
+def test_a_backup_is_restored_by_either(cli: str, pair: tuple[str, str], tmp_path: Path, of: int, to: int) -> None:
+    """Either server's backup is restored by the other, consumers included, and the nats CLI takes its folder."""
+    before = make(cli, pair[of])
+    made = shown(pair[of], "backup", "ORDERS", str(tmp_path / "b"))
+    assert (made["messages"], made["consumers"]) == (397, 3)
+    assert shown(pair[to], "restore", str(tmp_path / "b"))["messages"] == 397
+    assert asyncio.run(seen(pair[to], "ORDERS")) == before
+    command(cli, pair[to], "stream rm ORDERS --force")
+    command(cli, pair[to], f"stream restore {tmp_path}/b --no-progress")
+    assert asyncio.run(seen(pair[to], "ORDERS")) == before
+
+
+async def _fill(url: str) -> None:
+    async with Wire.open(url) as wire:
+        await wire.ask("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"],"max_msgs":4}')
+        await wire.ask("$JS.API.CONSUMER.DURABLE.CREATE.S.c", b'{"stream_name":"S","config":{"durable_name":"c"}}')
+        for number in range(1, 10):
+            assert await wire.ask(f"s.{number}", b"%d" % number)
+
+
+def test_a_backup_of_a_past_point(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
+    """It has what was live at that sequence, also what limits have removed since, and nats-server restores it."""
+    reference, url = pair
+    asyncio.run(_fill(url))
+    made = shown(url, "backup", "S", str(tmp_path / "b"), "--as-of", "6")
+    assert {key: made[key] for key in ("messages", "first_seq", "last_seq", "consumers")} == {
+        "messages": 4,
+        "first_seq": 3,
+        "last_seq": 6,
+        "consumers": 0,
+    }
+    command(cli, reference, f"stream restore {tmp_path}/b --no-progress")
+    messages = asyncio.run(seen(reference, "S"))["messages"]
+    assert [one.get("subject") for one in messages] == [None, None, "s.3", "s.4", "s.5", "s.6"]
+    command(cli, url, "stream rm S --force")
+    assert shown(url, "restore", str(tmp_path / "b"))["last_seq"] == 6
+    assert asyncio.run(seen(url, "S"))["messages"] == messages
+
+
+def test_what_can_not_be_done_is_said(pair: tuple[str, str], tmp_path: Path) -> None:
+    """Each failure has its exit code and leaves no backup behind."""
+    url = pair[1]
+    asyncio.run(_fill(url))
+    assert silt(url, "backup", "T", str(tmp_path / "t"))[0] == 5
+    assert not (tmp_path / "t").exists()
+    assert silt(url, "backup", "S", str(tmp_path / "s"), "--as-of", "nonsense")[0] == 2
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert silt(url, "backup", "S", str(tmp_path / "full"))[0] == 2
+    assert silt(url, "restore", str(tmp_path / "full"))[0] == 2
+    shown(url, "backup", "S", str(tmp_path / "s"))
+    assert silt(url, "restore", str(tmp_path / "s"))[0] == 1
