@@ -79,7 +79,7 @@ def requests_of(description: dict[str, Any]) -> list[tuple[str, str]]:
         "{name}": "A", "{seq}": "1", "{subject}": "s.1", "{extension}": "csv",
         "{share}": "silt", "{schema}": "streams", "{table}": "A",
     }  # fmt: skip
-    queries = {"multi-last": "subject=s.1", "sql": "query=SELECT+1", "tail": "seconds=0.01&from_seq=1"}
+    queries = {"multi-last": "subject=s.1", "diff": "a=1", "sql": "query=SELECT+1", "tail": "seconds=0.01&from_seq=1"}
     requests = []
     for path, methods in description["paths"].items():
         url = path
