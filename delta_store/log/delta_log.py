@@ -6,7 +6,6 @@ file at fault.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -15,6 +14,7 @@ from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, DamagedCheckpo
 from delta_store.entries.journal_state import JournalState
 from delta_store.entries.log_entry import JournalEntry, entry_name, version_of
 from delta_store.entries.settled_log import MessagesEntry, Snapshot, parse_entry
+from delta_store.storage.read_many import each
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken, StorageError
 from delta_store.values.read_errors import DamagedData, StoreAway
@@ -22,7 +22,6 @@ from delta_store.values.schemas import LOG_FOLDER
 
 _TRIES: Final = 4
 """A reader may meet log cleanup; a file that is missing then is not expected by a newer reading."""
-_REMOTE_THREADS: Final = 16
 NO_END: Final = 1 << 62
 _EntryT_co = TypeVar("_EntryT_co", covariant=True)
 _StateT_co = TypeVar("_StateT_co", covariant=True)
@@ -245,20 +244,14 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
         return DamagedData(self.named(error.name), error.reason)
 
     def _read(self, versions: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
-        """Iterate over the bytes of entries, None for missing ones; an object store is read by several threads."""
+        """Iterate over the bytes of entries, None for missing ones."""
 
         def read(version: int) -> tuple[int, bytes | None]:
             with suppress(NotStored):
                 return version, self.storage.read(path_of(entry_name(version)))
             return version, None
 
-        if "://" not in self.storage.uri:
-            yield from map(read, versions)
-            return
-        wanted = list(versions)
-        with ThreadPoolExecutor(_REMOTE_THREADS, thread_name_prefix="log") as threads:
-            for start in range(0, len(wanted), _REMOTE_THREADS):
-                yield from threads.map(read, wanted[start : start + _REMOTE_THREADS])
+        return each(self.storage.uri, read, versions)
 
     def _has(self, version: int) -> bool:
         return self.storage.exists(path_of(entry_name(version)))

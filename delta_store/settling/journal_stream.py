@@ -20,6 +20,7 @@ from delta_store.entries.journal_file import DamagedFile, decode_table
 from delta_store.entries.log_entry import JournalFile
 from delta_store.log.journal_reader import SHARD, JournalReader
 from delta_store.storage.open_storage import open_storage
+from delta_store.storage.read_many import each
 from delta_store.storage.storage import Storage
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_DDL, JOURNAL_SCHEMA
@@ -27,6 +28,8 @@ from delta_store.values.schemas import JOURNAL_DDL, JOURNAL_SCHEMA
 FORMAT: Final = "silt_journal"
 _READ_BYTES: Final = STAGED_BYTES // 4
 """Bytes of files that are handed over together."""
+_READS_AT_ONCE: Final = 8
+"""Files of an object store: up to 8 MiB each, mostly a few KB, and twenty a second."""
 
 
 class JournalFiles(InputPartition):
@@ -94,9 +97,10 @@ class JournalStreamReader(DataSourceStreamReader):
         storage = _storage(self._path, tuple(sorted(self._storage_options.items())))
         tables: list[pa.Table] = []
         size = 0
-        for name, length, checksum in partition.files:
+        bodies = each(self._path, storage.read, [name for name, *_ in partition.files], at_once=_READS_AT_ONCE)
+        for (name, length, checksum), body in zip(partition.files, bodies, strict=True):
             try:
-                tables.append(decode_table(storage.read(name), size=length, checksum=checksum))
+                tables.append(decode_table(body, size=length, checksum=checksum))
             except DamagedFile as error:
                 raise DamagedData(f"{self._path}/{name}", str(error)) from error
             size += length
