@@ -111,7 +111,7 @@ class JournalSettings(_Section):
     """The append-only table whose commits are acknowledgements."""
 
     commit_interval_ms: float | None = Field(default=None, ge=0)
-    """Least time between two commits; unset: 0 on a local disk, 100 on an object store, except for a lone publisher."""
+    """Least time between two commits; unset: 0 on a local disk, 50 on an object store, except for a lone publisher."""
     commit_rows: int = Field(default=2_000, gt=0)
     commit_bytes: int = Field(default=8 * 1024 * 1024, gt=0)
     """A group of so many rows, or bytes, is committed although more keeps coming and the interval is not over."""
