@@ -54,6 +54,18 @@ RESTORE_SEQUENCE_MAX = 2**62 - 1
 TRANSFERS_MAX = 16
 """Ours: backups that are read, and restores, at a time; others wait, or are refused."""
 
+# --- the past as rows again (branch, rewind, undelete): ours ---
+PAST_STEP_MESSAGES = 128 * KIB
+PAST_STEP_BYTES = 32 * MIB
+"""Messages of the past, and about how many bytes of them, that are read at a time: a step opens each file anew."""
+REWRITTEN_MESSAGES_MAX = 100_000
+REWRITTEN_BYTES_MAX = 64 * MIB
+"""Most messages, and bytes of their columns, that a rewind or an undelete stores again: they are one commit."""
+REWIND_TRIES = 5
+"""How often a rewind is planned anew because messages from before its point have left the stream meanwhile."""
+PAST_WORKS_MAX = 4
+"""Branches, rewinds and undeletes at a time; others wait."""
+
 # --- intake: nats-server's own ingest queue (server/stream.go): past it a publisher gets 429 ---
 INTAKE_MESSAGES_MAX = 100_000
 INTAKE_BYTES_MAX = 128 * MIB

@@ -20,11 +20,16 @@ class CoreEffects(NamedTuple):
 
 
 class BegunTransfer(NamedTuple):
-    """A transfer of a whole stream, whose reply its executor sends once it can take what comes back."""
+    """Work on a whole stream: a transfer, whose reply its executor sends once it can take what comes back, or another.
+
+    Other work replies at its end.
+    """
 
     work: Any
     reply: bytes
     """The encoded frame, empty for none."""
+    answer_to: bytes = b""
+    """The subject of the reply at the end, empty for none."""
 
 
 Deferred = Any

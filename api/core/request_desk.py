@@ -114,9 +114,9 @@ class RequestDesk:
             if told is not None and account.api_errors == errors:
                 self._intake.advise(told, now_ns)
         if isinstance(answer, StartedReply):
-            begun = encode_message(message.reply, answer.reply) if message.reply else b""
-            group.deferred.append(BegunTransfer(answer.work, begun))
-            answer = answer.reply
+            begun = encode_message(message.reply, answer.reply) if message.reply and answer.reply else b""
+            group.deferred.append(BegunTransfer(answer.work, begun, message.reply))
+            answer = answer.reply or None
         elif isinstance(answer, HeadedReply):
             if message.reply:
                 group.replies.append(encode_message(message.reply, answer.reply, header=answer.header))

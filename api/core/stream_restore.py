@@ -39,12 +39,45 @@ class StreamRestore:
         """Take what follows in the archive. Raises :class:`BadArchive`."""
         for item in items:
             if isinstance(item, ArchivedState):
-                self._begin_at(item, now_ns)
+                self.begin_at(item.first_seq, item.last_seq, now_ns)
             elif isinstance(item, ArchivedConsumer):
-                self._add(item, now_ns)
+                self.add(item, now_ns)
         runs = [item for item in items if isinstance(item, MessageRun)]
         if runs:
-            self._store(joined(runs), now_ns)
+            self.store(joined(runs), now_ns)
+
+    def begin_at(self, first_seq: int, last_seq: int, now_ns: int) -> None:
+        """Begin with a sequence; ``last_seq`` is the last one, also where its message is gone."""
+        self._last_seq = last_seq
+        if first_seq > 1:
+            self.state.index.restore_bounds(first_seq=first_seq, last_seq=first_seq - 1, last_ts=0)
+            self.state.record_removal([], "skip", now_ns=now_ns, rows=self._gathering.group.rows)
+
+    def add(self, consumer: ArchivedConsumer, now_ns: int) -> None:
+        """Add a consumer. Raises :class:`BadArchive`."""
+        state, rows = self.state, self._gathering.group.rows
+        config, progress = read_archived(consumer, state.config, self._company)
+        self._company.join(config, state.config)
+        data = config_data(config, created_ns=now_ns + self._company.count)
+        state.record_consumer(Kind.CONSUMER, name=config.name, data=data, now_ns=now_ns, rows=rows)
+        state.record_consumer(Kind.CONSUMER_STATE, name=config.name, data=progress.encode(), now_ns=now_ns, rows=rows)
+
+    def store(self, run: MessageRun, now_ns: int) -> None:
+        """Store messages with the sequences and times that they have."""
+        state, group = self.state, self._gathering.group
+        subjects, seqs, times, blocks, data = run.columns
+        headers = blocks if any(blocks) else None
+        ids = list(map(msg_id_of, headers)) if headers is not None else None
+        sids = list(map(state.index.table.intern, subjects))
+        new = NewRun(subjects, sids, headers, data, ids, np.array(seqs, np.int64))
+        state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=np.array(times, np.int64))
+        group.bytes += sum(map(len, data))
+        if headers is not None and ids is not None:
+            state.dedup.restore(zip(ids, seqs, times, strict=True))
+            group.bytes += sum(map(len, filter(None, headers)))
+            if state.config.sources:
+                self._sources.update(filter(None, map(read_sourced, filter(None, headers))))
+        self._catalog.tidy(state)
 
     def finish(self, now_ns: int) -> None:
         """Keep what follows from all messages: the last sequence, also of one that is gone, and sources' positions."""
@@ -63,34 +96,3 @@ class StreamRestore:
     def drop(self, now_ns: int) -> None:
         """Leave nothing of the stream."""
         restores.drop(self._catalog, self.state, now_ns=now_ns, rows=self._gathering.group.rows)
-
-    def _begin_at(self, bounds: ArchivedState, now_ns: int) -> None:
-        self._last_seq = bounds.last_seq
-        if bounds.first_seq > 1:
-            first = bounds.first_seq
-            self.state.index.restore_bounds(first_seq=first, last_seq=first - 1, last_ts=0)
-            self.state.record_removal([], "skip", now_ns=now_ns, rows=self._gathering.group.rows)
-
-    def _add(self, consumer: ArchivedConsumer, now_ns: int) -> None:
-        state, rows = self.state, self._gathering.group.rows
-        config, progress = read_archived(consumer, state.config, self._company)
-        self._company.join(config, state.config)
-        data = config_data(config, created_ns=now_ns + self._company.count)
-        state.record_consumer(Kind.CONSUMER, name=config.name, data=data, now_ns=now_ns, rows=rows)
-        state.record_consumer(Kind.CONSUMER_STATE, name=config.name, data=progress.encode(), now_ns=now_ns, rows=rows)
-
-    def _store(self, run: MessageRun, now_ns: int) -> None:
-        state, group = self.state, self._gathering.group
-        subjects, seqs, times, blocks, data = run.columns
-        headers = blocks if any(blocks) else None
-        ids = list(map(msg_id_of, headers)) if headers is not None else None
-        sids = list(map(state.index.table.intern, subjects))
-        new = NewRun(subjects, sids, headers, data, ids, np.array(seqs, np.int64))
-        state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=np.array(times, np.int64))
-        group.bytes += sum(map(len, data))
-        if headers is not None and ids is not None:
-            state.dedup.restore(zip(ids, seqs, times, strict=True))
-            group.bytes += sum(map(len, filter(None, headers)))
-            if state.config.sources:
-                self._sources.update(filter(None, map(read_sourced, filter(None, headers))))
-        self._catalog.tidy(state)

@@ -16,12 +16,15 @@ from typing import Final, Protocol
 from api.core.effects import BegunTransfer, Deferred
 from api.core.gateway_core import GatewayCore
 from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink, QueueInterest
-from api.gateway.restore_receiver import DurableMark, RestoreReceiver
+from api.gateway.past_desk import PastDesk
+from api.gateway.restore_receiver import RestoreReceiver
 from api.gateway.snapshot_reads import SnapshotReads
 from api.gateway.snapshot_sender import SnapshotSender, TransferInterest, TransferSubjects, TransferSurroundings
+from api.gateway.stream_landing import DurableMark, StreamLanding
 from api.gateway.transfers import Transfers
 from conf.clock import Clock
 from consumers.machine.effects import Advisory
+from delta_store.reading.past_runs import PastRuns
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.store_reader import StoreReader
 from delta_store.streams import restores
@@ -84,6 +87,7 @@ class Around:
     journal: GroupJournal
     reader: StoreReader
     settled: SettledTable
+    past: PastRuns
     reads: DeferredReads
     link: Link
     subjects: Subjects
@@ -241,4 +245,6 @@ def _transfers(core: GatewayCore, around: Around, changed: Callable[[], None]) -
 
     surroundings = TransferSurroundings(around.link, around.subjects, around.clock, tell, core.new_id)
     snapshots = SnapshotSender(SnapshotReads(around.reader, around.settled), surroundings)
-    return Transfers(snapshots, RestoreReceiver(core, surroundings, changed), around.link)
+    landing = StreamLanding(core, around.clock, changed)
+    past = PastDesk(core, around.past, landing, around.clock, changed)
+    return Transfers(snapshots, RestoreReceiver(core, surroundings, landing, changed), past, around.link)

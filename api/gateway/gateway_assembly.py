@@ -88,6 +88,7 @@ def assemble(
         stores.journal,
         reader,
         stores.settled,
+        stores.runs,
         reads,
         leaf,
         links.subjects,

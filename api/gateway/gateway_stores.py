@@ -10,9 +10,11 @@ from conf.settings import Settings
 from delta_store.journal.journal import Journal
 from delta_store.log.journal_reader import SHARD
 from delta_store.reading.journal_tail import open_tables
+from delta_store.reading.past_runs import PastRuns
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
+from delta_store.reading.slice_plan import SlicePlanner
 from delta_store.storage.open_storage import open_storage
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import open_stores, refuse_apart, refuse_lost_journal
@@ -28,6 +30,8 @@ class Stores:
     settled: SettledTable
     payloads: Payloads
     past: PointInTime
+    runs: PastRuns
+    """The past in bulk."""
     catalog: Catalog
     data: DataLocation
 
@@ -53,4 +57,5 @@ def claim_stores(
     payloads = Payloads(settled, tail, tail_bytes=cache_bytes)
     opened = open_stores(settled, tail, domain=options.domain, newest=payloads.tail, progress=progress)
     refuse_apart(journal, opened)
-    return Stores(journal, settled, payloads, PointInTime(settled, tail), opened.catalog, data)
+    runs = PastRuns(SlicePlanner(settled, tail), data)
+    return Stores(journal, settled, payloads, PointInTime(settled, tail), runs, opened.catalog, data)

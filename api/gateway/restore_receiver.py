@@ -4,20 +4,19 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from api.core.gateway_core import GatewayCore
 from api.core.stream_restore import StreamRestore
 from api.gateway.gateway_log import report
 from api.gateway.snapshot_sender import TransferSurroundings
+from api.gateway.stream_landing import StreamLanding
 from api.jetstream import transfer_advisories
 from api.jetstream.backup_api import StreamUpload, restore_refused, restored
 from conf.limits import (
-    COMMIT_RETRY_SECONDS,
     RESTORE_GROUP_BYTES,
     RESTORE_GROUP_MESSAGES,
     RESTORE_SEQUENCE_MAX,
-    RESTORE_WAITING_BYTES_MAX,
     TRANSFER_SILENCE_SECONDS,
 )
 from delta_store.archive.archive_checker import ArchiveChecker, Item
@@ -31,12 +30,6 @@ from ingest.protocol.wire_protocol import WireMessage
 _CHUNKS_MAX: Final = 64
 _AHEAD_MAX: Final = 16
 """Chunks that are acked before they are worked off: the nats CLI sends the next one when it has the ack."""
-
-
-class DurableMark(NamedTuple):
-    """Set when the group that it was put in is durable."""
-
-    done: asyncio.Event
 
 
 @dataclass(slots=True, eq=False)
@@ -82,10 +75,13 @@ class _Upload:
 class RestoreReceiver:
     """The restores under way, by the subjects that their chunks come to."""
 
-    def __init__(self, core: GatewayCore, around: TransferSurroundings, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, core: GatewayCore, around: TransferSurroundings, landing: StreamLanding, changed: Callable[[], None]
+    ) -> None:
         """``changed`` is called when the gathering group, or the catalog, has changed."""
         self._core = core
         self._around = around
+        self._landing = landing
         self._changed = changed
         self._uploads: dict[bytes, _Upload] = {}
 
@@ -128,7 +124,7 @@ class RestoreReceiver:
             self._around.subjects.stop_listening(work.deliver_subject)
             del self._uploads[work.deliver_subject.encode()]
             if upload.stream is not None:
-                await self._drop(upload.stream)
+                await self._landing.drop(upload.stream)
 
     async def _take_in(self, upload: _Upload) -> bytes | None:
         """Take chunks in; return the subject of the last reply, None where the sender fell silent."""
@@ -174,9 +170,7 @@ class RestoreReceiver:
 
     async def _store(self, upload: _Upload) -> None:
         """Store what waits. Raises :class:`BadArchive` or ``ApiRefusal``."""
-        if self._core.gathering.pending_bytes > RESTORE_WAITING_BYTES_MAX:
-            await self._durable()
-        self._core.catalog.require_change()
+        await self._landing.room()
         if upload.stream is not None:
             upload.stream.take(upload.waiting.taken(), self._around.clock.now_ns())
         self._changed()
@@ -189,37 +183,20 @@ class RestoreReceiver:
             upload.refused = restore_failed("unexpected EOF")
         answer = None
         if stream is not None and upload.refused is None:
-            stream.finish(clock.now_ns())
-            await self._durable()
             try:
-                stream.show(clock.now_ns())
+                await self._landing.show(stream)
             except ApiRefusal as refused:
                 upload.refused = restore_failed(str(refused))
             else:
                 upload.stream = None
-                core.consumers.registry.sync_streams(clock.now_ns())
-                core.consumers.registry.adopt(stream.state, now_ns=clock.now_ns(), rows=core.gathering.group.rows)
                 consumers = len(stream.state.consumers)
                 answer = restored(stream.state, consumers=consumers, now_ns=clock.now_ns())
         elif stream is not None:
             upload.stream = None
-            await self._drop(stream)
+            await self._landing.drop(stream)
         if upload.refused is not None:
             report("restore failed", f"stream {upload.work.config.name}: {upload.refused}")
             answer = restore_refused(upload.refused)
         if reply and answer is not None:
             core.gathering.group.replies.append(encode_message(reply, answer))
-        self._changed()
-
-    async def _durable(self) -> None:
-        """Wait until all that was decided so far is durable."""
-        mark = DurableMark(asyncio.Event())
-        self._core.gathering.group.deferred.append(mark)
-        self._changed()
-        await mark.done.wait()
-
-    async def _drop(self, stream: StreamRestore) -> None:
-        while self._core.gathering.blocked is not None:  # noqa: ASYNC110  # room on a disk is no event
-            await asyncio.sleep(COMMIT_RETRY_SECONDS)
-        stream.drop(self._around.clock.now_ns())
         self._changed()

@@ -1,13 +1,14 @@
-"""The gateway's transfers of whole streams: backups that are sent, and restores that are taken in."""
+"""The gateway's work on whole streams: backups that are sent, restores that are taken in, the past made use of."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from api.core.effects import BegunTransfer
+from api.gateway.past_desk import PastDesk
 from api.gateway.restore_receiver import RestoreReceiver
 from api.gateway.snapshot_sender import SnapshotSender, TransferLink
-from api.jetstream.backup_api import StreamSnapshot
+from api.jetstream.backup_api import StreamSnapshot, StreamUpload
 from ingest.protocol.wire_protocol import WireMessage
 
 _PREFIX: Final = b"$JS.SNAPSHOT."
@@ -17,9 +18,12 @@ _ACKS: Final = b"$JS.SNAPSHOT.ACK."
 class Transfers:
     """The transfers under way, and their messages."""
 
-    def __init__(self, snapshots: SnapshotSender, restores: RestoreReceiver, link: TransferLink) -> None:
+    def __init__(
+        self, snapshots: SnapshotSender, restores: RestoreReceiver, past: PastDesk, link: TransferLink
+    ) -> None:
         self._snapshots = snapshots
         self._restores = restores
+        self._past = past
         self._link = link
         self._begun: asyncio.Queue[BegunTransfer] = asyncio.Queue()
         self._running = 0
@@ -27,7 +31,7 @@ class Transfers:
     def begin(self, begun: BegunTransfer) -> None:
         """Begin a transfer, whose reply may leave now."""
         self._running += 1
-        if not isinstance(begun.work, StreamSnapshot):
+        if isinstance(begun.work, StreamUpload):
             self._restores.listen(begun.work)
         if begun.reply:
             self._link.send_runs(begun.reply)
@@ -52,8 +56,13 @@ class Transfers:
                 tasks.create_task(self._carry_out(begun))
 
     async def _carry_out(self, begun: BegunTransfer) -> None:
-        work = begun.work
         try:
-            await (self._snapshots.send(work) if isinstance(work, StreamSnapshot) else self._restores.receive(work))
+            match begun.work:
+                case StreamSnapshot() as snapshot:
+                    await self._snapshots.send(snapshot)
+                case StreamUpload() as upload:
+                    await self._restores.receive(upload)
+                case work:
+                    await self._past.carry_out(work, begun.answer_to)
         finally:
             self._running -= 1

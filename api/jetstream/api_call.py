@@ -94,6 +94,12 @@ class Identified(NamedTuple):
     identity: str
 
 
+class Promised(NamedTuple):
+    """No reply yet: others carry out ``work`` once all that was decided before is durable, and reply at its end."""
+
+    work: Any
+
+
 class Silence(NamedTuple):
     """No reply: nats-server's endpoint exists only together with the consumer that the subject names."""
 
@@ -105,7 +111,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Started | Identified | Uncounted | Silence
+Result = dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Promised | Started | Identified | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 

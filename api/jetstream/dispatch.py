@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from api.jetstream import account_api, backup_api, consumer_api, diff_api, message_api, stream_api
+from api.jetstream import account_api, backup_api, branch_api, consumer_api, diff_api, message_api, stream_api
 from api.jetstream.api_call import (
     ApiCall,
     ApiRequest,
@@ -18,6 +18,7 @@ from api.jetstream.api_call import (
     Identified,
     NeedMessage,
     NeedPast,
+    Promised,
     Result,
     Silence,
     Started,
@@ -82,6 +83,9 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.MSG.DELETE.*": Endpoint("stream_msg_delete_response", message_api.delete),
     "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", backup_api.snapshot),
     "STREAM.RESTORE.*": Endpoint("stream_restore_response", backup_api.restore, {"deliver_subject": ""}),
+    "STREAM.BRANCH.*": Endpoint(branch_api.BranchWork.kind, branch_api.branch, level_first=False),
+    "STREAM.REWIND.*": Endpoint(branch_api.RewindWork.kind, branch_api.rewind, level_first=False),
+    "STREAM.UNDELETE.*": Endpoint(branch_api.UndeleteWork.kind, branch_api.undelete, level_first=False),
     "STREAM.PEER.REMOVE.*": _cluster("stream_remove_peer_response"),
     "STREAM.PEER.EVACUATE.*": _cluster("stream_evacuate_peer_response"),
     "STREAM.LEADER.STEPDOWN.*": _cluster("stream_leader_stepdown_response"),
@@ -151,7 +155,7 @@ def _completed(result: Result, reply: bytes) -> bytes | StartedReply | HeadedRep
     """Return a success reply with what belongs to it."""
     if isinstance(result, Identified):
         return HeadedReply(reply, identity_block(result.identity))
-    return StartedReply(reply, result.work) if isinstance(result, Started) else reply
+    return StartedReply(reply, result.work) if isinstance(result, Started | Promised) else reply
 
 
 def refusal(subject: bytes, domain: str, why: str) -> bytes | None:

@@ -49,6 +49,13 @@ RESTORE_REQUEST = Struct(
     "JSApiStreamRestoreRequest",
     {"config": Struct("StreamConfig", shapes(StreamConfig)), "state": ANYTHING},
 )
+STREAM_BRANCH_REQUEST = Struct(
+    "SiltStreamBranchRequest",
+    {"name": TEXT, "as_of": TEXT, "consumers": FLAG, "config": Struct("StreamConfig", shapes(StreamConfig))},
+)
+STREAM_REWIND_REQUEST = Struct("SiltStreamRewindRequest", {"as_of": TEXT, "force": FLAG})
+STREAM_UNDELETE_REQUEST = Struct("SiltStreamUndeleteRequest", {"as_of": TEXT, "seqs": TEXTS, "filter": TEXT})
+"""The last three are Silt's own."""
 
 CONSUMER_CONFIG = Struct("ConsumerConfig", shapes(MachineConfig))
 CONSUMER_CREATE_REQUEST = Struct(

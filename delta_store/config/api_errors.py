@@ -166,6 +166,11 @@ def payload_misfit(reason: str) -> ApiRefusal:
     return ApiRefusal(400, 20001, f"message does not fit the stream's schema: {reason}")
 
 
+def past_refused(reason: str) -> ApiRefusal:
+    """A branch, rewind or undelete was not done. Ours, as nats-server has none of them."""
+    return ApiRefusal(400, 20030, reason)
+
+
 def stream_invalid_config(reason: str) -> ApiRefusal:
     """The stream configuration is not valid, or not one that Silt has."""
     return ApiRefusal(500, 10052, reason)

@@ -76,12 +76,13 @@ def divided(parts: Iterable[SlicePart], after: int, last: int, most: int) -> lis
     """
     known = list(parts)
     return [
-        tuple(filter(None, (_within(part, first, min(first + most - 1, last)) for part in known)))
+        tuple(filter(None, (part_within(part, first, min(first + most - 1, last)) for part in known)))
         for first in range(after + 1, last + 1, most)
     ]
 
 
-def _within(part: SlicePart, first: int, last: int) -> SlicePart | None:
+def part_within(part: SlicePart, first: int, last: int) -> SlicePart | None:
+    """Return what a part has of a range of sequences; None for nothing."""
     files = tuple(file for file in part.files if file.first <= last and file.last >= first)
     bounds = part.bounds.within(first, last)
     if not files or bounds.is_empty:

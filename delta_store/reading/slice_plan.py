@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from conf.data_location import DataLocation
+from delta_store.config.stream_config import StreamConfig
 from delta_store.entries.log_entry import file_version
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
 from delta_store.reading.journal_tail import JournalTail
@@ -21,8 +22,9 @@ from delta_store.reading.message_bounds import MessageBounds
 from delta_store.reading.message_slice import MessagesLost, PartFile, Ranges, SlicePart, StreamSlice, grouped, packed
 from delta_store.reading.point_in_time import VIEW_TRIES, Point, PointInTime, View, opened_tables
 from delta_store.reading.settled import SettledTable
-from delta_store.reading.state_at import END, merged
+from delta_store.reading.state_at import END, EventRow, merged
 from delta_store.reading.stream_heads import PinnedHeads
+from delta_store.streams.event_rows import read_stream
 from delta_store.streams.removal_rows import read_removal
 from delta_store.values.read_errors import FileGone, NoSuchStream, PastHorizon
 from delta_store.values.records import Kind, Removal
@@ -44,6 +46,18 @@ class _SliceRows(NamedTuple):
     removed: Ranges
     evicted: Int64s = _NONE
     """Ascending."""
+
+
+class PastSlice(NamedTuple):
+    """The messages that were live at a point, with what else decides how the stream stood."""
+
+    slice: StreamSlice
+    seq: int
+    """The stream's last sequence then."""
+    first_seq: int
+    """The first one that was not cut off in front."""
+    config: StreamConfig
+    """The configuration then."""
 
 
 class SlicePlanner:
@@ -101,14 +115,23 @@ class SlicePlanner:
 
         Raises ``NoSuchStream``, ``PastHorizon``, ``DamagedData``.
         """
+        return self.then(stream, bounds, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).slice
 
-        def plan(view: View) -> StreamSlice:
+    def then(
+        self, stream: str, bounds: MessageBounds, *, up_to_seq: int | None = None, up_to_ts_ns: int | None = None
+    ) -> PastSlice:
+        """Do :meth:`live`, and return how the stream stood besides. Raises as it does."""
+
+        def plan(view: View) -> PastSlice:
             point = self._past.point(view, up_to_seq, up_to_ts_ns)
+            config = _config_at(view.events, point)
             if point.seq <= 0:
-                return StreamSlice(view.stream_id, view.last_seq, [])
+                return PastSlice(StreamSlice(view.stream_id, view.last_seq, []), 0, 1, config)
             base, cut = self._past.past(view, point)
-            held = _SliceRows(view, base, bounds.within(cut.first_seq, min(cut.up_to_seq, view.last_seq)), cut.removed)
-            return self._slice(held._replace(evicted=self._evicted(held, cut.up_to_seq, cut.up_to_seq)))
+            last = min(cut.up_to_seq, view.last_seq)
+            held = _SliceRows(view, base, bounds.within(cut.first_seq, last), cut.removed)
+            found = self._slice(held._replace(evicted=self._evicted(held, cut.up_to_seq, cut.up_to_seq)))
+            return PastSlice(found, last, min(cut.first_seq, last + 1), config)
 
         return self._past.with_view(stream, plan)
 
@@ -203,6 +226,13 @@ class SlicePlanner:
         seqs += [np.arange(max(low, wanted), min(high, last) + 1) for low, high in absent]
         if len(np.unique(np.concatenate(seqs))) < last - wanted + 1:
             raise MessagesLost(view.stream, wanted, f"limits or a purge removed them, the stream begins with {first}")
+
+
+def _config_at(events: Sequence[EventRow], point: Point) -> StreamConfig:
+    """Return the configuration at a point; the first one where the point is before the stream."""
+    changes = [event for event in events if event.kind == Kind.STREAM]
+    then = [one for one in changes if one.seq < point.seq or (one.seq == point.seq and one.ts_ns < point.before_ns)]
+    return read_stream(max(then or [min(changes)]).data)[0]
 
 
 def _tail_parts(held: _SliceRows) -> list[SlicePart]:

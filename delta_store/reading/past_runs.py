@@ -1,0 +1,85 @@
+"""The messages of a stream as it stood at a point, in order and in bulk: what branches, rewinds and undeletes read.
+
+The sequences are read first, then the messages by as many of them as fit into memory, from files that are pinned. A
+file that is vacuumed meanwhile ends the read with ``FileGone``; an erased message that it still has is never returned
+if it was erased before the sequences were read.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from conf.data_location import DataLocation
+from conf.limits import PAST_STEP_BYTES, PAST_STEP_MESSAGES
+from delta_store.entries.settled_log import Int64s
+from delta_store.reading.message_bounds import MessageBounds
+from delta_store.reading.message_scan import scan
+from delta_store.reading.message_slice import SlicePart, part_within
+from delta_store.reading.slice_plan import PastSlice, SlicePlanner
+from delta_store.values.as_of import AsOf
+from delta_store.values.read_errors import DamagedData
+from delta_store.values.stream_message import MessageRun
+
+_FIRST_STEP: Final = 256
+"""Messages of the first step, by which the size of those behind is known."""
+_CONTENT: Final = ("subject", "seq", "ts_ns", "headers", "data")
+_EVERYTHING: Final = MessageBounds()
+
+
+class PastMessages(NamedTuple):
+    """The messages that were live at a point."""
+
+    plan: PastSlice
+    seqs: Int64s
+    """Ascending."""
+
+
+class PastRuns:
+    """Reads the past of any stream in bulk; blocking and thread-safe."""
+
+    def __init__(self, planner: SlicePlanner, data: DataLocation) -> None:
+        self._planner = planner
+        self._data = data
+
+    def at(self, stream: str, point: AsOf, bounds: MessageBounds = _EVERYTHING) -> PastMessages:
+        """Return the messages within bounds that were live at a point, by sequence.
+
+        Raises ``NoSuchStream``, ``PastHorizon``, ``DamagedData`` or ``FileGone``.
+        """
+        plan = self._planner.then(stream, bounds, up_to_seq=point.seq, up_to_ts_ns=point.before_ns)
+        found = [table["seq"].to_numpy() for part in plan.slice.parts for table in scan(self._data, part, ("seq",))]
+        return PastMessages(plan, np.unique(np.concatenate(found)) if found else np.empty(0, np.int64))
+
+    def runs(self, past: PastMessages, seqs: Int64s) -> Iterator[MessageRun]:
+        """Iterate over those of the messages with these ascending sequences. Raises ``DamagedData`` or ``FileGone``."""
+        parts, start, step = past.plan.slice.parts, 0, _FIRST_STEP
+        while start < len(seqs):
+            wanted = seqs[start : start + step]
+            run, size = self._read(parts, wanted)
+            yield run
+            start += len(wanted)
+            step = max(1, min(PAST_STEP_MESSAGES, PAST_STEP_BYTES * len(wanted) // max(1, size)))
+
+    def _read(self, parts: list[SlicePart], wanted: Int64s) -> tuple[MessageRun, int]:
+        """Return messages, and the bytes of their columns."""
+        first, last = int(wanted[0]), int(wanted[-1])
+        near = [found for part in parts if (found := part_within(part, first, last)) is not None]
+        tables = [_chosen(table, wanted) for part in near for table in scan(self._data, part, _CONTENT)]
+        table = pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else None
+        found = np.empty(0, np.int64) if table is None else table["seq"].to_numpy()
+        order = np.unique(found, return_index=True)[1]
+        if table is None or len(order) < len(wanted):
+            lost = int(np.setdiff1d(wanted, found)[0])
+            raise DamagedData(f"the files of {self._data}", f"sequence {lost} can't be read back")
+        columns = [table[name].take(pa.array(order)).to_pylist() for name in _CONTENT]
+        return MessageRun((columns[0], columns[1], columns[2], columns[3], columns[4])), table.nbytes
+
+
+def _chosen(table: Any, wanted: Int64s) -> Any:
+    """Return the rows with one of the ascending sequences."""
+    seqs = table["seq"].to_numpy()
+    place = np.minimum(np.searchsorted(wanted, seqs), len(wanted) - 1)
+    mask = wanted[place] == seqs
+    return table if mask.all() else table.filter(pa.array(mask))
