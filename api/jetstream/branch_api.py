@@ -23,7 +23,7 @@ from delta_store.values import subjects
 from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
 
 _RANGE: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
-_NOT_KEPT: Final = {
+_NOT_KEPT: Final[Mapping[str, Any]] = {
     "mirror": None,
     "sources": [],
     "republish": None,
@@ -47,8 +47,6 @@ class BranchWork(NamedTuple):
     consumers: tuple[tuple[str, MachineConfig, ConsumerState], ...]
     """The consumers to come with it, as they stand now."""
 
-    kind = "stream_branch_response"
-
 
 class RewindWork(NamedTuple):
     """A stream to stand as it stood at a point."""
@@ -58,8 +56,6 @@ class RewindWork(NamedTuple):
     point: AsOf
     force: bool
     """Whether consumers that have seen what came after the point don't matter."""
-
-    kind = "stream_rewind_response"
 
 
 class UndeleteWork(NamedTuple):
@@ -72,10 +68,14 @@ class UndeleteWork(NamedTuple):
     """Of sequences, inclusive; empty for all."""
     subject: str
 
-    kind = "stream_undelete_response"
-
 
 PastWork = BranchWork | RewindWork | UndeleteWork
+KINDS: Final[dict[type[PastWork], str]] = {
+    BranchWork: "stream_branch_response",
+    RewindWork: "stream_rewind_response",
+    UndeleteWork: "stream_undelete_response",
+}
+"""The types of the replies."""
 
 
 def branch(call: ApiCall) -> Result:
@@ -139,22 +139,22 @@ def branched(state: StreamState, work: BranchWork, *, now_ns: int) -> bytes:
     """Return the reply to a branch: the new stream as it stands."""
     shown = state_json(state, consumers=len(state.consumers))
     info = stream_info(with_dynamic_metadata(state.config), state, shown, now_ns=now_ns, extra={})
-    return success(work.kind, info)
+    return success(KINDS[type(work)], info)
 
 
 def rewound(work: RewindWork, done: Rewound, *, broken: list[str], last_seq: int) -> bytes:
     """Return the reply to a rewind; ``broken`` are consumers that have seen what came after the point."""
-    return success(work.kind, {"success": True, **done._asdict(), "last_seq": last_seq, "consumers": broken})
+    return success(KINDS[type(work)], {"success": True, **done._asdict(), "last_seq": last_seq, "consumers": broken})
 
 
 def undeleted(work: UndeleteWork, *, restored: int, last_seq: int) -> bytes:
     """Return the reply to an undelete, whose messages are the last ones up to ``last_seq``."""
-    return success(work.kind, {"success": True, "restored": restored, "last_seq": last_seq})
+    return success(KINDS[type(work)], {"success": True, "restored": restored, "last_seq": last_seq})
 
 
 def refused(work: PastWork, error: api_errors.ApiRefusal) -> bytes:
     """Return the reply to work that was not done."""
-    return failure(work.kind, error, {})
+    return failure(KINDS[type(work)], error, {})
 
 
 def _changeable(call: ApiCall) -> StreamState:

@@ -1,11 +1,11 @@
 """The messages of a stream as it stood at a point, in order and in bulk: what branches, rewinds and undeletes read.
 
 The sequences are read first, then the messages by as many of them as fit into memory, from files that are pinned. A
-file that is vacuumed meanwhile ends the read with ``FileGone``; an erased message that it still has is never returned
-if it was erased before the sequences were read.
+file that is vacuumed meanwhile ends the read with ``PastHorizon``; an erased message that it still has is never
+returned if it was erased before the sequences were read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from delta_store.reading.message_scan import scan
 from delta_store.reading.message_slice import SlicePart, part_within
 from delta_store.reading.slice_plan import PastSlice, SlicePlanner
 from delta_store.values.as_of import AsOf
-from delta_store.values.read_errors import DamagedData
+from delta_store.values.read_errors import DamagedData, FileGone, PastHorizon
 from delta_store.values.stream_message import MessageRun
 
 _FIRST_STEP: Final = 256
@@ -46,14 +46,14 @@ class PastRuns:
     def at(self, stream: str, point: AsOf, bounds: MessageBounds = _EVERYTHING) -> PastMessages:
         """Return the messages within bounds that were live at a point, by sequence.
 
-        Raises ``NoSuchStream``, ``PastHorizon``, ``DamagedData`` or ``FileGone``.
+        Raises ``NoSuchStream``, ``PastHorizon`` or ``DamagedData``.
         """
         plan = self._planner.then(stream, bounds, up_to_seq=point.seq, up_to_ts_ns=point.before_ns)
-        found = [table["seq"].to_numpy() for part in plan.slice.parts for table in scan(self._data, part, ("seq",))]
+        found = [table["seq"].to_numpy() for part in plan.slice.parts for table in self._tables(part, ("seq",))]
         return PastMessages(plan, np.unique(np.concatenate(found)) if found else np.empty(0, np.int64))
 
     def runs(self, past: PastMessages, seqs: Int64s) -> Iterator[MessageRun]:
-        """Iterate over those of the messages with these ascending sequences. Raises ``DamagedData`` or ``FileGone``."""
+        """Iterate over those of the messages with these ascending sequences. Raises as :meth:`at`."""
         parts, start, step = past.plan.slice.parts, 0, _FIRST_STEP
         while start < len(seqs):
             wanted = seqs[start : start + step]
@@ -64,17 +64,22 @@ class PastRuns:
 
     def _read(self, parts: list[SlicePart], wanted: Int64s) -> tuple[MessageRun, int]:
         """Return messages, and the bytes of their columns."""
-        first, last = int(wanted[0]), int(wanted[-1])
-        near = [found for part in parts if (found := part_within(part, first, last)) is not None]
-        tables = [_chosen(table, wanted) for part in near for table in scan(self._data, part, _CONTENT)]
+        near = [part_within(part, int(wanted[0]), int(wanted[-1])) for part in parts]
+        tables = [_chosen(table, wanted) for part in filter(None, near) for table in self._tables(part, _CONTENT)]
         table = pa.concat_tables(tables).unify_dictionaries().combine_chunks() if tables else None
-        found = np.empty(0, np.int64) if table is None else table["seq"].to_numpy()
-        order = np.unique(found, return_index=True)[1]
+        seqs: Int64s = np.empty(0, np.int64) if table is None else table["seq"].to_numpy()
+        order = np.unique(seqs, return_index=True)[1]
         if table is None or len(order) < len(wanted):
-            lost = int(np.setdiff1d(wanted, found)[0])
+            lost = int(np.setdiff1d(wanted, seqs)[0])
             raise DamagedData(f"the files of {self._data}", f"sequence {lost} can't be read back")
         columns = [table[name].take(pa.array(order)).to_pylist() for name in _CONTENT]
         return MessageRun((columns[0], columns[1], columns[2], columns[3], columns[4])), table.nbytes
+
+    def _tables(self, part: SlicePart, names: Sequence[str]) -> Iterator[Any]:
+        try:
+            yield from scan(self._data, part, names)
+        except FileGone as error:
+            raise PastHorizon(part.stream, None) from error
 
 
 def _chosen(table: Any, wanted: Int64s) -> Any:
