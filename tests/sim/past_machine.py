@@ -208,7 +208,8 @@ class PastMachine:
         for model in self._models.values():
             where = (step, model.name)
             live = model.held(model.stands)
-            assert await self._world.read(model.name, {"seq": 1, "next_by_subj": ">", "batch": 1_000}) == live, where
+            heard = await self._world.read(model.name, {"seq": 1, "next_by_subj": ">", "batch": 1_000})
+            assert heard == live, where
             assert self._by_sql(f'SELECT seq, subject, data FROM "{model.name}" ORDER BY seq') == live, where
         await self._check_past(self._any(), step)
 

@@ -80,7 +80,7 @@ class Model:
         if self.limits.per_subject <= 0:
             return [seq for seq in past if lost and seq >= lost[0]]
         firsts = {self.ever[seq][0]: seq for seq in reversed(lost)}
-        return [seq for seq in past if firsts.get(self.ever[seq][0], self.last) <= seq]
+        return [seq for seq in past if firsts.get(self.ever[seq][0], self.last + 1) <= seq]
 
     def undelete(self, then: Stood, subject: str) -> int:
         """Bring back what has been lost of a subject; return how many."""
