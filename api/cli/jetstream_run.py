@@ -66,6 +66,17 @@ def run_api(verb: Verb, work: Callable[[Api], Coroutine[Any, Any, T]], server: s
     raise typer.Exit(code)
 
 
+def ask(
+    verb: Verb, request: tuple[str, dict[str, Any]], server: str | None, context: str | None, *, seconds: float
+) -> dict[str, Any]:
+    """Send one request (its verb and body) that may take so long, and return the reply; otherwise as :func:`run`."""
+
+    async def asked(api: Api) -> dict[str, Any]:
+        return await Api(api.client, prefix=api.prefix, timeout=seconds).call(*request)
+
+    return run_api(verb, asked, server, context)
+
+
 async def _work(work: Callable[[Api], Coroutine[Any, Any, T]], context: NatsContext) -> T:
     async with connected(context) as client:
         return await work(Api(client, prefix=context.api_prefix))

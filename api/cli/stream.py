@@ -14,6 +14,7 @@ from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from api.cli.points import AsOfOption, fixed
 from api.cli.stream_backup import backup, restore
+from api.cli.stream_branch import branch, rewind, undelete
 from api.cli.stream_changes import diff, versions
 from api.cli.stream_reads import dump, get
 from api.process.nats_context import NatsContext, UnknownContext, find_context
@@ -26,13 +27,18 @@ SETTLING_SECONDS = 1.0
 STREAM_NOT_FOUND = 10059
 REPORT = ("stream", "messages", "bytes", "first_seq", "last_seq", "last_time", "subjects", "deleted", "consumers")
 
-app = typer.Typer(help="Show streams, now or as of a point in the past.", epilog=EPILOG, no_args_is_help=True)
+app = typer.Typer(
+    help="Show streams, now or as of a point in the past, and make use of it.", epilog=EPILOG, no_args_is_help=True
+)
 app.command("get")(get)
 app.command("dump")(dump)
 app.command("diff")(diff)
 app.command("versions")(versions)
 app.command("backup")(backup)
 app.command("restore")(restore)
+app.command("branch")(branch)
+app.command("rewind")(rewind)
+app.command("undelete")(undelete)
 
 
 class ApiRefused(RuntimeError):

@@ -38,9 +38,10 @@ class NeedMessage(NamedTuple):
 
 
 class StartedReply(NamedTuple):
-    """A reply that begins a transfer."""
+    """A reply that begins a transfer, or only work that replies at its end."""
 
     reply: bytes
+    """Empty where the work replies."""
     work: Any
 
 

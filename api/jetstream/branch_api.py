@@ -1,7 +1,7 @@
 """``$JS.API.STREAM.BRANCH``, ``REWIND`` and ``UNDELETE``: the requests that make something of a stream's past.
 
-They are Silt's own. A point is given as text in ``as_of``: a sequence, a time, or an age. The reply comes when all is
-done and durable, or with the error that kept it from being done.
+They are Silt's own. A point is given in ``silt_as_of``: a sequence, a time, or an age. The reply comes when all is done
+and durable, or with the error that kept it from being done.
 """
 
 import re
@@ -20,7 +20,8 @@ from delta_store.streams import source_rules, stream_config_rules
 from delta_store.streams.rewinds import Rewound
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
-from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
+from delta_store.values.as_of import AsOf, parse_as_of
+from delta_store.values.point_shape import AS_OF
 
 _RANGE: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 _NOT_KEPT: Final[Mapping[str, Any]] = {
@@ -93,7 +94,7 @@ def branch(call: ApiCall) -> Result:
     if request.get("consumers") and call.consumers is not None:
         found = call.consumers.recorded(state, now_ns=call.now_ns, rows=call.rows)
         consumers = tuple(one for one in found if one[1].is_durable)
-    point = _point(call, request.get("as_of", ""))
+    point = _point(call, request)
     return Promised(BranchWork(state.name, state.stream_id, point, name, given, consumers))
 
 
@@ -104,7 +105,7 @@ def rewind(call: ApiCall) -> Result:
     state = _changeable(call)
     if state.config.deny_purge or state.config.deny_delete:
         raise api_errors.past_refused("the stream denies purges or deletes")
-    point = _point(call, request.get("as_of", ""), needed=True)
+    point = _point(call, request, needed=True)
     return Promised(RewindWork(state.name, state.stream_id, point, request.get("force", False)))
 
 
@@ -118,7 +119,7 @@ def undelete(call: ApiCall) -> Result:
         raise api_errors.past_refused("name the messages: sequences in seqs, or subjects in filter")
     if wanted and not subjects.valid(wanted):
         raise api_errors.past_refused(f"{wanted!r} is no subject")
-    point = _point(call, request.get("as_of", ""), needed=True)
+    point = _point(call, request, needed=True)
     return Promised(UndeleteWork(state.name, state.stream_id, point, ranges, wanted or ">"))
 
 
@@ -168,16 +169,14 @@ def _changeable(call: ApiCall) -> StreamState:
     return state
 
 
-def _point(call: ApiCall, text: str, *, needed: bool = False) -> AsOf:
-    """Return a point of the past; the stream as it stands now where there may be none."""
-    if not text and needed:
-        raise api_errors.past_refused("name the point in as_of: a sequence, a time, or an age such as 15m")
-    try:
-        point = parse_as_of(text or None, now=datetime.fromtimestamp(call.now_ns / 1e9, UTC))
-    except NotAPoint as error:
-        raise api_errors.past_refused(f"as_of: {error}") from None
+def _point(call: ApiCall, request: Mapping[str, Any], *, needed: bool = False) -> AsOf:
+    """Return the point of the past that is asked for; the stream as it stands now where none is."""
+    text = request.get(AS_OF)
+    if text is None and needed:
+        raise api_errors.past_refused(f"name the point in {AS_OF}: a sequence, a time, or an age such as 15m")
+    point = parse_as_of(text, now=datetime.fromtimestamp(call.now_ns / 1e9, UTC))
     if (point.seq or 0) > call.stream().index.last_seq or (point.before_ns or 0) > call.now_ns:
-        raise api_errors.past_refused(f"as_of: {text} is still to come")
+        raise api_errors.past_refused(f"{text} is still to come")
     return point
 
 

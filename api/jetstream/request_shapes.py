@@ -51,10 +51,10 @@ RESTORE_REQUEST = Struct(
 )
 STREAM_BRANCH_REQUEST = Struct(
     "SiltStreamBranchRequest",
-    {"name": TEXT, "as_of": TEXT, "consumers": FLAG, "config": Struct("StreamConfig", shapes(StreamConfig))},
+    {"name": TEXT, AS_OF: POINT, "consumers": FLAG, "config": Struct("StreamConfig", shapes(StreamConfig))},
 )
-STREAM_REWIND_REQUEST = Struct("SiltStreamRewindRequest", {"as_of": TEXT, "force": FLAG})
-STREAM_UNDELETE_REQUEST = Struct("SiltStreamUndeleteRequest", {"as_of": TEXT, "seqs": TEXTS, "filter": TEXT})
+STREAM_REWIND_REQUEST = Struct("SiltStreamRewindRequest", {AS_OF: POINT, "force": FLAG})
+STREAM_UNDELETE_REQUEST = Struct("SiltStreamUndeleteRequest", {AS_OF: POINT, "seqs": TEXTS, "filter": TEXT})
 """The last three are Silt's own."""
 
 CONSUMER_CONFIG = Struct("ConsumerConfig", shapes(MachineConfig))

@@ -97,14 +97,14 @@ class PastMachine:
         model = self._any()
         point, then = self._point(model)
         name = self._name()
-        body = {"name": name, "as_of": point, "config": self._config(name, None)}
+        body = {"name": name, "silt_as_of": point, "config": self._config(name, None)}
         if await self._done(f"STREAM.BRANCH.{model.name}", body):
             self._models[name] = model.branch(name, then)
 
     async def _rewind(self) -> None:
         model = self._any()
         point, then = self._point(model)
-        if await self._done(f"STREAM.REWIND.{model.name}", {"as_of": point}):
+        if await self._done(f"STREAM.REWIND.{model.name}", {"silt_as_of": point}):
             model.rewind(then)
 
     async def _undelete(self) -> None:
@@ -113,7 +113,7 @@ class PastMachine:
         own = sorted({model.ever[seq][0] for seq in model.of(then)})
         if own:
             subject = self._dice.choice(own)
-            if await self._done(f"STREAM.UNDELETE.{model.name}", {"as_of": point, "filter": subject}):
+            if await self._done(f"STREAM.UNDELETE.{model.name}", {"silt_as_of": point, "filter": subject}):
                 self.counts["undeleted"] += model.undelete(then, subject)
 
     async def _drop(self) -> None:
@@ -146,7 +146,7 @@ class PastMachine:
         model = self._any()
         point, then = self._point(model)
         name = self._name()
-        body = {"name": name, "as_of": point, "config": self._config(name, None)}
+        body = {"name": name, "silt_as_of": point, "config": self._config(name, None)}
         request = asyncio.ensure_future(self._world.ask(f"STREAM.BRANCH.{model.name}", body))
         await asyncio.sleep(self._dice.choice((0.0, 0.001, 0.004, 0.02)))
         await self._world.kill()
@@ -192,7 +192,7 @@ class PastMachine:
 
     async def _done(self, verb: str, body: dict[str, Any]) -> bool:
         """Whether it was done; it may be refused for what vacuum has taken."""
-        if not body["as_of"]:
+        if not body["silt_as_of"]:
             return False
         answer = await self._world.ask(verb, body)
         if "error" in answer:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,7 +81,7 @@ def test_a_branch_stands_as_its_origin_stood(silt: Gateway) -> None:
         whole = await messages(wire, "ORDERS")
         await ask(wire, "STREAM.MSG.DELETE.ORDERS", {"seq": 2, "no_erase": True})
         await ask(wire, "STREAM.MSG.DELETE.ORDERS", {"seq": 3})
-        shown = await ask(wire, "STREAM.BRANCH.ORDERS", {"name": "THEN", "as_of": "5"})
+        shown = await ask(wire, "STREAM.BRANCH.ORDERS", {"name": "THEN", "silt_as_of": "5"})
         now = await ask(wire, "STREAM.BRANCH.ORDERS", {"name": "NOW", "config": {"subjects": ["now.>"]}})
         assert shown["type"] == "io.nats.jetstream.api.v1.stream_branch_response"
         return whole, shown, now, await wire.ask("THEN", b"new"), await wire.ask("orders.a", b"other")
@@ -108,7 +110,7 @@ def test_consumers_come_along_no_further_than_the_point(silt: Gateway) -> None:
             await pull(wire, "WORK", name, seq)
             info = await ask(wire, f"CONSUMER.INFO.WORK.{name}")
             assert info["delivered"]["stream_seq"] == seq
-        await ask(wire, "STREAM.BRANCH.WORK", {"name": "WORK2", "as_of": "4", "consumers": True})
+        await ask(wire, "STREAM.BRANCH.WORK", {"name": "WORK2", "silt_as_of": "4", "consumers": True})
         return [
             (await ask(wire, f"CONSUMER.INFO.WORK2.{name}"))["delivered"]["stream_seq"] for name in ("AHEAD", "BEHIND")
         ]
@@ -125,10 +127,10 @@ def test_a_rewind_names_the_consumers_that_have_seen_more(silt: Gateway) -> None
         config = {"durable_name": "SEEN", "ack_policy": "all"}
         await ask(wire, "CONSUMER.DURABLE.CREATE.REW.SEEN", {"stream_name": "REW", "config": config})
         await pull(wire, "REW", "SEEN", 5)
-        refused = await ask(wire, "STREAM.REWIND.REW", {"as_of": "4"})
-        done = await ask(wire, "STREAM.REWIND.REW", {"as_of": "4", "force": True})
+        refused = await ask(wire, "STREAM.REWIND.REW", {"silt_as_of": "4"})
+        done = await ask(wire, "STREAM.REWIND.REW", {"silt_as_of": "4", "force": True})
         left = await messages(wire, "REW")
-        back = await ask(wire, "STREAM.REWIND.REW", {"as_of": "6", "force": True})
+        back = await ask(wire, "STREAM.REWIND.REW", {"silt_as_of": "6", "force": True})
         return whole, refused["error"], done, left, back, await messages(wire, "REW")
 
     whole, refused, done, left, back, again = on(silt, look)
@@ -154,15 +156,32 @@ def test_lost_messages_come_back_and_erased_ones_do_not(silt: Gateway) -> None:
         for seq in (1, 2, 3, 4):
             await ask(wire, "STREAM.MSG.DELETE.LOST", {"seq": seq, "no_erase": seq != 3})
         told = [
-            await ask(wire, "STREAM.UNDELETE.LOST", {"as_of": "6", "seqs": ["2-3"]}),
-            await ask(wire, "STREAM.UNDELETE.LOST", {"as_of": "6", "filter": "lost.b"}),
-            await ask(wire, "STREAM.UNDELETE.LOST", {"as_of": "6", "seqs": ["5"]}),
+            await ask(wire, "STREAM.UNDELETE.LOST", {"silt_as_of": "6", "seqs": ["2-3"]}),
+            await ask(wire, "STREAM.UNDELETE.LOST", {"silt_as_of": "6", "filter": "lost.b"}),
+            await ask(wire, "STREAM.UNDELETE.LOST", {"silt_as_of": "6", "seqs": ["5"]}),
         ]
         return [one["restored"] for one in told], await messages(wire, "LOST")
 
     restored, left = on(silt, look)
     assert restored == [1, 1, 0]
     assert {seq: one[0] for seq, one in left.items()} == {5: "lost.b", 6: "lost.a", 7: "lost.a", 8: "lost.b"}
+
+
+def test_the_shell_asks_for_them(silt: Gateway) -> None:
+    """With the exit codes of all verbs."""
+
+    def run(*words: str) -> tuple[int, Any]:
+        command = [str(Path(sys.executable).with_name("silt")), "stream", *words, "-s", silt.hub.url, "-o", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    on(silt, lambda wire: filled(wire, "SHELL"))
+    code, branched = run("branch", "SHELL@4", "SHELL-THEN", "--subjects", "then.>", "--subjects", "later")
+    assert (code, branched["config"]["subjects"], branched["state"]["last_seq"]) == (0, ["then.>", "later"], 4)
+    assert run("rewind", "SHELL", "--to", "2")[1]["removed"] == 4
+    assert run("undelete", "SHELL", "--from", "6", "--seq", "5-6")[1] == {"restored": 2, "last_seq": 8}
+    assert run("branch", "NONE", "X")[0] == 5
+    assert run("rewind", "SHELL", "--to", "9")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -173,16 +192,16 @@ def test_lost_messages_come_back_and_erased_ones_do_not(silt: Gateway) -> None:
         ("BRANCH.REFUSED", {"name": "a.b"}, 10052),
         ("BRANCH.REFUSED", {"name": "X", "config": {"subjects": ["refused.a"]}}, 10065),
         ("BRANCH.REFUSED", {"name": "X", "config": {"name": "Y"}}, 10056),
-        ("BRANCH.REFUSED", {"name": "X", "as_of": "7"}, 20030),
-        ("BRANCH.REFUSED", {"name": "X", "as_of": "never"}, 20030),
+        ("BRANCH.REFUSED", {"name": "X", "silt_as_of": "7"}, 20030),
+        ("BRANCH.REFUSED", {"name": "X", "silt_as_of": "never"}, 10025),
         ("REWIND.REFUSED", {}, 10003),
         ("REWIND.REFUSED", {"force": True}, 20030),
-        ("REWIND.REFUSED", {"as_of": "2999-01-01T00:00:00Z"}, 20030),
-        ("REWIND.KEPT", {"as_of": "1"}, 20030),
-        ("REWIND.SEALED", {"as_of": "1"}, 10109),
-        ("UNDELETE.REFUSED", {"as_of": "1"}, 20030),
-        ("UNDELETE.REFUSED", {"as_of": "1", "seqs": ["one"]}, 20030),
-        ("UNDELETE.MIRROR", {"as_of": "1", "filter": ">"}, 20030),
+        ("REWIND.REFUSED", {"silt_as_of": "2999-01-01T00:00:00Z"}, 20030),
+        ("REWIND.KEPT", {"silt_as_of": "1"}, 20030),
+        ("REWIND.SEALED", {"silt_as_of": "1"}, 10109),
+        ("UNDELETE.REFUSED", {"silt_as_of": "1"}, 20030),
+        ("UNDELETE.REFUSED", {"silt_as_of": "1", "seqs": ["one"]}, 20030),
+        ("UNDELETE.MIRROR", {"silt_as_of": "1", "filter": ">"}, 20030),
     ],
 )
 def test_what_can_not_be_is_refused(silt: Gateway, verb: str, body: Any, err_code: int) -> None:
@@ -208,13 +227,13 @@ def test_a_branch_that_a_kill_cuts_off_is_not_there(tmp_path: Path) -> None:
             for number in range(20_000):
                 wire.publish("big", b"%d" % number)
             assert await wire.ask("big", b"the last", seconds=_SECONDS) is not None
-            wire.send("$JS.API.STREAM.BRANCH.BIG", json.dumps({"name": "NEW", "as_of": "20000"}).encode())
+            wire.send("$JS.API.STREAM.BRANCH.BIG", json.dumps({"name": "NEW", "silt_as_of": "20000"}).encode())
             assert (await ask(wire, "STREAM.NAMES"))["streams"] == ["BIG"]
             silt.child.kill()
 
         async def after(wire: Wire) -> Any:
             before = (await ask(wire, "STREAM.NAMES"))["streams"]
-            return before, (await ask(wire, "STREAM.BRANCH.BIG", {"name": "NEW", "as_of": "20000"}))["state"]
+            return before, (await ask(wire, "STREAM.BRANCH.BIG", {"name": "NEW", "silt_as_of": "20000"}))["state"]
 
         on(silt, begin)
         silt.start()

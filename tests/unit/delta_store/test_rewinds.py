@@ -8,7 +8,7 @@ import pytest
 
 from delta_store.streams import rewinds
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import read_removal
+from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.replay import replay
 from delta_store.streams.stream_config_rules import normalise
 from delta_store.streams.stream_state import StreamState
