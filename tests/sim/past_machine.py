@@ -24,6 +24,8 @@ _SUBJECTS = 4
 _HORIZON = "horizon"
 _VACUUMED = (_HORIZON, "is gone", "NATS/1.0 4")
 """What the surfaces say of points whose files vacuum has deleted."""
+_LIVE = "SELECT 'live' AS what, seq, subject, data FROM \"{}\""
+_THEN = " UNION ALL SELECT 'then', seq, subject, data FROM as_of($1, $2)"
 
 
 class PastMachine:
@@ -205,35 +207,41 @@ class PastMachine:
     # --- comparison ---
 
     async def _check(self, step: str) -> None:
+        """Compare all streams by NATS; one of them, now and at a point, by SQL as well."""
         for model in self._models.values():
-            where = (step, model.name)
-            live = model.held(model.stands)
             heard = await self._world.read(model.name, {"seq": 1, "next_by_subj": ">", "batch": 1_000})
-            assert heard == live, where
-            assert self._by_sql(f'SELECT seq, subject, data FROM "{model.name}" ORDER BY seq') == live, where
-        await self._check_past(self._any(), step)
-
-    async def _check_past(self, model: Model, step: str) -> None:
-        """Compare one point of one stream."""
+            assert heard == model.held(model.stands), (step, model.name)
+        model = self._any()
         point, then = self._point(model)
+        live, where = model.held(model.stands), (step, model.name, point)
         if not point:
+            assert self._by_sql(_LIVE.format(model.name)).get("live", []) == live, where
             return
-        held, where = model.held(then), (step, model.name, point)
-        last = {subject: (seq, subject, data) for seq, subject, data in held}
-        moment = int(point) if point.isdecimal() else datetime.fromisoformat(point)
-        asked = {"up_to_seq": moment} if point.isdecimal() else {"up_to_time": point}
         try:
-            found = self._by_sql("SELECT seq, subject, data FROM as_of($1, $2) ORDER BY seq", model.name, moment)
-            assert found == held, where
-            heard = await self._world.read(model.name, {"multi_last": [">"], **asked})
-            assert heard == sorted(last.values()), where
+            await self._check_past(model, point, then, where)
         except Exception as error:
             if not self._short or not any(word in str(error) for word in _VACUUMED):
                 raise
             self.counts["past the horizon"] += 1
+            assert self._by_sql(_LIVE.format(model.name)).get("live", []) == live, where
 
-    def _by_sql(self, text: str, *parameters: Any) -> list[Held]:
-        return [(row["seq"], row["subject"], row["data"]) for row in rows_of(self._engine, text, *parameters)]
+    async def _check_past(self, model: Model, point: str, then: Stood, where: tuple[str, ...]) -> None:
+        """Compare a stream, now and at a point."""
+        held = model.held(then)
+        by_time = None if point.isdecimal() else datetime.fromisoformat(point)
+        found = self._by_sql(_LIVE.format(model.name) + _THEN, model.name, by_time or int(point))
+        assert found.get("live", []) == model.held(model.stands), where
+        assert found.get("then", []) == held, where
+        last = {subject: (seq, subject, data) for seq, subject, data in held}
+        asked = {"up_to_time": point} if by_time else {"up_to_seq": int(point)}
+        heard = await self._world.read(model.name, {"multi_last": [">"], **asked})
+        assert heard == sorted(last.values()), where
+
+    def _by_sql(self, text: str, *parameters: Any) -> dict[str, list[Held]]:
+        found: dict[str, list[Held]] = {}
+        for row in rows_of(self._engine, text, *parameters):
+            found.setdefault(row["what"], []).append((row["seq"], row["subject"], row["data"]))
+        return {what: sorted(rows) for what, rows in found.items()}
 
 
 _STEPS: dict[Callable[[PastMachine], Any], int] = {

@@ -6,8 +6,8 @@ import pytest
 
 from tests.sim.past_machine import simulate
 
-SEEDS = 5
-STEPS = 30
+SEEDS = 4
+STEPS = 24
 MORE_SEEDS = 300
 
 
