@@ -6,6 +6,7 @@ and durable, or with the error that kept it from being done.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -24,16 +25,6 @@ from delta_store.values.as_of import AsOf, parse_as_of
 from delta_store.values.point_shape import AS_OF
 
 _RANGE: Final = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
-_NOT_KEPT: Final[Mapping[str, Any]] = {
-    "mirror": None,
-    "sources": [],
-    "republish": None,
-    "max_age": 0,
-    "allow_msg_ttl": False,
-    "subject_delete_marker_ttl": 0,
-    "allow_msg_schedules": False,
-}
-"""What a branch has only where its request says so: it stands by itself, and nothing in it ages."""
 
 
 class BranchWork(NamedTuple):
@@ -126,9 +117,12 @@ def undelete(call: ApiCall) -> Result:
 def branch_config(then: StreamConfig, name: str, given: Mapping[str, Any], *, domain: str) -> StreamConfig:
     """Return the configuration of a branch: the one of its point, but for what the request gives. Raises ApiRefusal.
 
-    Its subject is its name where no others are given: those of its origin are taken.
+    Its subject is its name where no others are given: those of its origin are taken. It stands by itself, and nothing in
+    it ages.
     """
-    request = {**then.as_json(), **_NOT_KEPT, "subjects": [], **given, "name": name}
+    alone = replace(then, subjects=(), mirror=None, sources=(), republish=None)
+    lasting = replace(alone, max_age=0, allow_msg_ttl=False, subject_delete_marker_ttl=0, allow_msg_schedules=False)
+    request = {**lasting.as_json(), **given, "name": name}
     request["metadata"] = stream_config_rules.with_required_level(request.get("metadata") or {}, request)
     config = stream_config_rules.normalise(request)
     stream_config_rules.check_replicas(config)
