@@ -117,8 +117,8 @@ def undelete(call: ApiCall) -> Result:
 def branch_config(then: StreamConfig, name: str, given: Mapping[str, Any], *, domain: str) -> StreamConfig:
     """Return the configuration of a branch: the one of its point, but for what the request gives. Raises ApiRefusal.
 
-    Its subject is its name where no others are given: those of its origin are taken. It stands by itself, and nothing in
-    it ages.
+    Its subject is its name where no others are given: those of its origin are taken. It stands by itself, and nothing
+    in it ages.
     """
     alone = replace(then, subjects=(), mirror=None, sources=(), republish=None)
     lasting = replace(alone, max_age=0, allow_msg_ttl=False, subject_delete_marker_ttl=0, allow_msg_schedules=False)
