@@ -50,7 +50,7 @@ _EVERYTHING: Final = MessageBounds()
 Read = TypeVar("Read")
 
 
-class _Then(NamedTuple):
+class _ReadPast(NamedTuple):
     """A stream, what was live of it at one moment, and its past, read later."""
 
     state: StreamState
@@ -199,7 +199,7 @@ class PastDesk:
                 raise _too_much(f"more than {REWRITTEN_BYTES_MAX} bytes")
         return merged(found) if found else MessageRun.of(())
 
-    async def _then(self, work: PastWork, bounds: MessageBounds = _EVERYTHING) -> _Then:
+    async def _then(self, work: PastWork, bounds: MessageBounds = _EVERYTHING) -> _ReadPast:
         """Read how the stream stood, knowing of all that was decided before what is live was noted.
 
         So a message that is in the past and not noted as live was not erased, and can't be any more. Raises
@@ -211,7 +211,7 @@ class PastDesk:
         past = await _read(partial(self._past.at, work.stream, work.point, bounds))
         if past.plan.slice.stream_id != work.stream_id:
             raise api_errors.STREAM_NOT_FOUND.error
-        return _Then(self._state(work), live, past)
+        return _ReadPast(self._state(work), live, past)
 
     def _state(self, work: PastWork) -> StreamState:
         """Return the stream that the work was asked for. Raises ``ApiRefusal`` where it is gone."""
