@@ -112,7 +112,9 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Promised | Started | Identified | Uncounted | Silence
+Result = (
+    dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Promised | Started | Identified | Uncounted | Silence
+)
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 
