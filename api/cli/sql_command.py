@@ -74,7 +74,7 @@ def _source(given: SqlArguments) -> "SqlSource":
     if given.engine is Engine.SPARK:
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark logs each error that it raises
         return sql_sources.SparkSql(location)
-    return sql_sources.EmbeddedSql(location, seconds=given.timeout, lasting=given.statement is None)
+    return sql_sources.EmbeddedSql(location, seconds=given.timeout)
 
 
 def _server(url: str, given: SqlArguments) -> "SqlSource":

@@ -32,8 +32,7 @@ class SqlSource(Protocol):
 class EmbeddedSql:
     """DuckDB in this process."""
 
-    def __init__(self, data: DataLocation, *, seconds: float | None, lasting: bool = False) -> None:
-        """Bound each statement's time; ``lasting`` where many will be asked."""
+    def __init__(self, data: DataLocation, *, seconds: float | None) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices, and threads take time
 
         from dataclasses import replace
@@ -43,7 +42,7 @@ class EmbeddedSql:
         from delta_store.sql.sql_limits import BY_HAND
 
         without_pandas()
-        self._engine = SqlEngine.open(data, limits=replace(BY_HAND, seconds=seconds), lasting=lasting)
+        self._engine = SqlEngine.open(data, limits=replace(BY_HAND, seconds=seconds))
         self._running: Any = None
 
     def chunks(self, statement: str, kind: TableFormat) -> Iterator[bytes]:
