@@ -39,6 +39,7 @@ _NONE: Final = np.empty(0, dtype=np.int64)
 _MESSAGE_TYPES: Final = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.binary(), pa.binary())
 _FETCHED: Final = 10_000
 """Messages that are looked at together."""
+_LOOKS: Final = 3
 
 
 class TypedLook(NamedTuple):
@@ -74,12 +75,27 @@ class _Origin(NamedTuple):
 
 
 def look_at_typed(data: DataLocation) -> TypedLook:
-    """Verify all tables. Raises ``StorageError`` where they can't be read at all."""
+    """Verify all tables. Raises ``StorageError`` where they can't be read at all.
+
+    A table and its dead letters are pinned one after the other, so what is found while they move is looked at again.
+    """
+    for _ in range(_LOOKS - 1):
+        look = _look(data)
+        now = {folder: table.state.version for folder, table in _tables(data, []).items()}
+        if not look.findings or now == {one.table: one.version for one in look.seen}:
+            return look
+    return _look(data)
+
+
+def _tables(data: DataLocation, found: list[Finding]) -> dict[str, TypedTableRead]:
+    """Return the tables whose logs can be read, by folder."""
+    read = ((folder, _read(data, folder, found)) for folder in typed_reader.folders(data.uri, data.options))
+    return {folder: table for folder, table in read if table is not None}
+
+
+def _look(data: DataLocation) -> TypedLook:
     found: list[Finding] = []
-    tables = {}
-    for folder in typed_reader.folders(data.uri, data.options):
-        if (table := _read(data, folder, found)) is not None:
-            tables[folder] = table
+    tables = _tables(data, found)
     seen = [
         Seen(folder, one.state.version, one.state.version + 1, len(one.state.files), one.state.rows)
         for folder, one in tables.items()

@@ -61,9 +61,9 @@ Columns = tuple[Sequence[str], Sequence[int], Sequence[int], Sequence[bytes | No
 
 
 def joined(runs: Sequence[MessageRun]) -> MessageRun:
-    """Return runs one after the other as one."""
-    if len(runs) == 1:
-        return runs[0]
+    """Return runs one after the other as one; none is an empty one."""
+    if len(runs) < 2:
+        return runs[0] if runs else MessageRun.of(())
     columns = zip(*(run.columns for run in runs), strict=True)
     return MessageRun(tuple(list(chain.from_iterable(parts)) for parts in columns))  # type: ignore[arg-type]
 
