@@ -40,7 +40,9 @@ class Stored(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("count", "kills"), [(1_000, 1), pytest.param(100_000, 3, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("count", "kills"),
+    [(1_000, 1), pytest.param(100_000, 3, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
+    ids=["few", "many"],
 )
 def test_copies_both_ways_while_either_side_is_killed(tmp_path: Path, count: int, kills: int) -> None:
     """Sequence for sequence the mirrors are their origins, and the sources have each message once, in order."""
