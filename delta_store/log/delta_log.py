@@ -109,13 +109,15 @@ def path_of(name: str) -> str:
 
 
 class DeltaLog(Generic[_EntryT_co, _StateT_co]):
-    """The log of the table in ``storage``. Stateless; thread-safe."""
+    """The log of the table in ``storage``. Thread-safe."""
 
     def __init__(
         self, storage: Storage, table: LogFormat[_EntryT_co, _StateT_co], *, claims_stay: bool = False
     ) -> None:
         """``claims_stay``: log cleanup leaves the claims of owners where they are."""
         self.storage, self._table, self._claims_stay = storage, table, claims_stay
+        self._looked_at = (-1, False)
+        """The last version that a follower stopped behind, and whether it is a claim."""
 
     def file_of(self, version: int) -> str:
         """Return an entry's full name, for errors."""
@@ -184,7 +186,7 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
                 raise ReadOvertaken(version)
             yield entry
             version += 1
-        if self.is_history(version):
+        if self._overtaken(version):
             raise ReadOvertaken(version)
         if version <= end and self._has(version + 1) and not self._has(version):
             raise DamagedData(self.file_of(version), "missing, and a later one is there")
@@ -203,6 +205,29 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
         except NotStored:
             return True
         return log_entry.is_claim(before) and self.listed().start > version
+
+    def _overtaken(self, version: int) -> bool:
+        """Whether cleanup has deleted a version that is not there: :meth:`is_history`, listing only where it may be.
+
+        Cleanup deletes from version 0 on, which is no claim, and only below the checkpoint that is pointed to.
+        """
+        if version <= 0 or not self._has(version - 1):
+            return version > 0
+        if not self._claims_stay or not self._is_claim(version - 1) or self._has(0):
+            return False
+        pointed = self.pointed()
+        return (pointed is None or pointed[0] >= version) and self.is_history(version)
+
+    def _is_claim(self, version: int) -> bool:
+        known, claim = self._looked_at
+        if known == version:
+            return claim
+        try:
+            claim = log_entry.is_claim(self.storage.read(path_of(entry_name(version))))
+        except NotStored:
+            return True
+        self._looked_at = (version, claim)
+        return claim
 
     def pointed(self) -> tuple[int, str] | None:
         """Return version and checksum of the checkpoint that ``_last_checkpoint`` names, if it is one of Silt's."""
