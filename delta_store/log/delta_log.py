@@ -108,6 +108,66 @@ def path_of(name: str) -> str:
     return f"{LOG_FOLDER}/{name}"
 
 
+class _History:
+    """Which versions log cleanup has deleted; it deletes upwards from version 0, which is no claim.
+
+    Where claims stay, a version may be gone although the entry before is there, which then is a claim.
+    """
+
+    def __init__(self, storage: Storage, *, claims_stay: bool) -> None:
+        self._storage, self._claims_stay = storage, claims_stay
+        self._looked_at = (-1, False)
+        """The last version that a follower stopped behind, and whether it is a claim."""
+
+    def holds(self, version: int) -> bool:
+        """Whether a version that is not there, or has just been put, was written before and cleaned up."""
+        if version <= 0:
+            return False
+        if not self._has(version - 1):
+            return True
+        return self._claims_stay and self._is_claim(version - 1) and _listed(self._storage).start > version
+
+    def has_overtaken(self, version: int) -> bool:
+        """Do :meth:`holds` for a version that is not there; list the folder only where cleanup may have been there.
+
+        It deletes only below the checkpoint that is pointed to.
+        """
+        if version > 0 and self._has(version - 1):
+            if not self._claims_stay or not self._is_claim(version - 1) or self._has(0):
+                return False
+            pointed = _pointed(self._storage)
+            if pointed is not None and pointed[0] < version:
+                return False
+        return self.holds(version)
+
+    def _has(self, version: int) -> bool:
+        return self._storage.exists(path_of(entry_name(version)))
+
+    def _is_claim(self, version: int) -> bool:
+        """Whether the entry is a claim, or has just been cleaned up."""
+        known, claim = self._looked_at
+        if known == version:
+            return claim
+        try:
+            claim = log_entry.is_claim(self._storage.read(path_of(entry_name(version))))
+        except NotStored:
+            return True
+        self._looked_at = (version, claim)
+        return claim
+
+
+def _listed(storage: Storage) -> Listing:
+    sizes = storage.sizes(LOG_FOLDER)
+    versions = sorted(version for name in sizes if (version := version_of(name)) is not None)
+    return Listing(sizes, versions, sorted(v for name in sizes if (v := checkpoint_version(name)) is not None))
+
+
+def _pointed(storage: Storage) -> tuple[int, str] | None:
+    with suppress(NotStored):
+        return checkpoint_table.pointed(storage.read(path_of(LAST_CHECKPOINT)))
+    return None
+
+
 class DeltaLog(Generic[_EntryT_co, _StateT_co]):
     """The log of the table in ``storage``. Thread-safe."""
 
@@ -116,8 +176,7 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
     ) -> None:
         """``claims_stay``: log cleanup leaves the claims of owners where they are."""
         self.storage, self._table, self._claims_stay = storage, table, claims_stay
-        self._looked_at = (-1, False)
-        """The last version that a follower stopped behind, and whether it is a claim."""
+        self._history = _History(storage, claims_stay=claims_stay)
 
     def file_of(self, version: int) -> str:
         """Return an entry's full name, for errors."""
@@ -129,9 +188,7 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
 
     def listed(self) -> Listing:
         """List the log's folder once."""
-        sizes = self.storage.sizes(LOG_FOLDER)
-        versions = sorted(version for name in sizes if (version := version_of(name)) is not None)
-        return Listing(sizes, versions, sorted(v for name in sizes if (v := checkpoint_version(name)) is not None))
+        return _listed(self.storage)
 
     def looked(self, look: Callable[[], _Found]) -> _Found:
         """Return the result of ``look``, repeated when its damage may be files that log cleanup deleted meanwhile."""
@@ -186,54 +243,18 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
                 raise ReadOvertaken(version)
             yield entry
             version += 1
-        if self._overtaken(version):
+        if self._history.has_overtaken(version):
             raise ReadOvertaken(version)
         if version <= end and self._has(version + 1) and not self._has(version):
             raise DamagedData(self.file_of(version), "missing, and a later one is there")
 
     def is_history(self, version: int) -> bool:
-        """Whether a version that is not there, or has just been put, was written before and cleaned up.
-
-        Cleanup deletes upwards: then the entry before is gone, or is a claim that was left, and the log begins later.
-        """
-        if version <= 0:
-            return False
-        if not self._claims_stay:
-            return not self._has(version - 1)
-        try:
-            before = self.storage.read(path_of(entry_name(version - 1)))
-        except NotStored:
-            return True
-        return log_entry.is_claim(before) and self.listed().start > version
-
-    def _overtaken(self, version: int) -> bool:
-        """Whether cleanup has deleted a version that is not there: :meth:`is_history`, listing only where it may be.
-
-        Cleanup deletes from version 0 on, which is no claim, and only below the checkpoint that is pointed to.
-        """
-        if version <= 0 or not self._has(version - 1):
-            return version > 0
-        if not self._claims_stay or not self._is_claim(version - 1) or self._has(0):
-            return False
-        pointed = self.pointed()
-        return (pointed is None or pointed[0] >= version) and self.is_history(version)
-
-    def _is_claim(self, version: int) -> bool:
-        known, claim = self._looked_at
-        if known == version:
-            return claim
-        try:
-            claim = log_entry.is_claim(self.storage.read(path_of(entry_name(version))))
-        except NotStored:
-            return True
-        self._looked_at = (version, claim)
-        return claim
+        """Whether a version that is not there, or has just been put, was written before and cleaned up."""
+        return self._history.holds(version)
 
     def pointed(self) -> tuple[int, str] | None:
         """Return version and checksum of the checkpoint that ``_last_checkpoint`` names, if it is one of Silt's."""
-        with suppress(NotStored):
-            return checkpoint_table.pointed(self.storage.read(path_of(LAST_CHECKPOINT)))
-        return None
+        return _pointed(self.storage)
 
     def at_pointer(self, pointed: tuple[int, str] | None) -> _StateT_co | None:
         """Return the state at the checkpoint that is pointed to; None without one, or without a whole one."""
