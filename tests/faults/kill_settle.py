@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -208,7 +208,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="silt-kill-settle-") as folder:
         outcome = kill_rounds(Path(folder) / "data", rounds=asked.rounds, seed=asked.seed)
-    sys.stdout.write(json.dumps(vars(outcome), indent=2) + "\n")
+    sys.stdout.write(json.dumps({part.name: getattr(outcome, part.name) for part in fields(outcome)}, indent=2) + "\n")
     sys.exit(bool(outcome.problems))
 
 
