@@ -11,7 +11,7 @@ from delta_store.sql.sql_limits import SqlLimits
 
 
 def engine_on(
-    data: Path | DataLocation, *, clock: Clock | None = None, limits: SqlLimits | None = None, lasting: bool = False
+    data: Path | DataLocation, *, clock: Clock | None = None, limits: SqlLimits | None = None, lasting: bool = True
 ) -> SqlEngine:
     """Return an engine that reads a data folder, or an object store."""
     location = data if isinstance(data, DataLocation) else DataLocation(str(data))

@@ -222,15 +222,16 @@ def without(messages, gone):
 _POLARS_LIVE: Final = '''
 
 def live(stream=None):
-    """The live messages of a stream, or of all, up to the newest settled one."""
-    head = table("heads").sort("version", "stream_id").group_by("stream").last()
+    """The live messages of a stream, or of all, up to the newest settled one, at the versions that heads names."""
+    head = table("heads").sort("version", "stream_id").group_by("stream").last().collect()
+    versions = [head[name].max() for name in ("version", "removed_version")]
     head = head.filter(pl.col("config").is_not_null())
-    head = (head if stream is None else head.filter(pl.col("stream") == stream)).collect()
+    head = head if stream is None else head.filter(pl.col("stream") == stream)
     if not len(head):
         return without(table("messages").clear(), table("removed").clear())
-    messages = table("messages")  # after heads, so it has all that they tell of
+    messages, removed = table("messages", versions[0]), table("removed", versions[1])
     bounds = head.lazy().select("stream_id", "watermark", head_version="version", front="first_seq")
-    gone = table("removed").join(bounds, on="stream_id").filter(pl.col("version") <= pl.col("head_version"))
+    gone = removed.join(bounds, on="stream_id").filter(pl.col("version") <= pl.col("head_version"))
     messages = messages.filter(
         pl.col("stream").is_in(head["stream"].to_list())
         & ~pl.col("subject_partition").is_in(["$events", "$consumers"])

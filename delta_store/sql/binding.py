@@ -16,7 +16,7 @@ from delta_store.sql.narrowing import EVERYTHING, Narrow, narrowed
 from delta_store.sql.relations import Relations
 from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
 from delta_store.sql.sql_errors import invalid
-from delta_store.sql.statement import ALL_NAMES, Call, Statement
+from delta_store.sql.statement import ALL_NAMES, Call, Node, Statement
 from delta_store.sql.store_state import NOW, StoreState
 from delta_store.sql.stream_relation import (
     PAYLOAD,
@@ -45,6 +45,8 @@ _VERSIONS: Final = pa.schema(
 )
 Readable = Callable[[str], bool]
 """Whether a stream may be read."""
+Columns = frozenset[str] | None
+"""The columns that a statement may name; None for all."""
 
 
 def every_stream(_stream: str) -> bool:
@@ -72,34 +74,36 @@ class Binding:
             if created.setdefault(name.lower(), name) != name:
                 raise invalid(f"{created[name.lower()]!r} and {name!r} can't stand in one statement: SQL knows no case")
             if uses.pop(name.lower(), 0):
-                alone = sum(one.name == name for one in statement.tables) == 1
-                self._create(name, bounds.get(id(node), EVERYTHING) if alone else EVERYTHING, statement.defined)
+                uses_of = [one.node for one in statement.tables if one.name == name]
+                narrow = bounds.get(id(node), EVERYTHING) if len(uses_of) == 1 else EVERYTHING
+                self._create(name, narrow, _columns(uses_of, name, named), statement.defined)
         for number, call in enumerate(statement.calls):
             name = f"silt.{call.function}.{number}"
             given = Arguments(self._session, call, values, now_ns=self._state.now_ns)
-            query = self._called(call, given, bounds.get(id(call.node), EVERYTHING), whole=_is_whole(call, named))
+            columns = _columns([call.node], call.function, named)
+            query = self._called(call, given, bounds.get(id(call.node), EVERYTHING), columns)
             self._session.view(self.relations.dialect.name(name), query)
             call.read_from(name)
 
-    def _create(self, name: str, narrow: Narrow, defined: frozenset[str]) -> None:
+    def _create(self, name: str, narrow: Narrow, columns: Columns, defined: frozenset[str]) -> None:
         """Create a view, or an empty shadow for a name that a WITH clause defines.
 
         Outside of the clause's reach such a name would stand for what DuckDB itself has of it: a catalog, a file.
         """
-        query = self._view(name, narrow)
+        query = self._view(name, narrow, columns)
         if query is None and name.lower() not in defined:
             raise invalid(f"there is no view {name!r}: SHOW TABLES lists them")
         shadow = f"SELECT NULL AS {self.relations.dialect.name(name)} WHERE false"
         self._session.view(self.relations.dialect.name(name), query or shadow)
 
-    def _view(self, name: str, narrow: Narrow) -> str | None:
+    def _view(self, name: str, narrow: Narrow, columns: Columns) -> str | None:
         """Return the query of a view; None if there is none of this name."""
         own = {ALL_NAMES: self._names, STREAMS_VIEW: self._streams, CONSUMERS_VIEW: self._consumers}
         if name.lower() in own:
             return own[name.lower()]()
         for spelled in chain((name,), self._spellings(name)):
             if self._is_readable(spelled):
-                return messages_view(self.relations.messages(spelled, narrow=narrow), self.relations.dialect)
+                return messages_view(self.relations.messages(spelled, narrow=narrow), self.relations.dialect, columns)
             if spelled.startswith(BUCKET_VIEW):
                 bucket, history = spelled.removeprefix(BUCKET_VIEW), False
                 if not self._is_readable(STREAM_PREFIX + bucket) and bucket.endswith(HISTORY_SUFFIX):
@@ -136,11 +140,11 @@ class Binding:
     def _consumers(self) -> str:
         heads = [head for name, head in self._state.heads.items() if self._is_readable(name)]
         files, tail = self._state.consumer_events()
-        events = [self.relations.table(tail), *([self.relations.source(files)] if files else [])]
+        events = [self.relations.table(tail), *([self.relations.source(CONSUMERS_VIEW, files)] if files else [])]
         return consumers_query(heads, events, self.relations.dialect)
 
-    def _called(self, call: Call, given: Arguments, narrow: Narrow, *, whole: bool) -> str:
-        """Return the query of a call; ``whole`` with the columns of payloads."""
+    def _called(self, call: Call, given: Arguments, narrow: Narrow, columns: Columns) -> str:
+        """Return the query of a call, with ``columns`` at least."""
         stream = given.stream()
         if not self._is_readable(stream):
             raise NoSuchStream(stream)
@@ -148,15 +152,17 @@ class Binding:
         by_subject = replace(narrow, seq=EVERYTHING.seq, ts_ns=EVERYTHING.ts_ns)
         match call.function:
             case "as_of":
-                return messages_view(read(stream, given.point("point"), narrow=narrow), dialect)
+                return messages_view(read(stream, given.point("point"), narrow=narrow), dialect, columns)
             case "multi_last":
                 condition = subject_condition(given.subjects("filter"), dialect)
                 raw = read(stream, given.point("point", NOW), narrow=by_subject, condition=condition)
-                return messages_view(last_of_each(raw), dialect) if whole else last_without_payload(raw, dialect)
+                if _has_payload(columns):
+                    return messages_view(last_of_each(raw), dialect, columns)
+                return last_without_payload(raw, dialect)
             case "diff":
                 before, after = (read(stream, given.point(name), narrow=by_subject) for name in ("a", "b"))
                 changed = difference(*(last_without_payload(raw, dialect) for raw in (before, after)))
-                return with_payloads(changed, before, after, dialect) if whole else changed
+                return with_payloads(changed, before, after, dialect) if _has_payload(columns) else changed
             case _:
                 return f"SELECT * FROM {self.relations.table(_versions(self._state.settlings(stream)))}"
 
@@ -164,12 +170,16 @@ class Binding:
         return self._readable(stream) and self._state.exists(stream)
 
 
-def _is_whole(call: Call, named: frozenset[str] | None) -> bool:
-    """Whether a statement may name a payload of a call's rows, or a row as a whole by the call's own name."""
-    if named is None or {call.node["alias"].lower(), call.function} & named:
-        return True
+def _columns(uses: Iterable[Node], name: str, named: Columns) -> Columns:
+    """Return the columns that a statement may name of a relation: all where it may name whole rows, by its name."""
+    names = {name.lower(), *(node["alias"].lower() for node in uses)}
+    return None if named is None or not named.isdisjoint(names) else named
+
+
+def _has_payload(columns: Columns) -> bool:
+    """Whether a payload, of either side, may be among the columns."""
     sides = {f"{name}_{side}" for name in PAYLOAD for side in ("before", "after")}
-    return not named.isdisjoint(PAYLOAD | sides)
+    return columns is None or not columns.isdisjoint(PAYLOAD | sides)
 
 
 def _versions(settlings: Iterable[Settling]) -> pa.Table:

@@ -10,7 +10,7 @@ from delta_store.sql.arrow_source import dataset_of
 from delta_store.sql.duck_dialect import DuckDialect, is_pattern
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow
-from delta_store.sql.store_state import NOW, StoreState, StreamAt, has_tail, tail_evicts
+from delta_store.sql.store_state import NOW, StoreState, StreamAt, has_tail, is_bounded, tail_evicts
 from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
 from delta_store.values.as_of import AsOf
 
@@ -34,11 +34,11 @@ class Relations:
         at = self._state.at(stream, as_of)
         return live_messages(self._relation(at, narrow), self.dialect, condition)
 
-    def source(self, files: Sequence[DataFile]) -> str:
-        """Return settled files as they stand behind FROM."""
+    def source(self, of: str, files: Sequence[DataFile]) -> str:
+        """Return settled files of a stream, or of what else they are read for, as they stand behind FROM."""
         paths = [self._state.path_of(file) for file in files]
         self.files.update(paths)
-        return self._source(paths)
+        return self._source(of, paths)
 
     def table(self, rows: pa.Table) -> str:
         """Return an Arrow table as it stands behind FROM."""
@@ -47,15 +47,11 @@ class Relations:
     def _relation(self, at: StreamAt, narrow: Narrow) -> StreamRelation:
         stream_id, cut = at.view.stream_id, at.cut
         chosen = [file for file in at.files if narrow.admits(file)]
-        inside = all(
-            file.stream_ids == (stream_id, stream_id) and file.seq[0] >= cut.first_seq and file.seq[1] <= cut.up_to_seq
-            for file in chosen
-        )
         ranges = tuple(one for one in cut.removed if one[1] >= cut.first_seq)
         few = len(ranges) <= INLINE_RANGES_MAX
         return StreamRelation(
             stream_id,
-            settled=self.source(chosen) if chosen else None,
+            settled=self.source(at.view.stream, chosen) if chosen else None,
             tail=self.table(self._state.tail(at)) if has_tail(at) or not chosen else None,
             up_to_seq=cut.up_to_seq,
             first_seq=cut.first_seq,
@@ -64,7 +60,7 @@ class Relations:
             evicting=self._evicting(at),
             tail_evicts=tail_evicts(at),
             oldest=None if at.max_age_ns is None else str(self._state.now_ns - at.max_age_ns),
-            bounded=inside,
+            bounded=is_bounded(at, chosen),
         )
 
     def _evicting(self, at: StreamAt) -> str | None:
@@ -72,12 +68,12 @@ class Relations:
         paths = [self._state.path_of(file) for file in at.files if file.may_evict]
         if not paths:
             return None
-        source = self._source(paths)
+        source = self._source(at.view.stream, paths)
         return source if self._session.holds(f"SELECT seq FROM {source} WHERE evicts > 0") else None
 
-    def _source(self, paths: Sequence[str]) -> str:
+    def _source(self, of: str, paths: Sequence[str]) -> str:
         if self._state.is_local and not any(map(is_pattern, paths)):
-            self._session.allow(paths)
+            self._session.allow(of, paths)
             return self.dialect.parquet(paths)
         return self.dialect.name(self._session.table(dataset_of(self._state.settled.log.filesystem, paths)))
 

@@ -5,6 +5,7 @@ anything runs (:mod:`delta_store.sql.statement`), and DuckDB is fenced besides (
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Self
 
@@ -17,11 +18,12 @@ from delta_store.reading.point_in_time import VIEW_TRIES
 from delta_store.reading.settled import SettledTable
 from delta_store.sql.binding import Binding, Readable, every_stream
 from delta_store.sql.duck_session import DuckSession, Parameters
-from delta_store.sql.spare_database import SpareDatabase
+from delta_store.sql.fence import BeyondFence
+from delta_store.sql.lasting_sessions import LastingSessions
 from delta_store.sql.sql_errors import SqlError, SqlErrorKind, invalid
 from delta_store.sql.sql_limits import SqlLimits
-from delta_store.sql.statement import by_name, read_statement
-from delta_store.sql.store_state import StoreState
+from delta_store.sql.statement import Statement, by_name, read_statement
+from delta_store.sql.store_state import Known, StoreState
 from delta_store.values.read_errors import FileGone
 
 
@@ -37,10 +39,11 @@ class SqlEngine:
         clock: Clock | None = None,
         lasting: bool = False,
     ) -> None:
-        """Take the tables; a ``lasting`` engine keeps what makes its next query start sooner."""
+        """Take the tables; a ``lasting`` engine keeps what makes its next query start sooner, see ``sessions``."""
         self._settled, self._journal = settled, journal
         self._limits, self._clock = limits or SqlLimits(), clock or SystemClock()
-        self._spare = SpareDatabase() if lasting else None
+        self._sessions = LastingSessions() if lasting else None
+        self._known: Known | None = None
 
     @classmethod
     def open(
@@ -79,18 +82,20 @@ class SqlEngine:
 
     def state(self) -> StoreState:
         """Return the store pinned at its newest versions. Raises ``DamagedData``."""
-        return StoreState(self._settled, self._journal, now_ns=self._clock.now_ns())
+        state = StoreState(self._settled, self._journal, now_ns=self._clock.now_ns(), known=self._known)
+        self._known = state.known
+        return state
 
-    def session(self, limits: SqlLimits) -> DuckSession:
-        """Return a session for one statement."""
-        return DuckSession(limits) if self._spare is None else self._spare.session(limits)
+    def sessions(self, limits: SqlLimits) -> Iterator[DuckSession]:
+        """Iterate over the sessions that a statement may try; the last one is fresh."""
+        return iter([DuckSession(limits)]) if self._sessions is None else self._sessions.offers(limits)
 
-    def release(self, session: DuckSession, limits: SqlLimits) -> None:
-        """Take back a session that is over."""
-        if self._spare is None:
+    def release(self, session: DuckSession, *, sound: bool) -> None:
+        """Take back a session that is over; ``sound`` if its statement ended well."""
+        if self._sessions is None:
             session.close()
         else:
-            self._spare.replace(session, limits)
+            self._sessions.take_back(session, sound=sound)
 
 
 class SqlQuery:
@@ -105,6 +110,8 @@ class SqlQuery:
         self._session: DuckSession | None = None
         self._cancelled = False
         self._reader: Any = None
+        self._is_read = False
+        """Whether all rows of the answer were read."""
         self.is_over = False
         """Whether it was closed."""
         self.versions = (-1, -1)
@@ -135,6 +142,7 @@ class SqlQuery:
             with self._session.telling():
                 batch = next(self._reader, None)
             if batch is None:
+                self._is_read = True
                 return
             if left is not None:
                 if batch.num_rows > left:
@@ -164,7 +172,7 @@ class SqlQuery:
         with self._lock:
             session, self._session = self._session, None
         if session is not None:
-            self._engine.release(session, self._limits)
+            self._engine.release(session, sound=self._is_read and not self._cancelled)
 
     def __enter__(self) -> Self:
         return self
@@ -173,12 +181,18 @@ class SqlQuery:
         self.close()
 
     def _started(self) -> pa.Schema:
-        self._drop()
-        session = self._engine.session(self._limits)
-        with self._lock:
-            self._session = session
-        statement = read_statement(session.parsed(self._text))
-        state = self._engine.state()
+        state = None
+        for session in self._engine.sessions(self._limits):
+            self._drop()
+            with self._lock:
+                self._session = session
+            statement = read_statement(session.parsed(self._text))
+            state = state or self._engine.state()
+            with suppress(BeyondFence):
+                return self._bound(session, state, statement)
+        raise AssertionError("a fresh session fits")
+
+    def _bound(self, session: DuckSession, state: StoreState, statement: Statement) -> pa.Schema:
         binding = Binding(session, state, self._readable)
         values = by_name(self._parameters)
         binding.bind(statement, values)

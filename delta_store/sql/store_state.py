@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from operator import is_
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from delta_store.entries.settled_log import DataFile
 from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.journal_tail import JournalTail
-from delta_store.reading.point_in_time import PointInTime, View
+from delta_store.reading.point_in_time import Pinned, PointInTime, View
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Cut
 from delta_store.reading.stream_heads import PinnedHeads
@@ -40,16 +41,25 @@ class StreamAt(NamedTuple):
     """Messages that are older now have outlived ``max_age``, recorded or not; None for no such limit."""
 
 
+class Known(NamedTuple):
+    """What was found out about pinned versions; several states may share it."""
+
+    pinned: Pinned
+    heads: PinnedHeads
+    views: dict[str, View]
+
+
 class StoreState:
     """Both tables at pinned versions; every method but the heads' names reads one stream. Used by one thread."""
 
-    def __init__(self, settled: SettledTable, journal: JournalTail, *, now_ns: int) -> None:
-        """Pin the newest versions. Raises ``DamagedData``: nothing past damage is read."""
+    def __init__(self, settled: SettledTable, journal: JournalTail, *, now_ns: int, known: Known | None = None) -> None:
+        """Pin the newest versions; ``known`` counts if it is of the same. Raises ``DamagedData``."""
         self.settled, self.journal, self.now_ns = settled, journal, now_ns
         self._past = PointInTime(settled, journal)
         self.pinned = self._past.pinned()
-        self._heads = PinnedHeads(settled, journal, self.pinned)
-        self._views: dict[str, View] = {}
+        if known is None or not all(map(is_, known.pinned, self.pinned)):
+            known = Known(self.pinned, PinnedHeads(settled, journal, self.pinned), {})
+        self.known: Final = known
         self._tails: dict[str, Any] = {}
 
     @property
@@ -60,13 +70,14 @@ class StoreState:
     @property
     def heads(self) -> dict[str, Head]:
         """The existing streams by name."""
-        return self._heads.by_name
+        return self.known.heads.by_name
 
     def view(self, stream: str) -> View:
         """Return a stream at the pinned versions. Raises ``NoSuchStream``."""
-        if stream not in self._views:
-            self._views[stream] = self._past.view(stream, self.pinned)
-        return self._views[stream]
+        views = self.known.views
+        if stream not in views:
+            views[stream] = self._past.view(stream, self.pinned)
+        return views[stream]
 
     def exists(self, stream: str) -> bool:
         """Whether there is a stream of this name."""
@@ -142,6 +153,12 @@ def _max_age(view: View) -> int | None:
     config: dict[str, Any] = json.loads(newest.data)["config"]
     max_age = 0 if config.get("allow_msg_ttl") else int(config.get("max_age", 0))
     return max_age if max_age > 0 else None
+
+
+def is_bounded(at: StreamAt, files: Iterable[DataFile]) -> bool:
+    """Whether files hold nothing but messages of the stream's incarnation within the bounds of the point."""
+    ids, (up_to_seq, first_seq) = (at.view.stream_id, at.view.stream_id), at.cut[:2]
+    return all(one.stream_ids == ids and one.seq[0] >= first_seq and one.seq[1] <= up_to_seq for one in files)
 
 
 def has_tail(at: StreamAt) -> bool:

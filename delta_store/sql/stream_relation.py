@@ -116,14 +116,25 @@ def live_messages(relation: StreamRelation, dialect: SqlDialect, condition: str 
     return f"SELECT {', '.join(f'm.{name}' for name in RAW)} FROM ({rows}) AS m{where}"
 
 
-def messages_view(raw: str, dialect: SqlDialect) -> str:
-    """Return the query of a stream's view over its live messages."""
+def messages_view(raw: str, dialect: SqlDialect, named: frozenset[str] | None = None) -> str:
+    """Return the query of a stream's view over its live messages.
+
+    With ``named``, columns that are computed are left out unless they are among these.
+    """
     text = dialect.text("data")
-    return (
-        f"SELECT subject, seq, {dialect.time('ts_ns')} AS time, ts_ns, {dialect.headers('headers')} AS headers, data,"
-        f" {text} AS text, {dialect.json(text)} AS json, {dialect.tokens('subject')} AS tokens, msg_id, size"
-        f" FROM ({raw}) AS live"
-    )
+    computed = {
+        "time": dialect.time("ts_ns"),
+        "headers": dialect.headers("headers"),
+        "text": text,
+        "json": dialect.json(text),
+        "tokens": dialect.tokens("subject"),
+    }
+    columns = [
+        f"{computed[name]} AS {name}" if name in computed else name
+        for name in ("subject", "seq", "time", "ts_ns", "headers", "data", "text", "json", "tokens", "msg_id", "size")
+        if named is None or name in named or name not in computed
+    ]
+    return f"SELECT {', '.join(columns)} FROM ({raw}) AS live"
 
 
 def last_of_each(raw: str) -> str:

@@ -28,13 +28,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import backup, replay, settling, spark_source, sql
+from tests.benchmarks import backup, replay, settling, spark_source, spark_views, sql
 from tests.benchmarks.loads import CONTENDERS, LOADS, LoadFailed, create_stream, run_load
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.report import Runs, ratios, save, table
 from tests.servers import ROOT
 
-PARTS = ("loads", "replay", "backup", "settle", "lag", "spark-source", "sql")
+PARTS = ("loads", "replay", "backup", "settle", "lag", "spark-source", "spark-views", "sql")
 DEFAULT_CONTENDERS = ("nats-server", "nats-server, sync always", "silt")
 
 
@@ -76,6 +76,8 @@ def measure_parts(options: argparse.Namespace, folder: Path) -> Iterator[Runs]:
         yield settling.settle_rates(folder, rows=rows, repetitions=times)
     if "spark-source" in options.parts:
         yield spark_source.spark_rates(folder / "spark", rows=rows, repetitions=times)
+    if "spark-views" in options.parts:
+        yield spark_views.view_times(folder, messages=options.sql_messages, repetitions=times)
     if "sql" in options.parts:
         yield sql.sql_times(folder, messages=options.sql_messages, repetitions=times, spark=options.sql_spark)
 

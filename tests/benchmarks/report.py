@@ -42,6 +42,11 @@ TARGETS = (
         for subjects in (1, 100_000)
         for question in ("count", "group", "last", "as of", "diff")
     ),
+    *(
+        Target(f"spark view {question}, 1M/{subjects}", "plain Delta", 0.77)
+        for subjects in (1, 100_000)
+        for question in ("count", "group", "last", "payload")
+    ),
 )
 LAG_SECONDS_MAX = 5.0
 

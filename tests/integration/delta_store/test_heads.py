@@ -5,6 +5,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -12,6 +13,7 @@ from deltalake import DeltaTable
 from conf.clock import SystemClock
 from conf.limits import HEADS_FILES_MAX, REMOVED_KEPT_SECONDS
 from delta_store.entries import head_rows
+from delta_store.heads import view_text
 from delta_store.heads.followed_heads import FollowedHeads
 from delta_store.heads.head_tables import HeadTables
 from delta_store.heads.stored_rows import read_heads
@@ -71,6 +73,36 @@ class Followed:
         mark = self.tables.marks.get(stream)
         mine = [row for row in self.tables.rows if row.stream == stream]
         return [row for row in mine if mark is not None and row.position <= mark.position]
+
+
+def test_a_live_view_in_polars_is_one_state(tmp_path: Path) -> None:
+    """A batch that is settled, and cleaned up after, while its tables are opened changes nothing in it."""
+    followed = Followed(tmp_path, 1)
+    followed.history, tables = History(stream="S", per_subject=1), followed.tables
+    tables.rows[:] = [followed.history.create(), *(followed.history.publish(f"s.{number}") for number in range(3))]
+
+    def settle() -> None:
+        before = set(tables.owner.snapshot.files)
+        tables.settle()
+        followed.heads.follow([path for path in tables.owner.snapshot.files if path not in before])
+
+    settle()
+    names: dict[str, Any] = {}
+    exec(view_text.polars_text(str(tmp_path)), names)
+    opened = names["table"]
+
+    def table(name: str, version: int | None = None) -> Any:
+        if name == "messages":
+            tables.rows.append(followed.history.publish("s.1"))
+            settle()
+            tables.apply_limits()
+            followed.heads.maintain(applied=tables.owner.snapshot.version)
+        return opened(name, version)
+
+    names["table"] = table
+    assert sorted(names["live"]("S").collect()["seq"]) == [1, 2, 3]
+    names["table"] = opened
+    assert sorted(names["live"]("S").collect()["seq"]) == [1, 3, 4]
 
 
 def _live_before(rows: list[Row], ts_ns: int) -> set[int]:

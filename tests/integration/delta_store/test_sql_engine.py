@@ -13,6 +13,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
+from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.sql_engine import SqlQuery
 from delta_store.sql.sql_errors import SqlError, SqlErrorKind
 from delta_store.sql.sql_limits import SqlLimits
@@ -437,6 +438,70 @@ def cancel_once_it_runs(query: SqlQuery) -> None:
     while not query.is_over:
         query.cancel()
         time.sleep(0.05)
+
+
+def test_a_statement_uses_the_session_of_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as it reads files of the same streams: never beside files of streams that it does not name."""
+    tables, history = half_settled(tmp_path)
+    other = History(stream="s")
+    tables.commit([other.create(), other.publish("s.1", b"other")])
+    tables.settle()
+    used = sessions_of(monkeypatch)
+    engine = engine_on(tmp_path)
+    for text, found, fits in [
+        ("SELECT count(*) FROM S", [5], False),
+        ("SELECT seq FROM S WHERE seq = 9", [9], True),
+        ("SELECT headers['X-Y'][1] FROM S AS one WHERE seq = 9", [""], True),
+        ("SELECT subject FROM multi_last('S', 's.1')", ["s.1"], True),
+        ("SELECT text FROM s", ["other"], False),
+        ("SELECT count(*) FROM S", [5], False),
+        ("SELECT count(*) FROM as_of('S', 9) JOIN as_of('s', 1) USING (subject)", [1], False),
+        ("SELECT count(*) FROM S", [5], False),
+        ("SELECT count(*) FROM S, range(3)", [15], True),
+    ]:
+        assert column_of(engine, text) == found, text
+        assert (used[-1] is used[-2]) is fits if len(used) > 1 else not fits, text
+    for _ in range(2):
+        tables.commit([history.publish("s.1")])
+        assert column_of(engine, "SELECT seq FROM S ORDER BY seq") == sorted(history.live)
+        assert used[-1] is used[-2]
+
+
+def test_a_session_whose_statement_failed_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one of which rows were left over, or that was cancelled, or that is for other limits."""
+    half_settled(tmp_path)
+    used = sessions_of(monkeypatch)
+    engine = engine_on(tmp_path)
+    good = "SELECT count(*) FROM S"
+    assert column_of(engine, good) == [5]
+    assert error_of(engine, "SELECT text::INTEGER FROM S") is not None
+    assert column_of(engine, good) == column_of(engine, good) == [5]
+    with engine.query(good) as query:
+        query.run()
+    with engine.query(good) as query:
+        query.run()
+        list(query.batches())
+        query.cancel()
+    with engine.query(good, limits=SqlLimits(rows=3)) as query:
+        query.run()
+        list(query.batches())
+    first, failed, third, fourth, left, cancelled, limited = used
+    assert first is failed
+    assert third is fourth is left
+    assert len({id(one) for one in (failed, third, cancelled, limited)}) == 4
+
+
+def sessions_of(monkeypatch: pytest.MonkeyPatch) -> list[DuckSession]:
+    """The sessions that answered, in turn, as the list grows."""
+    used: list[DuckSession] = []
+    answer = DuckSession.answer
+
+    def noted(session: DuckSession, text: str, parameters: Any) -> Any:
+        used.append(session)
+        return answer(session, text, parameters)
+
+    monkeypatch.setattr(DuckSession, "answer", noted)
+    return used
 
 
 def reader(data: Path) -> PointInTime:
