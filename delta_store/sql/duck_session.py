@@ -7,7 +7,7 @@ attached, installed or loaded, no Python variable is looked up, and no setting c
 
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
@@ -151,25 +151,7 @@ class DuckSession:
         try:
             yield
         except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
-            raise self._told(error, str(error)) from error
-
-    def _told(self, error: Exception, text: str) -> Exception:
-        import duckdb
-
-        gone = next((path for path in self._fence.files if path in text), None)
-        if gone is not None:
-            return DamagedData(gone, text) if Path(gone).exists() else FileGone(gone)
-        if _INTERRUPTED in text:
-            if _TOO_LONG in text:
-                return SqlError(SqlErrorKind.TIMEOUT, f"the statement took longer than {self.limits.seconds:g} s")
-            return SqlError(SqlErrorKind.CANCELLED, "the statement was cancelled")
-        if isinstance(error, MemoryError | duckdb.OutOfMemoryException) or any(one in text for one in _NO_MEMORY):
-            return SqlError(
-                SqlErrorKind.MEMORY, f"the statement needs more memory than it may take: {first_line(text)}"
-            )
-        if isinstance(error, duckdb.PermissionException):
-            return refused(first_line(text))
-        return invalid(text)
+            raise _told(error, self.limits, self._fence.files) from error
 
     def _one(self, query: str, argument: str) -> str:
         said = self._said.get((query, argument))
@@ -192,6 +174,25 @@ def _opened(limits: SqlLimits) -> Any:
     }
     settings = {name: value for name, value in bounds.items() if value is not None}
     return duckdb.connect(":memory:", config={**_FIXED, **settings})
+
+
+def _told(error: Exception, limits: SqlLimits, files: Iterable[str]) -> Exception:
+    """Return what an error of DuckDB's means to who asked."""
+    import duckdb
+
+    text = str(error)
+    gone = next((path for path in files if path in text), None)
+    if gone is not None:
+        return DamagedData(gone, text) if Path(gone).exists() else FileGone(gone)
+    if _INTERRUPTED in text:
+        if _TOO_LONG in text:
+            return SqlError(SqlErrorKind.TIMEOUT, f"the statement took longer than {limits.seconds:g} s")
+        return SqlError(SqlErrorKind.CANCELLED, "the statement was cancelled")
+    if isinstance(error, MemoryError | duckdb.OutOfMemoryException) or any(one in text for one in _NO_MEMORY):
+        return SqlError(SqlErrorKind.MEMORY, f"the statement needs more memory than it may take: {first_line(text)}")
+    if isinstance(error, duckdb.PermissionException):
+        return refused(first_line(text))
+    return invalid(text)
 
 
 def first_line(text: str) -> str:
