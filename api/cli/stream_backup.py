@@ -1,7 +1,7 @@
 """``silt stream backup|restore``: a stream's archive in a folder as the nats CLI's, of now or of a past point."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -80,7 +80,7 @@ def restore(
     _show(jetstream_run.run_api(_verb(name), work, server, context), folder, output)
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk

@@ -7,10 +7,23 @@ import typer
 
 from conf.exit_codes import EPILOG
 
-COMMANDS: Final = ("up", "gateway", "settle", "serve", "sql", "views", "doctor", "verify", "repair")
+COMMANDS: Final = (
+    "up",
+    "gateway",
+    "settle",
+    "serve",
+    "sql",
+    "views",
+    "import",
+    "cutover",
+    "doctor",
+    "verify",
+    "repair",
+)
 GROUPS: Final = ("stream", "kv", "object", "table", "key")
 ALL: Final = (*COMMANDS, *GROUPS, "demo")
-"""In the order of the help; each is in the module of ``api.cli`` with its name."""
+"""In the order of the help; each is in the module of ``api.cli`` with its name, but for words of Python."""
+_MODULES: Final = {"import": "import_streams"}
 HELP: Final = "Silt: a stream store with the NATS JetStream API in front and open Delta Lake tables behind."
 
 
@@ -26,11 +39,12 @@ def command_line(first: str = "") -> typer.Typer:
     )
     app.callback(invoke_without_command=True, help=HELP)(_silt)
     for name in (first,) if first in ALL else ALL:
-        verb = import_module(f"api.cli.{name}")
+        module = _MODULES.get(name, name)
+        verb = import_module(f"api.cli.{module}")
         if name in GROUPS:
             app.add_typer(verb.app, name=name)
         else:
-            app.command(name, context_settings=getattr(verb, "CONTEXT", None))(getattr(verb, name))
+            app.command(name, context_settings=getattr(verb, "CONTEXT", None))(getattr(verb, module))
     return app
 
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from api.jetstream import account_api, backup_api, branch_api, consumer_api, diff_api, message_api, stream_api
+from api.jetstream import (
+    account_api,
+    backup_api,
+    branch_api,
+    consumer_api,
+    consumer_restore,
+    diff_api,
+    message_api,
+    stream_api,
+)
 from api.jetstream.api_call import (
     ApiCall,
     ApiRequest,
@@ -106,6 +115,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     "CONSUMER.RESET.*.*": Endpoint(
         "consumer_reset_response", consumer_api.reset, {"reset_seq": 0}, level_first=False, counted=False
     ),
+    "CONSUMER.RESTORE.*.*": Endpoint("consumer_restore_response", consumer_restore.restore, level_first=False),
     "CONSUMER.UNPIN.*.*": Endpoint("consumer_unpin_response", consumer_api.unpin),
     "CONSUMER.LEADER.STEPDOWN.*.*": _cluster("consumer_leader_stepdown_response"),
     "CONSUMER.PEER.REMOVE.*.*": _cluster("consumer_remove_peer_response"),

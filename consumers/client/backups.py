@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,7 +62,7 @@ async def _received(client: Client, subscription: Subscription) -> AsyncIterator
                 await client.publish(chunk.reply)
 
 
-async def restore(api: Api, meta: Mapping[str, Any], chunks: Iterable[bytes]) -> dict[str, Any]:
+async def restore(api: Api, meta: Mapping[str, Any], chunks: AsyncIterable[bytes]) -> dict[str, Any]:
     """Send an archive; return the restored stream's information.
 
     ``meta`` has the ``config`` and ``state`` that :class:`Backup` tells. Raises ApiError, of which nothing is left.
@@ -74,7 +74,7 @@ async def restore(api: Api, meta: Mapping[str, Any], chunks: Iterable[bytes]) ->
         subscription = await client.subscribe(inbox)
     try:
         waiting = 0
-        for chunk in chunks:
+        async for chunk in chunks:
             if waiting == _WINDOW:
                 _check(await _next(subscription))
                 waiting -= 1

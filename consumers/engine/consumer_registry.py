@@ -53,10 +53,15 @@ class ConsumerRegistry:
         for home in list(self.directory.streams.values()):
             self.adopt(home.state, now_ns=now_ns, rows=rows)
 
-    def adopt(self, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
-        """Begin with the consumers that the journal has of a stream."""
+    def adopt(self, state: StreamState, *, anew: str = "", now_ns: int, rows: RowColumns) -> None:
+        """Begin with the consumers that the journal has of a stream and are not known yet, or with one ``anew``."""
         home = self.directory.home_of(state)
         for name, record in list(state.consumers.items()):
+            known = home.by_name.get(name)
+            if known is not None and name != anew:
+                continue
+            if known is not None:
+                self._desk.remove(known)
             shown = json.loads(record.config)
             consumer = self._add(
                 home,

@@ -1,6 +1,6 @@
 """The client link, for the subjects that a hub withholds from a leaf (``$JS.API.>``, ``$KV.>``).
 
-It only receives; replies leave on the leaf link, in one order.
+In the gateway it only receives; replies leave on the leaf link, in one order.
 """
 
 from importlib.metadata import version
@@ -39,6 +39,11 @@ class ClientLink(HubLink):
         """Id of the hub's server that the link is attached to; empty while it is not."""
         hub = self.attachment.hub
         return hub.server_id if hub is not None and self.attached.is_set() else ""
+
+    def send(self, frames: bytes) -> bool:
+        """Send encoded frames; return False if they were not sent, as the link is not attached or its buffer full."""
+        session = self.attachment.session
+        return session is not None and session.out.write(frames)
 
     def _session(self) -> LinkSession:
         return LinkSession(

@@ -12,6 +12,8 @@ from delta_store.streams.stream_identity import IDENTITY_HEADER
 from ingest.protocol.wire_protocol import WireMessage
 
 Json = dict[str, Any]
+RELAYED: Final = "$SILT.ORIGIN."
+"""What the subjects of a relay between two servers begin with: no client may send on with ``$JS.ACK.`` as the reply."""
 _ACK: Final = b"$JS.ACK."
 _CONTROL: Final = b"NATS/1.0 100 "
 _DIGITS_MAX: Final = 19
@@ -60,9 +62,10 @@ def read_delivery(message: WireMessage) -> OriginDelivery | None:
     ``$JS.ACK.<stream>.<consumer>.<times>.<seq>.<consumer seq>.<time>.<pending>@<subject>``, the newer form with two
     tokens before the stream. Names may contain ``@``, so the subject is behind the first one after eight dots.
     """
-    if not message.reply.startswith(_ACK):
+    begin = message.reply.find(_ACK) if message.reply.startswith(RELAYED.encode()) else 0
+    if not message.reply.startswith(_ACK, max(0, begin)):
         return None
-    tokens = message.reply.decode(errors="replace").split(".", 8)
+    tokens = message.reply[begin:].decode(errors="replace").split(".", 8)
     if len(tokens) != 9:
         return None
     last, at, subject = tokens[8].partition("@")

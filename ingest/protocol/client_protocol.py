@@ -4,6 +4,7 @@ Beside the common frames, each ended by CR LF (nats-server's deliverMsg, process
 
     MSG <subject> <sid> [<reply>] <size>            HMSG <subject> <sid> [<reply>] <header> <total>
     SUB <subject> [<queue>] <sid>                   UNSUB <sid>                               (ours)
+    PUB <subject> [<reply>] <size>                  HPUB <subject> [<reply>] <header> <total> (ours)
 """
 
 import re
@@ -36,3 +37,12 @@ def encode_subscribe(subject: bytes, queue: bytes, sid: int) -> bytes:
 def encode_unsubscribe(sid: int) -> bytes:
     """Return the UNSUB frame; messages already on their way still arrive."""
     return b"UNSUB %d\r\n" % sid
+
+
+def encode_publish(subject: bytes, payload: bytes, *, header: bytes = b"", reply: bytes = b"") -> bytes:
+    """Return the frame that publishes a message."""
+    reply = reply and b" " + reply
+    if not header:
+        return b"PUB %b%b %d\r\n%b\r\n" % (subject, reply, len(payload), payload)
+    sizes = len(header), len(header) + len(payload)
+    return b"HPUB %b%b %d %d\r\n%b%b\r\n" % (subject, reply, *sizes, header, payload)

@@ -95,8 +95,10 @@ class CopyStore:
             self._skip_to(seqs[0])
             ts_ns = np.fromiter(times, np.int64, len(run))
         sids = list(map(state.index.table.intern, subjects))
-        new = NewRun(subjects, sids, headers, data, list(map(msg_id_of, headers)))
-        self._store.store_run(new, ts_ns=ts_ns)
+        ids = list(map(msg_id_of, headers))
+        self._store.store_run(NewRun(subjects, sids, headers, data, ids), ts_ns=ts_ns)
+        if self._mirrors and state.config.duplicate_window:
+            state.dedup.restore(zip(ids, seqs, times, strict=True))
 
     def _store_singly(self, run: MessageRun) -> int:
         """Store as :meth:`store`, one by one, with duplicates, refusals, rollups and republishing."""

@@ -90,7 +90,7 @@ class FeaturedStore:
         else:
             ts_ns = state.roll_up(new, whole=whole, now_ns=self.now_ns, rows=group.rows)
         seq = state.index.last_seq
-        if msg_id:
+        if msg_id and not state.dedup.find(msg_id):
             state.dedup.remember(msg_id, seq, ts_ns)
         group.bytes += len(message.payload) + len(header or b"")
         self._end_schedule(message.fields)

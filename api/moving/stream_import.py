@@ -1,0 +1,99 @@
+"""The import of one stream: copied whole where it is absent, and in any case compared with its origin.
+
+What there is needs no record of its own: a stream that is there is compared, one that is not is copied. So an import
+that was cut off is simply begun again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from api.moving.moved_config import Json, moved_config
+from api.moving.origin import Refused
+from api.moving.range_checksums import RangeChecksums
+from api.moving.stream_arrival import store
+from api.moving.stream_comparison import Span, StreamComparison
+from consumers.client.api_call import Api
+from consumers.client.errors import ApiError, StreamNotFound
+from delta_store.values.stream_message import MessageRun
+
+_NAME_TAKEN: Final = 10130
+_RESTORE_ENDS_SECONDS: Final = 20.0
+"""How long a server may take to give up a restore whose sender is gone."""
+
+
+class Imported(NamedTuple):
+    """What became of a stream."""
+
+    stream: str
+    outcome: str
+    """``imported``, or ``there`` where it was there before."""
+    messages: int
+    first_seq: int
+    last_seq: int
+    consumers: int
+    ranges: int
+    """Ranges of sequences whose checksums were compared with the origin's."""
+    behind: int
+    """Sequences that the origin has gone on by meanwhile."""
+
+
+class StreamImport:
+    """Imports of streams from one server to another."""
+
+    def __init__(self, comparison: StreamComparison, configured: Callable[[Json], Json] = moved_config) -> None:
+        """``configured`` makes a stream's configuration of the origin's."""
+        self._comparison = comparison
+        self._origin = comparison.origin
+        self._target = comparison.target
+        self._configured = configured
+
+    async def run(self, name: str) -> Imported:
+        """Import a stream. Raises :class:`Refused`, ``JetStreamError`` or ``BadArchive``."""
+        there, sums = await stream_info(self._target.api, name), None
+        outcome = "imported" if there is None else "there"
+        if there is None:
+            there, sums = await self._copy(name)
+        state = there["state"]
+        span = Span(name, state["last_seq"], state["messages"], bool(there["config"].get("mirror")))
+        ranges, difference = await self._comparison.of(span, None if span.mirrored else sums)
+        if difference:
+            raise Refused(
+                f"{name} differs from its origin: of the messages up to {span.upto:,} there are {difference}; if "
+                f"something else made it, move that away; else nats stream rm {name} here, and import it again"
+            )
+        now = await self._origin.info(name)
+        behind = max(0, now["state"]["last_seq"] - state["last_seq"])
+        counts = state["messages"], state["first_seq"], state["last_seq"], state["consumer_count"]
+        return Imported(name, outcome, *counts, ranges, behind)
+
+    async def _copy(self, name: str) -> tuple[Json, RangeChecksums]:
+        """Copy a stream; return its information and the checksums of what was read."""
+        await self._origin.info(name)
+        deadline = asyncio.get_running_loop().time() + _RESTORE_ENDS_SECONDS
+        while True:
+            sums = RangeChecksums()
+            try:
+                return await self._copy_once(name, sums), sums
+            except ApiError as refused:
+                if refused.err_code != _NAME_TAKEN or asyncio.get_running_loop().time() > deadline:
+                    raise Refused(f"{name} is refused: {refused}") from None
+            await asyncio.sleep(1)
+
+    async def _copy_once(self, name: str, sums: RangeChecksums) -> Json:
+        async with self._origin.read(name) as reading:
+            with self._comparison.steps(f"{name} copied", reading.state.messages) as done:
+
+                def seen(run: MessageRun) -> None:
+                    sums.add(run)
+                    done(sums.messages)
+
+                return await store(self._target.api, reading, self._configured(reading.config), seen=seen)
+
+
+async def stream_info(api: Api, name: str) -> dict[str, Any] | None:
+    """Return a stream's information, None where there is none."""
+    try:
+        return await api.call(f"STREAM.INFO.{name}")
+    except StreamNotFound:
+        return None

@@ -1,0 +1,71 @@
+"""The relay between a mirror and an origin that its hub does not reach."""
+
+import json
+
+from api.moving.following import way_by_relay
+from api.moving.relay import Relay
+from ingest.origins.origin_messages import read_delivery
+from ingest.protocol.wire_protocol import WireMessage
+
+PREFIX = way_by_relay("nats://there:4222", "$JS.API")
+ROOT = PREFIX.root.encode()
+DELIVER = ROOT + b".DELIVER.M.abc"
+
+
+def relay() -> Relay:
+    """One to an origin without a domain."""
+    return Relay(PREFIX, "$JS.API", nonce="n")
+
+
+def begun(one: Relay) -> None:
+    """Let a mirror ask for its consumer, and the origin answer."""
+    asked = WireMessage(ROOT + b".API.CONSUMER.CREATE.S", b"_INBOX.1", b"", b"{}")
+    assert one.to_origin(asked) == b"PUB $JS.API.CONSUMER.CREATE.S %b.ANSWER.n.1 2\r\n{}\r\n" % ROOT
+    answer = json.dumps({"stream_name": "S", "name": "M-1", "config": {"deliver_subject": DELIVER.decode()}}).encode()
+    said = one.to_hub(WireMessage(ROOT + b".ANSWER.n.1", b"", b"", answer))
+    assert said == b"PUB _INBOX.1 %d\r\n%b\r\n" % (len(answer), answer)
+    assert one.begun == [("S", DELIVER)]
+
+
+def test_a_message_comes_as_the_origin_has_it() -> None:
+    """Header and payload byte for byte, and a reply that tells the mirror what a leaf's would."""
+    one = relay()
+    begun(one)
+    header = b"NATS/1.0\r\nA:  b\r\na: c\r\n\r\n"
+    ack = b"$JS.ACK.S.M-1.1.7.3.1700000000000000000.2"
+    frame = one.to_hub(WireMessage(b"orders.new", ack, header, b"\x00x"))
+    head, rest = frame.split(b"\r\n", 1)
+    word, subject, reply, *sizes = head.split(b" ")
+    assert (word, subject, sizes) == (b"HPUB", DELIVER, [b"%d" % len(header), b"%d" % (len(header) + 2)])
+    assert rest == header + b"\x00x\r\n"
+    told = read_delivery(WireMessage(subject, reply, header, b"\x00x"))
+    assert told is not None
+    assert (told.consumer, told.seq, told.consumer_seq, told.pending, told.subject) == ("M-1", 7, 3, 2, "orders.new")
+
+
+def test_flow_control_goes_there_and_back() -> None:
+    """A request's reply, and one that a heartbeat names, lead back to the origin's own subject."""
+    one = relay()
+    begun(one)
+    asked = one.to_hub(WireMessage(DELIVER, b"$JS.FC.S.M-1.x", b"NATS/1.0 100 FlowControl Request\r\n\r\n", b""))
+    reply = asked.split(b" ")[2]
+    assert one.to_origin(WireMessage(reply, b"", b"", b"")) == b"PUB $JS.FC.S.M-1.x 0\r\n\r\n"
+    stalled = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Consumer-Stalled: $JS.FC.S.M-1.y\r\n\r\n"
+    assert ROOT + b".REPLY.$JS.FC.S.M-1.y" in one.to_hub(WireMessage(DELIVER, b"", stalled, b""))
+
+
+def test_nothing_else_of_the_origin_is_open() -> None:
+    """Only what a mirror asks for is handed on; answers that nobody waits for and unknown consumers are dropped."""
+    one = relay()
+    for verb in (b"STREAM.DELETE.S", b"STREAM.PURGE.S", b"CONSUMER.MSG.NEXT.S.c"):
+        assert one.to_origin(WireMessage(ROOT + b".API." + verb, b"_INBOX.1", b"", b"")) == b""
+    for subject in (b"orders.new", b"$JS.API.STREAM.DELETE.S"):
+        assert one.to_origin(WireMessage(ROOT + b".REPLY." + subject, b"", b"", b"x")) == b""
+    assert one.to_hub(WireMessage(ROOT + b".ANSWER.n.9", b"", b"", b"{}")) == b""
+    assert one.to_hub(WireMessage(b"s", b"$JS.ACK.S.other.1.1.1.1.0", b"", b"")) == b""
+
+
+def test_replies_of_clients_are_no_deliveries() -> None:
+    """A reply that only contains the words is none."""
+    assert read_delivery(WireMessage(b"d", b"x.$JS.ACK.S.M-1.1.7.3.1.2", b"", b"")) is None
+    assert read_delivery(WireMessage(b"d", b"$SILT.ORIGIN.x.REPLY.none", b"", b"")) is None
