@@ -29,7 +29,7 @@ _STALLED_SECONDS: Final = 30.0
 """How long a mirror may bring nothing before it is given up."""
 _CATCH_UP_SECONDS: Final = 10.0
 """How long clients wait at most for the last messages."""
-_ACKS_SECONDS: Final = 0.5
+_ACKS_SECONDS: Final = 1.0
 """How long acks on their way are waited for."""
 
 
