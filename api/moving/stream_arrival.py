@@ -28,8 +28,9 @@ async def store(
     """
     last_seq = reading.state.last_seq
     consumers = list(filter(None, (moved_consumer(one, last_seq=last_seq) for one in reading.consumers)))
-    state = reading.state._asdict()
-    state["consumer_count"] = len(consumers)
+    first_seq, _, messages, _ = reading.state
+    counts = {"messages": messages, "consumer_count": len(consumers)}
+    state: dict[str, Any] = {"first_seq": first_seq, "last_seq": last_seq, **counts}
     most = min(_CHUNK_BYTES, api.client.max_payload - _SPARE_BYTES)
     parts = _cut(_archive(state, consumers, reading.runs, seen), most)
     return await backups.restore(api, {"config": config, "state": state}, parts)
