@@ -15,7 +15,7 @@ from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from api.demo.progress import progress
 from api.moving.cutover import CutOver, Cutover
-from api.moving.origin import Origin, Refused
+from api.moving.origin import NotMoved, Origin
 from api.moving.stream_comparison import StreamComparison
 from api.moving.stream_import import stream_info
 from conf.clock import SystemClock
@@ -57,19 +57,19 @@ def cutover(  # noqa: PLR0913  # options, by name
 
     try:
         jetstream_run.run_api(Verb("cutover", "a stream was deleted meanwhile"), work, server, context)
-    except (Refused, BadArchive) as error:
+    except (NotMoved, BadArchive) as error:
         raise ended("cutover", error) from None
     finally:
         Output(output).table(CutOver._fields, done)
 
 
 async def _by_hub(target: Api, name: str) -> Origin:
-    """Return a mirror's origin as Silt's own hub reaches it. Raises :class:`Refused`."""
+    """Return a mirror's origin as Silt's own hub reaches it. Raises :class:`NotMoved`."""
     info = await stream_info(target, name)
     mirror = info["config"].get("mirror") if info is not None else None
     if mirror is None:
-        raise Refused(f"{name} is no mirror here; silt import --follow {name} makes it, to be cut over")
+        raise NotMoved(f"{name} is no mirror here; silt import --follow {name} makes it, to be cut over")
     prefix: str = (mirror.get("external") or {}).get("api", "")
     if not prefix or prefix.startswith(RELAYED):
-        raise Refused(f"{name} follows its origin through a relay: say where that is (--from, --from-context)")
+        raise NotMoved(f"{name} follows its origin through a relay: say where that is (--from, --from-context)")
     return await Origin.at(Api(target.client, prefix=prefix), "Silt's hub")

@@ -21,7 +21,7 @@ from api.demo.progress import progress
 from api.moving.following import check, stay, way_by_hub, way_by_relay
 from api.moving.link_access import link_access
 from api.moving.moved_config import Json, OriginPrefixes, following_config, moved_config
-from api.moving.origin import Origin, Refused
+from api.moving.origin import NotMoved, Origin
 from api.moving.relay import RelayPrefix
 from api.moving.relaying import relaying
 from api.moving.stream_comparison import StreamComparison
@@ -79,7 +79,7 @@ def import_streams(  # noqa: PLR0913  # options, by name
             if as_mirror or follow:
                 way = await _way(origin, target, names, where)
                 if isinstance(way, RelayPrefix) and not follow:
-                    raise Refused("Silt's hub does not reach the origin: give --follow, and leave this process running")
+                    raise NotMoved("Silt's hub does not reach the origin: give --follow, and let this process run")
                 if isinstance(way, RelayPrefix):
                     links = link_access(target_context), link_access(where)
                     await stack.enter_async_context(relaying(way, where.api_prefix, *links))
@@ -95,13 +95,13 @@ def import_streams(  # noqa: PLR0913  # options, by name
 
     try:
         jetstream_run.run_api(Verb("import", "a stream was deleted meanwhile"), work, server, context)
-    except (Refused, BadArchive) as error:
+    except (NotMoved, BadArchive) as error:
         Output(output).table(Imported._fields, done)
         raise ended("import", error) from None
 
 
 async def _way(origin: Origin, target: Api, names: Sequence[str], where: NatsContext) -> OriginPrefixes | RelayPrefix:
-    """Return how mirrors reach the origin. Raises :class:`Refused` where a stream can't be followed."""
+    """Return how mirrors reach the origin. Raises :class:`NotMoved` where a stream can't be followed."""
     await check(origin, target, names)
     by_hub = await way_by_hub(origin, target, names[0], domain=where.jetstream_domain) if names else None
     return by_hub or way_by_relay(where.shown_url, where.api_prefix)
@@ -111,7 +111,7 @@ async def _import_one(imports: StreamImport, name: str, done: list[Imported]) ->
     try:
         done.append(await imports.run(name))
     except (JetStreamError, OSError) as error:
-        raise Refused(f"{name} broke off: {error_text(error)}; {AGAIN}") from error
+        raise NotMoved(f"{name} broke off: {error_text(error)}; {AGAIN}") from error
 
 
 def origin_context(verb: str, url: str | None, context: str | None, domain: str | None) -> NatsContext:
@@ -130,7 +130,7 @@ def origin_context(verb: str, url: str | None, context: str | None, domain: str 
 
 @asynccontextmanager
 async def origin_at(context: NatsContext) -> AsyncIterator[Origin]:
-    """Connect to an origin until the block ends. Raises ``ConnectionError`` or :class:`Refused`."""
+    """Connect to an origin until the block ends. Raises ``ConnectionError`` or :class:`NotMoved`."""
     async with connected(context) as client:
         yield await Origin.at(Api(client, prefix=context.api_prefix), context.shown_url)
 

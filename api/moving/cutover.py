@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from api.moving import consumer_positions
 from api.moving.moved_config import Json, moved_config, not_followed
-from api.moving.origin import Origin, Refused
-from api.moving.stream_comparison import Span, StreamComparison
+from api.moving.origin import NotMoved, Origin
+from api.moving.stream_comparison import ComparedSpan, StreamComparison
 from api.moving.stream_import import stream_info
 from consumers.client.errors import ApiError, JetStreamError, RequestError
 
@@ -66,11 +66,11 @@ class Cutover:
         self._clock = clock
 
     async def run(self, name: str) -> CutOver:
-        """Cut a stream over. Raises :class:`Refused`, or ``JetStreamError`` or ``OSError`` where a server is away."""
+        """Cut a stream over. Raises :class:`NotMoved`, or ``JetStreamError`` or ``OSError`` where a server is away."""
         mirror = await self._mirror(name)
         before = await self._before(name, mirror)
         if why := not_followed(before.config):
-            raise Refused(f"{name} can't be cut over: {why}")
+            raise NotMoved(f"{name} can't be cut over: {why}")
         await self._caught_up(name, (await self._origin.info(name))["state"]["last_seq"])
         removed = await self._align(name)
         await self._note(name, before)
@@ -80,7 +80,7 @@ class Cutover:
             final = (await self._origin.info(name))["state"]
             found = await self._origin.positions(name, last_seq=final["last_seq"])
             count = await consumer_positions.put(self._here, name, found, before.pauses)
-        except (Refused, JetStreamError, OSError):
+        except (NotMoved, JetStreamError, OSError):
             await self._undo(name, before)
             raise
         info = await self._promote(name, before)
@@ -89,14 +89,14 @@ class Cutover:
         return CutOver(name, state["messages"], state["first_seq"], state["last_seq"], count, removed, pause_ms)
 
     async def _mirror(self, name: str) -> Json:
-        """Return a mirror's information. Raises :class:`Refused` where it is none."""
+        """Return a mirror's information. Raises :class:`NotMoved` where it is none."""
         info = await stream_info(self._here, name)
         if info is None:
-            raise Refused(
+            raise NotMoved(
                 f"there is no stream {name!r} here; silt import --follow {name} makes one that can be cut over"
             )
         if not info["config"].get("mirror"):
-            raise Refused(f"{name} is no mirror: it stands for itself already")
+            raise NotMoved(f"{name} is no mirror: it stands for itself already")
         return info
 
     async def _before(self, name: str, mirror: Json) -> _Before:
@@ -109,7 +109,7 @@ class Cutover:
         return _Before(info["config"], pauses)
 
     async def _caught_up(self, name: str, seq: int, *, within: float | None = None) -> None:
-        """Wait until the mirror has a sequence. Raises :class:`Refused` where it stands still."""
+        """Wait until the mirror has a sequence. Raises :class:`NotMoved` where it stands still."""
         begun = moved = self._clock()
         last = -1
         while (info := await self._mirror(name))["state"]["last_seq"] < seq:
@@ -118,7 +118,7 @@ class Cutover:
                 last, moved = info["state"]["last_seq"], now
             if now > moved + _STALLED_SECONDS or (within is not None and now > begun + within):
                 error = (info.get("mirror") or {}).get("error", {}).get("description", "")
-                raise Refused(
+                raise NotMoved(
                     f"{name} stands at {last:,} of {seq:,}{': ' + error if error else ''}; "
                     "is silt import --follow still running, or the origin's server cut off from Silt's hub?"
                 )
@@ -127,10 +127,10 @@ class Cutover:
     async def _align(self, name: str) -> int:
         """Compare with the origin and remove what it has lost meanwhile; return how many messages these were."""
         state = (await self._mirror(name))["state"]
-        span = Span(name, state["last_seq"], state["messages"], mirrored=True)
+        span = ComparedSpan(name, state["last_seq"], state["messages"], mirrored=True)
         _, difference = await self._comparison.of(span)
         if difference:
-            raise Refused(
+            raise NotMoved(
                 f"{name} differs from its origin: of the messages up to {span.upto:,} there are {difference}; "
                 f"nats stream rm {name} here, and follow it anew"
             )
@@ -169,7 +169,7 @@ class Cutover:
         try:
             return await self._here.call(f"STREAM.UPDATE.{name}", moved_config(before.config))
         except RequestError as error:
-            raise Refused(
+            raise NotMoved(
                 f"whether {name} has taken its origin's place is not known ({error}), and the origin is stopped: "
                 f"say silt cutover {name} again, which finds out"
             ) from None
@@ -182,7 +182,7 @@ class Cutover:
         await self._there.call(f"STREAM.UPDATE.{name}", before.config)
         if self._origin.level >= PAUSE_LEVEL:
             await consumer_positions.pause(self._there, name, before.pauses)
-        with suppress(JetStreamError, Refused):
+        with suppress(JetStreamError, NotMoved):
             config = (await self._mirror(name))["config"]
             config["metadata"].pop(NOTE, None)
             await self._here.call(f"STREAM.UPDATE.{name}", config)

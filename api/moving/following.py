@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 from api.moving.moved_config import OriginPrefixes, not_followed
-from api.moving.origin import Origin, Refused
+from api.moving.origin import NotMoved, Origin
 from api.moving.relay import RelayPrefix
 from api.moving.stream_import import stream_info
 from consumers.client.api_call import Api
@@ -18,13 +18,13 @@ _LOOK_SECONDS: Final = 2.0
 
 
 async def check(origin: Origin, target: Api, names: Sequence[str]) -> None:
-    """Raise :class:`Refused` where a stream can't be followed, before any is copied."""
+    """Raise :class:`NotMoved` where a stream can't be followed, before any is copied."""
     for name in names:
         if why := not_followed((await origin.info(name))["config"]):
-            raise Refused(f"{name} can't be followed: {why}; import it without --follow, while its clients are stopped")
+            raise NotMoved(f"{name} can't be followed: {why}; import it without --follow, its clients stopped")
         there = await stream_info(target, name)
         if there is not None and not there["config"].get("mirror"):
-            raise Refused(f"{name} is here already and stands for itself: nats stream rm {name} here to follow it anew")
+            raise NotMoved(f"{name} is here already and stands for itself: nats stream rm {name} here, to follow it")
 
 
 async def way_by_hub(origin: Origin, target: Api, name: str, *, domain: str) -> OriginPrefixes | None:

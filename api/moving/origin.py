@@ -16,7 +16,7 @@ ARCHIVE_LEVEL: Final = 5
 """API level of servers that back streams up entry by entry (ADR-63)."""
 
 
-class Refused(RuntimeError):
+class NotMoved(RuntimeError):
     """What can't be done, and what can."""
 
 
@@ -29,11 +29,11 @@ class Origin:
 
     @classmethod
     async def at(cls, api: Api, address: str) -> Self:
-        """Ask a server what it is. Raises :class:`Refused` where it has no JetStream."""
+        """Ask a server what it is. Raises :class:`NotMoved` where it has no JetStream."""
         try:
             answer = await api.call("INFO")
         except NoResponders:
-            raise Refused(
+            raise NotMoved(
                 f"nobody answers {api.prefix} at {address}: give --domain if its JetStream has one, "
                 "or --from-context with the login of its account"
             ) from None
@@ -45,11 +45,11 @@ class Origin:
         return [name async for name in self.api.pages("STREAM.NAMES", "streams")]
 
     async def info(self, stream: str) -> Mapping[str, Any]:
-        """Return a stream's information. Raises :class:`Refused` where there is none."""
+        """Return a stream's information. Raises :class:`NotMoved` where there is none."""
         try:
             return await self.api.call(f"STREAM.INFO.{stream}")
         except StreamNotFound:
-            raise Refused(
+            raise NotMoved(
                 f"there is no stream {stream!r} at the origin; "
                 "nats stream ls there lists those that there are, --all takes them all"
             ) from None

@@ -21,7 +21,7 @@ Steps = Callable[[str, int], AbstractContextManager[Advance]]
 """Shows a step's progress: its name, and how many messages it takes; the inner function is told how many are done."""
 
 
-class Span(NamedTuple):
+class ComparedSpan(NamedTuple):
     """What is compared of a stream."""
 
     stream: str
@@ -41,7 +41,7 @@ class StreamComparison:
         self.target = target
         self.steps = steps
 
-    async def of(self, span: Span, known: RangeChecksums | None = None) -> tuple[int, Difference]:
+    async def of(self, span: ComparedSpan, known: RangeChecksums | None = None) -> tuple[int, Difference]:
         """Compare; ``known`` are the origin's checksums, if it has been read.
 
         Returns how many ranges there are, and the difference.
@@ -58,7 +58,7 @@ class StreamComparison:
             await asyncio.sleep(_LOOK_SECONDS)
         return len(ranges), found
 
-    async def _read(self, place: Origin, span: Span, what: str) -> RangeChecksums:
+    async def _read(self, place: Origin, span: ComparedSpan, what: str) -> RangeChecksums:
         sums = RangeChecksums()
         with self.steps(f"{span.stream} {what}", span.messages) if span.messages else nullcontext(_quiet) as done:
             async for run in _messages(place, span):
@@ -66,7 +66,7 @@ class StreamComparison:
                 done(sums.messages)
         return sums
 
-    async def _difference(self, span: Span, places: list[int]) -> Difference:
+    async def _difference(self, span: ComparedSpan, places: list[int]) -> Difference:
         """Look at ranges as both servers have them now: the origin last, which may lose some meanwhile."""
         found = []
         for place in (self.target, self.origin):
@@ -77,7 +77,7 @@ class StreamComparison:
         return range_checksums.difference(found[1], found[0])
 
 
-async def _messages(place: Origin, span: Span) -> AsyncIterator[MessageRun]:
+async def _messages(place: Origin, span: ComparedSpan) -> AsyncIterator[MessageRun]:
     async with place.read(span.stream, consumers=False) as reading:
         async for whole in reading.runs:
             if whole.seqs[0] > span.upto:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from api.moving.moved_config import Json, moved_config
-from api.moving.origin import Refused
+from api.moving.origin import NotMoved
 from api.moving.range_checksums import RangeChecksums
 from api.moving.stream_arrival import store
-from api.moving.stream_comparison import Span, StreamComparison
+from api.moving.stream_comparison import ComparedSpan, StreamComparison
 from consumers.client.api_call import Api
 from consumers.client.errors import ApiError, StreamNotFound
 from delta_store.values.stream_message import MessageRun
@@ -49,16 +49,16 @@ class StreamImport:
         self._configured = configured
 
     async def run(self, name: str) -> Imported:
-        """Import a stream. Raises :class:`Refused`, ``JetStreamError`` or ``BadArchive``."""
+        """Import a stream. Raises :class:`NotMoved`, ``JetStreamError`` or ``BadArchive``."""
         there, sums = await stream_info(self._target.api, name), None
         outcome = "imported" if there is None else "there"
         if there is None:
             there, sums = await self._copy(name)
         state = there["state"]
-        span = Span(name, state["last_seq"], state["messages"], bool(there["config"].get("mirror")))
+        span = ComparedSpan(name, state["last_seq"], state["messages"], bool(there["config"].get("mirror")))
         ranges, difference = await self._comparison.of(span, None if span.mirrored else sums)
         if difference:
-            raise Refused(
+            raise NotMoved(
                 f"{name} differs from its origin: of the messages up to {span.upto:,} there are {difference}; if "
                 f"something else made it, move that away; else nats stream rm {name} here, and import it again"
             )
@@ -77,7 +77,7 @@ class StreamImport:
                 return await self._copy_once(name, sums), sums
             except ApiError as refused:
                 if refused.err_code != _NAME_TAKEN or asyncio.get_running_loop().time() > deadline:
-                    raise Refused(f"{name} is refused: {refused}") from None
+                    raise NotMoved(f"{name} is refused: {refused}") from None
             await asyncio.sleep(1)
 
     async def _copy_once(self, name: str, sums: RangeChecksums) -> Json:
