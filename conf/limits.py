@@ -340,7 +340,7 @@ ORIGIN_SILENCE_SECONDS = 10.0
 """A copy that hears nothing for so long asks for a new consumer; heartbeats come each second."""
 ORIGIN_STALLS_MAX = 3
 """Heartbeats that tell of the same unanswered flow control, after which stream info shows an error."""
-ORIGIN_CAUGHT_UP = 10
+MIRROR_CAUGHT_UP = 10
 """A mirror may answer Direct Get for its origin once fewer messages than this are left."""
 
 # --- message schedules: ours ---

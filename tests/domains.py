@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,8 +119,10 @@ def two_accounts(folder: Path) -> Iterator[str]:
         child.stop()
 
 
-def use(hub: NatsServer, script: Callable[[Client], Awaitable[Any]]) -> Any:
-    """Run a client's steps, once both domains answer."""
+def use(
+    hub: NatsServer, script: Callable[[Client], Awaitable[Any]], *, domains: Sequence[str] = ("hub", "silt")
+) -> Any:
+    """Run a client's steps, once these domains answer."""
 
     async def quiet(_: Exception) -> None:
         pass
@@ -130,7 +132,7 @@ def use(hub: NatsServer, script: Callable[[Client], Awaitable[Any]]) -> Any:
             hub.url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet, allow_reconnect=True
         )
         try:
-            for domain in ("hub", "silt"):
+            for domain in domains:
                 await api(connection, domain, "INFO")
             return await script(connection)
         finally:
@@ -174,3 +176,13 @@ async def until(
                 await asyncio.sleep(0.05)
     except TimeoutError:
         raise AssertionError(f"{stream} of {domain} did not become what it should: {info}") from None
+
+
+async def direct(connection: Client, name: str, *, seconds: float = WAIT) -> Any:
+    """The answer of the domain ``silt`` to a Direct Get: payload and header without its time, None for none."""
+    try:
+        found = await connection.request(f"$JS.silt.API.DIRECT.GET.{name}", b'{"seq":3}', timeout=seconds)
+    except NatsError:
+        return None
+    header = found.headers or {}
+    return found.data, {key: value for key, value in header.items() if key != "Nats-Time-Stamp"}

@@ -29,6 +29,7 @@ AGAINST = os.environ.get("COMPARE_AGAINST", "silt")
 _CLIENT_PORT = re.compile(r"Listening for client connections on (\S+):(\d+)")
 _LEAF_PORT = re.compile(r"Listening for leafnode connections on (\S+):(\d+)")
 _READY = re.compile(r"ready (nats://\S+) (http://\S+)")
+_SERVES = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
 
 
 class NotStarted(RuntimeError):
@@ -294,5 +295,19 @@ def silt_up(folder: Path, *options: str, env: dict[str, str] | None = None) -> I
         wait_until(lambda: http_open(http_url), what=f"{http_url} has opened its store", log=child.log)
         wait_until(lambda: answers_api(nats_url), what="the gateway has opened its store", log=child.log)
         yield SiltUp(child, nats_url, http_url, data)
+    finally:
+        child.stop()
+
+
+@contextmanager
+def silt_serve(data: Path, *options: str) -> Iterator[tuple[Child, str]]:
+    """Run ``silt serve`` until the block ends; yield the process, and the address of its HTTP server."""
+    command = [sys.executable, "-m", "api.rest.serve_main", "--data", str(data), "--http-port", "0", *options]
+    child = Child(command, data.parent / "serve.log")
+    child.start()
+    try:
+        url = json.loads(child.wait_log(_SERVES, seconds=60)[1])["url"]
+        wait_until(lambda: http_open(url), what="the store is open", log=child.log)
+        yield child, url
     finally:
         child.stop()

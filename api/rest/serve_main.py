@@ -135,6 +135,7 @@ async def _serve(options: ServeOptions, settings: Settings) -> None:
         options.data.uri,
         threads,
         clock=SystemClock(),
+        domain=settings.nats.domain or "",
         storage_options=options.data.options,
         cache_bytes=reads.cache_bytes_max,
     )

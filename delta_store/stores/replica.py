@@ -49,19 +49,24 @@ class _Update(NamedTuple):
 class Replica:
     """A catalog with its payloads and its past; every method but :meth:`open` belongs to one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a process is told, by name
         self,
         location: str,
         threads: ReadThreads,
         *,
         clock: Clock,
+        domain: str = "",
         storage_options: Mapping[str, str] | None = None,
         cache_bytes: int = CACHE_BYTES,
         tail_bytes: int = TAIL_BYTES,
     ) -> None:
-        """Follow the tables in ``location``, the data folder (or URL) that holds both."""
+        """Follow the tables in ``location``, the data folder (or URL) that holds both.
+
+        ``domain`` is that of our JetStream: a mirror that names it as its origin's is one of a stream of this store.
+        """
         self.threads = threads
         self._clock = clock
+        self._domain = domain
         self._journal = JournalTail(f"{location}/{JOURNAL_FOLDER}", storage_options=storage_options)
         self._settled = SettledTable(
             f"{location}/{MESSAGES_FOLDER}",
@@ -71,7 +76,7 @@ class Replica:
         )
         self._refreshing = asyncio.Lock()
         self._tail_bytes = tail_bytes
-        self.catalog = Catalog()
+        self.catalog = Catalog(domain=domain)
         self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
         self.past = PointInTime(self._settled, self._journal)
         self.reader = StoreReader(self, threads, clock=clock)
@@ -163,7 +168,7 @@ class Replica:
 
     def _rebuilt(self) -> _Update:
         newest = TailCache(self._tail_bytes)
-        opened = open_stores(self._settled, self._journal, newest=newest, progress=self.opening)
+        opened = open_stores(self._settled, self._journal, domain=self._domain, newest=newest, progress=self.opening)
         return _Update(opened.journal.version, [], opened, newest)
 
     def _apply(self, update: _Update) -> None:

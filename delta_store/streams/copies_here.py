@@ -1,16 +1,13 @@
 """The copies of a stream within this store, and the stream that answers Direct Get for a name. Pure."""
 
 from itertools import islice
-from typing import Final
 
+from conf.limits import MIRROR_CAUGHT_UP
 from delta_store.index.matching import iter_matching
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink
 from delta_store.streams.stream_sources import is_local
 from delta_store.streams.stream_state import StreamState
-
-_CAUGHT_UP: Final = 10
-"""A mirror answers for its origin once fewer messages than this are left to copy, as in nats-server."""
 
 
 def local_copies(catalog: Catalog, name: str) -> list[CopyLink]:
@@ -32,15 +29,22 @@ def direct_server(catalog: Catalog, name: str) -> StreamState | None:
     return None
 
 
+def has_caught_up(link: CopyLink, origin: StreamState | None) -> bool:
+    """Whether a mirror has next to nothing left to copy of a stream of this store, None where that is gone."""
+    if origin is None:
+        return True
+    left = iter_matching(origin.index, link.selection.filter, link.next_seq(origin))
+    return sum(1 for _ in islice(left, MIRROR_CAUGHT_UP)) < MIRROR_CAUGHT_UP
+
+
 def _serves(link: CopyLink, origin: StreamState | None, *, is_here: bool) -> bool:
     """Whether a mirror may answer for its origin: from the first time it has caught up, for good.
 
-    What it hears of an origin elsewhere (``is_here`` is False) tells the mirror itself when that is.
+    That is recorded; mirrors that caught up before it was are looked at, where their origin is here (``is_here``).
     """
     mirror = link.target
     if not mirror.config.mirror_direct:
         return False
     if is_here and not mirror.serves_origin and mirror.index.last_seq:
-        left = iter(()) if origin is None else iter_matching(origin.index, link.selection.filter, link.next_seq(origin))
-        mirror.serves_origin = sum(1 for _ in islice(left, _CAUGHT_UP)) < _CAUGHT_UP
+        mirror.serves_origin = has_caught_up(link, origin)
     return mirror.serves_origin

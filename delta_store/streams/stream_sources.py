@@ -42,16 +42,22 @@ Positions = Mapping[str, SourcePosition]
 """The positions of a stream's sources, by :func:`index_name`."""
 
 
+CAUGHT_UP: Final = b'{"positions":{},"caught_up":true}'
+"""The ``data`` of a mirror's SOURCE_STATE row: it has caught up with its origin once."""
+
+
 def positions_data(positions: Positions) -> bytes:
     """Return the ``data`` of a SOURCE_STATE row."""
     shown = {name: list(position) for name, position in sorted(positions.items())}
     return json.dumps({"positions": shown}, separators=(",", ":")).encode()
 
 
-def read_positions(data: bytes) -> dict[str, SourcePosition]:
-    """Return the positions of a SOURCE_STATE row."""
-    shown: dict[str, list[Any]] = json.loads(data)["positions"]
-    return {name: SourcePosition(int(seq), str(identity)) for name, (seq, identity) in shown.items()}
+def read_positions(data: bytes) -> tuple[dict[str, SourcePosition], bool]:
+    """Return the positions of a SOURCE_STATE row, and whether it is that of a mirror that has caught up."""
+    said = json.loads(data)
+    shown: dict[str, list[Any]] = said["positions"]
+    found = {name: SourcePosition(int(seq), str(identity)) for name, (seq, identity) in shown.items()}
+    return found, bool(said.get("caught_up"))
 
 
 def index_name(source: StreamSource) -> str:

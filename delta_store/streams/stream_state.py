@@ -320,7 +320,8 @@ class StreamState:
         elif kind is Kind.CONSUMER_DELETE:
             self.consumers.pop(name, None)
         elif kind is Kind.SOURCE_STATE:
-            self.sources = read_positions(data)
+            self.sources, caught_up = read_positions(data)
+            self.serves_origin = self.serves_origin or caught_up
         elif known is not None:
             self.consumers[name] = ConsumerRecord(known.config, data)
 

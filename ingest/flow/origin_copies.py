@@ -15,7 +15,7 @@ from delta_store.streams.copy_links import CopyLink, links_of
 from delta_store.streams.stream_sources import is_local
 from ingest.origins.origin_consumer import OriginConsumer
 from ingest.protocol.wire_protocol import WireMessage
-from ingest.publishing.copied_messages import store_copies
+from ingest.publishing.copied_messages import note_caught_up, store_copies
 from ingest.publishing.group import Gathering
 
 _Key = tuple[str, int, str]
@@ -169,6 +169,8 @@ class OriginCopies:
             )
             if done:
                 copy.heard.recreated = False
+                if taken.caught_up:
+                    note_caught_up(copy.link.target, now_ns=now_ns, group=group)
                 self._core.stored()
             if done < len(taken.run):
                 copy.give_up(now, after=COPY_RETRY_SECONDS)

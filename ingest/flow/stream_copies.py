@@ -18,6 +18,7 @@ from delta_store.reading.read_plan import ReadPlan, step_of
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.copies_here import has_caught_up
 from delta_store.streams.copy_links import CopyLink, links_of
 from delta_store.streams.stream_sources import (
     identity,
@@ -26,7 +27,7 @@ from delta_store.streams.stream_sources import (
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import ReadError
 from delta_store.values.stream_message import MessageRun
-from ingest.publishing.copied_messages import store_copies
+from ingest.publishing.copied_messages import note_caught_up, store_copies
 from ingest.publishing.group import Gathering
 
 _Key = tuple[str, int, str]
@@ -238,6 +239,8 @@ class StreamCopies:
         if not done:
             self._try_later(copy, f"its next message, {run.seqs[0]}, is refused")
             return 0
+        if not copy.link.label and not copy.link.target.serves_origin and has_caught_up(copy.link, origin):
+            note_caught_up(copy.link.target, now_ns=now_ns, group=group)
         copy.next_seq, copy.waits = run.seqs[done - 1] + 1, True
         self._core.copied(origin, run.seqs[:done])
         self._tell(copy, "")

@@ -14,11 +14,11 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from conf.limits import (
+    MIRROR_CAUGHT_UP,
     ORIGIN_ANSWER_SECONDS,
     ORIGIN_ASK_SECONDS,
     ORIGIN_BACKOFF_SECONDS,
     ORIGIN_BACKOFF_SECONDS_MAX,
-    ORIGIN_CAUGHT_UP,
     ORIGIN_SILENCE_SECONDS,
     ORIGIN_STALLS_MAX,
 )
@@ -63,6 +63,8 @@ class FromOrigin(NamedTuple):
     """Of a mirror: the sequence to go on with, as the origin has nothing before; 0 for the next."""
     frames: tuple[bytes, ...] = ()
     """Frames to send at once."""
+    caught_up: bool = False
+    """Of a mirror: whether its origin has next to nothing left for it."""
 
 
 _NOTHING: Final = MessageRun.of(())
@@ -130,7 +132,7 @@ class OriginConsumer:
         found: list[StreamMessage] = []
         replies: list[bytes] = []
         frames: list[bytes] = []
-        begins = 0
+        begins, caught_up = 0, False
         for message in messages:
             if message.subject == self._inbox:
                 frames += self._answered(message, now)
@@ -141,8 +143,9 @@ class OriginConsumer:
                 if is_control(message):
                     replies += self._control(message, now)
                 else:
-                    self._delivered(message, found, now)
-        return FromOrigin(MessageRun.of(found) if found else _NOTHING, tuple(replies), begins, tuple(frames))
+                    caught_up |= self._delivered(message, found, now)
+        run = MessageRun.of(found) if found else _NOTHING
+        return FromOrigin(run, tuple(replies), begins, tuple(frames), caught_up)
 
     def _ask(self, now: float) -> tuple[bytes, ...]:
         token, named = self._new_id(), self.link.source.consumer
@@ -217,25 +220,26 @@ class OriginConsumer:
             self.heard.error = api_errors.SOURCE_STALLED.error.as_json()
         return (encode_message(stalled, b""),) if b" " not in stalled else ()
 
-    def _delivered(self, message: WireMessage, found: list[StreamMessage], now: float) -> None:
-        """Take a message of the origin; one that does not follow on the last ends the consumer."""
+    def _delivered(self, message: WireMessage, found: list[StreamMessage], now: float) -> bool:
+        """Take a message of the origin; one that does not follow on the last ends the consumer.
+
+        Returns whether a mirror has caught up by it.
+        """
         one = read_delivery(message)
         if one is None or one.consumer != self._consumer or one.times > 1:
-            return
+            return False
         follows = one.consumer_seq == self._consumer_seq + 1
         if one.seq <= self._seq:
             self._consumer_seq += follows
-            return
+            return False
         if not follows:
             self.give_up(now)
-            return
+            return False
         self._consumer_seq, self._seq = one.consumer_seq, one.seq
         self.heard.lag = max(one.pending - 1, 0)
         self._flows()
-        target = self.link.target
-        if not self.link.label and one.pending < ORIGIN_CAUGHT_UP:
-            target.serves_origin = True
         found.append(StreamMessage(one.subject, one.seq, one.ts_ns, message.header or None, message.payload))
+        return not self.link.label and one.pending < MIRROR_CAUGHT_UP
 
     def _flows(self) -> None:
         if self._stall:

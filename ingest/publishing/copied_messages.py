@@ -10,7 +10,13 @@ from delta_store.index.matching import rolled_up
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink
-from delta_store.streams.stream_sources import SourcePosition, mirrored_header, positions_data, sourced_header
+from delta_store.streams.stream_sources import (
+    CAUGHT_UP,
+    SourcePosition,
+    mirrored_header,
+    positions_data,
+    sourced_header,
+)
 from delta_store.streams.stream_state import NewRun, StreamState
 from delta_store.values.records import Kind, stored_size
 from delta_store.values.stream_message import MessageRun
@@ -33,6 +39,12 @@ def store_copies(catalog: Catalog, link: CopyLink, run: MessageRun, *, identity:
         data = positions_data(state.sources | {label: SourcePosition(run.seqs[done - 1], identity)})
         state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=group.rows)
     return done
+
+
+def note_caught_up(state: StreamState, *, now_ns: int, group: Group) -> None:
+    """Record, once, that a mirror has caught up: from then on it may answer Direct Get of its origin."""
+    if not state.serves_origin:
+        state.record_consumer(Kind.SOURCE_STATE, name="", data=CAUGHT_UP, now_ns=now_ns, rows=group.rows)
 
 
 def _copied(link: CopyLink, run: MessageRun, identity: str) -> MessageRun:

@@ -2,13 +2,10 @@
 
 import asyncio
 import json
-import re
 import signal
 import socket
-import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from api.cli.app import app
-from tests.servers import Child, NatsServer, gateway, http_open, nats_server, wait_until
-
-_READY = re.compile(r'^({"ready": true.*})$', re.MULTILINE)
-
-
-@contextmanager
-def _serve(data: Path, *options: str) -> Iterator[tuple[Child, str]]:
-    """The process, and the address of its HTTP server."""
-    command = [sys.executable, "-m", "api.rest.serve_main", "--data", str(data), "--http-port", "0", *options]
-    child = Child(command, data.parent / "serve.log")
-    child.start()
-    try:
-        url = json.loads(child.wait_log(_READY, seconds=60)[1])["url"]
-        wait_until(lambda: http_open(url), what="the store is open", log=child.log)
-        yield child, url
-    finally:
-        child.stop()
+from tests.servers import Child, NatsServer, gateway, nats_server, silt_serve, wait_until
 
 
 def _publish(url: str) -> None:
@@ -86,7 +67,7 @@ def test_direct_get_is_answered_when_no_gateway_runs(over: str, hub: NatsServer,
         _publish(hub.url)
     assert hub.leaf_url is not None
     options = ["--nats", hub.url, "--leaf", hub.leaf_url, "--api-over", over]
-    with _serve(data, *options) as (_, url):
+    with silt_serve(data, *options) as (_, url):
         headers, payload = _direct(hub.url, {"seq": 2})
         assert (headers["Nats-Subject"], payload) == ("orders.1", b"order 1")
         assert _direct(hub.url, {"last_by_subj": "orders.none"})[0]["Status"] == "404"
@@ -102,7 +83,7 @@ def test_a_reader_follows_what_is_written(hub: NatsServer, tmp_path: Path) -> No
     """Started on an empty folder, it shows a stream and messages that come later."""
     data = tmp_path / "data"
     data.mkdir()
-    with _serve(data) as (_, url):
+    with silt_serve(data) as (_, url):
         assert _get(f"{url}/v1/streams")["streams"] == []
         with gateway(hub, data):
             _publish(hub.url)
@@ -116,7 +97,7 @@ def test_it_ends_when_told_and_tells_when_its_port_is_taken(tmp_path: Path) -> N
     """Status 0 on SIGTERM; status 1 and a sentence when another process listens there."""
     data = tmp_path / "data"
     data.mkdir()
-    with _serve(data) as (child, url):
+    with silt_serve(data) as (child, url):
         port = url.rpartition(":")[2]
         second = Child([*child.command[:-1], port], tmp_path / "second.log")
         second.start()

@@ -8,9 +8,8 @@ from typing import Any
 import nats
 import pytest
 from nats.aio.client import Client
-from nats.errors import Error as NatsError
 
-from tests.domains import WAIT, Json, api, reaches, two_accounts, two_domains, until, use
+from tests.domains import WAIT, Json, api, direct, reaches, two_accounts, two_domains, until, use
 
 HUB = {"api": "$JS.hub.API", "deliver": ""}
 MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
@@ -122,16 +121,6 @@ async def copies(connection: Client) -> list[Any]:
         await publish(connection, name, "of its own")
         seen.append(masked(await reaches(connection, "silt", name, 8)))
     return seen
-
-
-async def direct(connection: Client, name: str, *, seconds: float = WAIT) -> Any:
-    """The answer of the domain ``silt`` to a Direct Get: payload and header without its time, None for none."""
-    try:
-        found = await connection.request(f"$JS.silt.API.DIRECT.GET.{name}", b'{"seq":3}', timeout=seconds)
-    except NatsError:
-        return None
-    header = found.headers or {}
-    return found.data, {key: value for key, value in header.items() if key != "Nats-Time-Stamp"}
 
 
 def test_copies_are_nats_servers(tmp_path: Path) -> None:

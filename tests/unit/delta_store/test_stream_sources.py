@@ -5,6 +5,7 @@ import pytest
 from delta_store.config.stream_parts import ExternalStream, SourceConsumer, StreamSource, SubjectMapping
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.stream_sources import (
+    CAUGHT_UP,
     Selection,
     SourcePosition,
     identity,
@@ -72,7 +73,8 @@ def test_sourced_headers(header: bytes | None, stored: bytes) -> None:
 def test_positions_are_read_back() -> None:
     """What a row records is what replay finds."""
     positions = {"O > >": SourcePosition(7, "12345678"), "P a\fb >\f>": SourcePosition(0, "")}
-    assert read_positions(positions_data(positions)) == positions
+    assert read_positions(positions_data(positions)) == (positions, False)
+    assert read_positions(CAUGHT_UP) == ({}, True)
 
 
 def test_selection() -> None:

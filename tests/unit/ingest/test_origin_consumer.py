@@ -81,6 +81,7 @@ class Copy:
         self.now = 0.0
         self.tokens = 0
         self.replies: list[bytes] = []
+        self.caught_up = False
         self.start()
 
     def start(self) -> None:
@@ -111,6 +112,7 @@ class Copy:
             assert done == len(taken.run)
             self.consumer.heard.recreated = False
         self.replies += taken.replies
+        self.caught_up = self.caught_up or taken.caught_up
 
     @property
     def stored(self) -> list[tuple[int, bytes]]:
@@ -156,6 +158,22 @@ def test_a_gap_leads_to_a_new_consumer() -> None:
     assert copy.consumer.subjects == frozenset()
     copy.look(origin)
     assert origin.next_seq == 2
+
+
+@pytest.mark.parametrize("config", [MIRROR, GATHERS])
+def test_a_mirror_has_caught_up_when_few_are_left(config: StreamConfig) -> None:
+    """At the first message behind which its origin has fewer than ten; a source never answers for an origin."""
+    origin, copy = Origin(), Copy(config)
+    for _ in range(20):
+        origin.publish()
+    copy.look(origin)
+    found = []
+    for _ in range(20):
+        message = origin.next_message()
+        assert message is not None
+        copy.hear(message)
+        found.append(copy.caught_up)
+    assert found == [config is MIRROR and seq > 10 for seq in range(1, 21)]
 
 
 def test_heartbeats_tell_of_losses_and_their_absence_of_an_end() -> None:
