@@ -34,7 +34,9 @@ async def _answering(connection: Client, name: str) -> set[str]:
 async def _answers_until(connection: Client, name: str, wanted: set[str]) -> None:
     """Wait until exactly these answer for a name: a reader follows within its interval."""
     async with asyncio.timeout(WAIT):
-        while await _answering(connection, name) != wanted:
+        while True:
+            if await _answering(connection, name) == wanted:
+                return
             await asyncio.sleep(0.05)
 
 
