@@ -20,6 +20,8 @@ from tests.servers import ROOT
 TOOLS = ROOT / ".tools"
 GO_KILLS = ROOT / "tests" / "faults" / "go_kills"
 """Clients of nats.go for tests that kill servers."""
+GO_MIRRORS = ROOT / "tests" / "integration" / "clients" / "go_mirrors"
+"""Mirrors and sources of another domain by nats.go."""
 NATSCLI_MODULE = "github.com/nats-io/natscli"
 NATSCLI_VERSION = "v0.4.0"
 NPM_PACKAGES = {
@@ -135,7 +137,12 @@ def _run(command: list[str], *, cwd: Path) -> str:
 
 
 if __name__ == "__main__":
-    for fetch in (nats_cli, partial(go_program, GO_KILLS), node_modules, sharing_python):
+    for fetch in (
+        nats_cli,
+        *(partial(go_program, one) for one in (GO_KILLS, GO_MIRRORS)),
+        node_modules,
+        sharing_python,
+    ):
         try:
             print(fetch())  # noqa: T201  # its output is the answer
         except Missing as missing:

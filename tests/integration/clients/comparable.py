@@ -1,17 +1,22 @@
 """What a client printed, with all that may differ between two runs taken out."""
 
+import dataclasses
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nats.js.errors import Error
+
 from tests.tools import STALLED
 
 T = TypeVar("T")
+Call = Callable[[], Awaitable[Any]]
+"""A call of nats-py."""
 Varying = Sequence[tuple[re.Pattern[str], str]]
 _COMMAND_SECONDS = 120
 _STALLS_MAX = 3
@@ -112,3 +117,21 @@ def comparable_json(value: Any, key: str = "") -> Any:
 def pretty(value: Any) -> list[str]:
     """A JSON value as lines, so that pytest shows where two of them differ."""
     return json.dumps(comparable_json(value), indent=1, default=str, ensure_ascii=False).splitlines()
+
+
+async def outcome(call: Call) -> Any:
+    """What a call gave, as plain data; an error by its kind, codes and text."""
+    try:
+        value = await call()
+    except Error as error:
+        codes = [getattr(error, name, None) for name in ("code", "err_code", "description")]
+        return {"error": type(error).__name__, "codes": codes}
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value

@@ -2,35 +2,13 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nats
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, StreamConfig
-from nats.js.errors import Error
 
-from tests.integration.clients.comparable import pretty
-
-Call = Callable[[], Awaitable[Any]]
-
-
-async def _outcome(call: Call) -> Any:
-    """What a call gave, as plain data; an error by its kind, codes and text."""
-    try:
-        value = await call()
-    except Error as error:
-        codes = [getattr(error, name, None) for name in ("code", "err_code", "description")]
-        return {"error": type(error).__name__, "codes": codes}
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
+from tests.integration.clients.comparable import Call, outcome, pretty
 
 
 def _calls(js: JetStreamContext) -> list[tuple[str, Call]]:
@@ -81,7 +59,7 @@ def _calls(js: JetStreamContext) -> list[tuple[str, Call]]:
 async def _outcomes(url: str) -> list[tuple[str, Any]]:
     client = await nats.connect(url)
     try:
-        return [(name, await _outcome(call)) for name, call in _calls(client.jetstream())]
+        return [(name, await outcome(call)) for name, call in _calls(client.jetstream())]
     finally:
         await client.close()
 

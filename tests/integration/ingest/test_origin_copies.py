@@ -9,10 +9,9 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from tests.domains import WAIT, Json, api, direct, reaches, two_accounts, two_domains, until, use
+from tests.domains import WAIT, Json, api, direct, masked, reaches, two_accounts, two_domains, until, use
 
 HUB = {"api": "$JS.hub.API", "deliver": ""}
-MASKED = {"active", "created", "ts", "first_ts", "last_ts", "time", "cluster", "metadata", "bytes"}
 
 
 async def create(connection: Client, name: str, *, domain: str = "silt", **config: Any) -> Json:
@@ -28,13 +27,6 @@ async def publish(connection: Client, subject: str, payload: str, **headers: str
 def refused(info: Json) -> bool:
     """Whether a copy shows an error."""
     return any("error" in one for one in [*info.get("sources", ()), info.get("mirror", {})])
-
-
-def masked(value: Any) -> Any:
-    """A reply without what differs from run to run."""
-    if isinstance(value, dict):
-        return {key: masked(one) for key, one in value.items() if key not in MASKED}
-    return [masked(one) for one in value] if isinstance(value, list) else value
 
 
 async def messages(connection: Client, name: str, upto: int, *, times: bool, domain: str = "silt") -> list[Any]:
