@@ -195,9 +195,8 @@ async def direct(connection: Client, name: str, *, seconds: float = WAIT) -> Any
 def masked(value: Any) -> Any:
     """A reply without what differs from run to run, such as the origin's identity in the header of a source's copy."""
     if isinstance(value, dict):
-        return {
-            key: _anonymous(one) if key == _SOURCE else masked(one) for key, one in value.items() if key not in MASKED
-        }
+        kept = {key: one for key, one in value.items() if key not in MASKED}
+        return {key: _anonymous(one) if key == _SOURCE else masked(one) for key, one in kept.items()}
     return [masked(one) for one in value] if isinstance(value, list) else value
 
 

@@ -137,12 +137,8 @@ def _run(command: list[str], *, cwd: Path) -> str:
 
 
 if __name__ == "__main__":
-    for fetch in (
-        nats_cli,
-        *(partial(go_program, one) for one in (GO_KILLS, GO_MIRRORS)),
-        node_modules,
-        sharing_python,
-    ):
+    programs = [partial(go_program, source) for source in (GO_KILLS, GO_MIRRORS)]
+    for fetch in (nats_cli, *programs, node_modules, sharing_python):
         try:
             print(fetch())  # noqa: T201  # its output is the answer
         except Missing as missing:
