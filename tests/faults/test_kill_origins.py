@@ -13,6 +13,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from tests.domains import Domains, api, two_domains, until, use
+from tests.tools import nats_server_of
 
 PUBLISHERS = 50
 PAGE = 500
@@ -48,6 +49,14 @@ def test_copies_both_ways_while_either_side_is_killed(tmp_path: Path, count: int
     """Sequence for sequence the mirrors are their origins, and the sources have each message once, in order."""
     with two_domains(tmp_path / "domains") as domains:
         use(domains.hub, lambda connection: _flow(connection, domains, count, kills))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2.10.26", "2.11.11", "2.12.8", "2.14.6"])
+def test_copies_from_and_to_an_older_server(tmp_path: Path, version: str) -> None:
+    """The same with a nats-server of another version, which may know neither sourcing consumers nor identities."""
+    with two_domains(tmp_path / "domains", binary=nats_server_of(version)) as domains:
+        use(domains.hub, lambda connection: _flow(connection, domains, 1_000, 2))
 
 
 async def _flow(connection: Client, domains: Domains, count: int, kills: int) -> None:
@@ -130,6 +139,8 @@ async def _page(connection: Client, domain: str, name: str, seq: int) -> list[St
                 source.rpartition(" ")[0],
             )
         )
+        if "Nats-Num-Pending" not in header:  # a server before 2.11 knows no batches
+            break
     await listening.unsubscribe()
     assert found
     return found

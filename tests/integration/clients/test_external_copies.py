@@ -93,8 +93,8 @@ async def _python(url: str) -> list[tuple[str, Any]]:
         await client.close()
 
 
-def _source(**fields: Any) -> StreamSource:
-    return StreamSource(**{"name": "PY_ORIGIN", "external": HUB} | fields)
+def _source(name: str = "PY_ORIGIN", external: ExternalStream = HUB, **fields: Any) -> StreamSource:
+    return StreamSource(name, external=external, **fields)
 
 
 def _named(name: str) -> StreamSource:
