@@ -19,9 +19,9 @@ from delta_store.heads.head_tables import HeadTables
 from delta_store.journal.journal import Journal
 from delta_store.log import journal_log, messages_log
 from delta_store.log.delta_log import path_of
-from delta_store.log.journal_reader import app_id_of
+from delta_store.log.journal_reader import SHARD, app_id_of
 from delta_store.log.log_repair import ASIDE, repair_messages, torn_of_log
-from delta_store.log.torn_log import SHARD, can_be_read, relied_version, whole_up_to
+from delta_store.log.torn_log import can_be_read, relied_version, whole_up_to
 from delta_store.reading.settled import SettledTable
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.open_storage import open_storage

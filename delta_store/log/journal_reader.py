@@ -3,6 +3,7 @@
 Many may read while one commits. A reader never goes past damage, and reports when cleanup has overtaken it.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from threading import Lock
@@ -18,6 +19,8 @@ from delta_store.values.journal_errors import ReadOvertaken
 
 SHARD: Final = "0"
 """The only shard there is: the journal is one total order."""
+COMMITS_KEPT: Final = 1_000
+"""Commits that :meth:`JournalReader.since` covers; who is further behind reads the live files anew."""
 
 
 def app_id_of(shard: str) -> str:
@@ -36,6 +39,8 @@ class JournalReader:
         """The log as it was opened; :meth:`reload` replaces it."""
         self.state = loaded.state
         """Changed by :meth:`take` alone."""
+        self._commits: deque[tuple[int, tuple[JournalFile, ...]]] = deque(maxlen=COMMITS_KEPT)
+        """Version and files of the last commits, without a gap."""
         self._lock = Lock()
 
     @classmethod
@@ -84,6 +89,7 @@ class JournalReader:
         with self._lock:
             if entry.version == self.state.version + 1:
                 self.state.apply(entry, file=self.log.file_of(entry.version))
+                self._commits.append((entry.version, tuple(entry.added)))
 
     def forget_removed(self, names: Iterable[str]) -> None:
         """Drop files that left the table and were deleted from its folder."""
@@ -105,7 +111,16 @@ class JournalReader:
         with self._lock:
             journal_log.check_follows(self.log, self.state, loaded.state)
             self.loaded, self.state = loaded, loaded.state
+            self._commits.clear()
         return self.version
+
+    def since(self, version: int, end: int) -> list[JournalFile] | None:
+        """Return the files that commits behind ``version`` added, up to ``end``; None when that is not known."""
+        with self._lock:
+            commits = [files for number, files in self._commits if version < number <= end]
+        if len(commits) != end - version:
+            return None
+        return [file for files in commits for file in files]
 
     def files_at_end(self) -> tuple[int, list[JournalFile]]:
         """Return the newest version read, and its :meth:`live_files`."""

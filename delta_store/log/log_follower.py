@@ -17,6 +17,7 @@ from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot
 from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat, path_of, storage_as_os_error
+from delta_store.log.messages_log import newest_note
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken
@@ -193,19 +194,14 @@ class LogFollower:
         """Return a version by an earlier one and the entries since. Raises as :meth:`_replayed`."""
         entries = list(since)
         notes = [entry.note for entry in entries if entry.note is not None]
-        note = notes[-1] if notes else self._newest_note(start.version)
+        note = notes[-1] if notes else self._note_before(start.version)
         snapshot = replace(start.after(*entries), watermarks=note.watermarks if note is not None else {})
         if fault := fault_of_table(note, snapshot.rows):
             raise DamagedData(self._log.named(LOG_FOLDER), fault)
         return snapshot
 
-    def _newest_note(self, version: int) -> CommitNote | None:
-        """Return the newest note of the entries up to ``version``, or None."""
-        for earlier in range(version, -1, -1):
-            try:
-                note = self._log.entry(earlier).note
-            except NotStored:
-                break
-            if note is not None:
-                return note
+    def _note_before(self, version: int) -> CommitNote | None:
+        """Return the newest note of the entries up to ``version`` that are still there, or None."""
+        with suppress(NotStored):
+            return newest_note(version, lambda earlier: self._log.entry(earlier).note)
         return None

@@ -1,8 +1,9 @@
 """The log of ``messages`` opened for its owner: the state at its end, and what upkeep needs of the rest."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from delta_store.entries import messages_checkpoint
@@ -76,6 +77,11 @@ def apply_to(state: MessagesState, log: OwnedLog, entry: VersionActions) -> None
     state.take(state.step(entry.version, entry.actions, file=log.file_of(entry.version)))
 
 
+def newest_note(version: int, note_of: Callable[[int], CommitNote | None]) -> CommitNote | None:
+    """Return the newest note of the entries up to ``version``, None if there never was one; :class:`NotStored`."""
+    return next((note for earlier in range(version, -1, -1) if (note := note_of(earlier)) is not None), None)
+
+
 def _load(log: OwnedLog) -> LoadedMessages:
     """Return the state by the checkpoint that is pointed to, without listing the log, or else by what is listed."""
     pointed = log.pointed()
@@ -112,7 +118,7 @@ def _continued(log: OwnedLog, state: MessagesState, since: Iterable[VersionActio
     """Complete the state of a checkpoint by its note, and by the entries since; raise :class:`NotStored`."""
     start, size = state.version, 0
     if start >= 0:
-        _take_note(state, _newest_note(log, start))
+        _take_note(state, newest_note(start, partial(_note_of, log)))
     for entry in since:
         apply_to(state, log, entry)
         size += entry.size
@@ -125,13 +131,8 @@ def _take_note(state: MessagesState, note: CommitNote | None) -> None:
         state.note, state.snapshot = note, replace(state.snapshot, watermarks=note.watermarks)
 
 
-def _newest_note(log: OwnedLog, version: int) -> CommitNote | None:
-    """Return the newest note of the entries up to ``version``, None if there never was one; :class:`NotStored`."""
-    for earlier in range(version, -1, -1):
-        found = read_entry(earlier, log.entry(earlier).actions, file=log.file_of(earlier)).note
-        if found is not None:
-            return found
-    return None
+def _note_of(log: OwnedLog, version: int) -> CommitNote | None:
+    return read_entry(version, log.entry(version).actions, file=log.file_of(version)).note
 
 
 def _missing(log: OwnedLog, listing: Listing, error: DamagedData) -> DamagedData:

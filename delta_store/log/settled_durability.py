@@ -11,10 +11,9 @@ from pathlib import Path
 
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_log import MessagesEntry, parse_entry
+from delta_store.log.torn_log import MAGIC, listed
 from delta_store.storage.fsync import fsync_path
 from delta_store.values.read_errors import DamagedData, ReadError, ReadErrorKind
-
-MAGIC = b"PAR1"
 
 
 class NotDurable(ReadError):
@@ -31,9 +30,10 @@ def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
     """
     log = table / "_delta_log"
     added: dict[str, int] = {}
-    if after_version + 1 < _oldest_entry(log):
+    oldest = min(listed(table), default=0)
+    if after_version + 1 < oldest:
         _fsync_all(table)
-        after_version = _oldest_entry(log) - 1
+        after_version = oldest - 1
     for version in range(after_version + 1, up_to_version + 1):
         entry = _entry(log / entry_name(version), version)
         added.update((file.path, file.size) for file in entry.added)
@@ -50,10 +50,6 @@ def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
     for folder in (*folders, log, table.parent):
         fsync_path(folder)
     return len(added)
-
-
-def _oldest_entry(log: Path) -> int:
-    return min((int(entry.name[:20]) for entry in log.glob("*.json") if entry.name[:20].isdigit()), default=0)
 
 
 def _fsync_all(table: Path) -> None:

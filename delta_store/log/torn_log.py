@@ -19,14 +19,13 @@ from delta_store.entries.log_entry import entry_name, version_of
 from delta_store.entries.settled_log import MessagesEntry
 from delta_store.log import journal_log
 from delta_store.log.delta_log import DeltaLog, MessagesFormat
-from delta_store.log.journal_reader import app_id_of
+from delta_store.log.journal_reader import SHARD, app_id_of
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_FOLDER, LOG_FOLDER
 
 MAGIC: Final = b"PAR1"
-SHARD: Final = "0"
 FileCheck = Callable[[Path], bool]
 
 

@@ -6,11 +6,10 @@ every version that is returned here has passed :mod:`delta_store.log.delta_log`;
 """
 
 import json
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,27 +19,19 @@ from conf.data_location import DataLocation
 from delta_store.entries.log_entry import JournalFile
 from delta_store.entries.settled_log import NO_TABLE, DataFile, Snapshot, data_file
 from delta_store.log.delta_log import storage_as_os_error
-from delta_store.log.journal_reader import SHARD, JournalReader
+from delta_store.log.followed_journal import FollowedJournal
+from delta_store.log.journal_reader import JournalReader
 from delta_store.reading.journal_metadata import JournalMetadata
 from delta_store.reading.settled import CACHE_BYTES as SETTLED_CACHE_BYTES
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.storage.arrow_filesystem import filesystem_of
-from delta_store.storage.open_storage import open_storage
-from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.read_errors import DamagedData, FileGone, StoreAway
 from delta_store.values.records import Position
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.values.stream_message import StreamMessage
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
-ENTRIES_KEPT: Final = 1_000
-"""Commits that :meth:`JournalTail.since` covers; a reader further behind reads the live files anew."""
-
-
-class _Commit(NamedTuple):
-    version: int
-    file: DataFile | None
 
 
 class JournalTail:
@@ -59,15 +50,12 @@ class JournalTail:
         ``owner``, where given, knows all that was committed, and is read instead of the log.
         """
         self.location = location
-        self._options = dict(storage_options or {})
-        filesystem, self._root = filesystem_of(location, self._options)
+        filesystem, self._root = filesystem_of(location, dict(storage_options or {}))
         self.files = MessageFiles(filesystem, cache_bytes=cache_bytes)
         self._metadata = JournalMetadata(self.files, self.path_of)
         self._lock = Lock()
         self._owner = owner
-        self._reader: JournalReader | None = None
-        self._commits: deque[_Commit] = deque(maxlen=ENTRIES_KEPT)
-        """The last commits, without a gap."""
+        self._log = FollowedJournal(location, storage_options)
         self._snapshot = NO_TABLE
 
     @property
@@ -88,7 +76,7 @@ class JournalTail:
     def follow(self, owner: JournalReader) -> None:
         """Read the journal's owner, which knows all that was committed, instead of the log from now on."""
         with self._lock:
-            self._owner, self._reader = owner, None
+            self._owner = owner
 
     def ends(self) -> dict[str, tuple[int, int]]:
         """Return id and last sequence of each stream with rows here, as of the newest version. Raises as refresh."""
@@ -111,10 +99,10 @@ class JournalTail:
         Raises ``FileGone`` when these are no longer known.
         """
         with self._lock:
-            commits = [commit for commit in self._commits if version < commit.version <= pinned.version]
-            if len(commits) != pinned.version - version:
-                raise FileGone(f"{self.location} version {version + 1}")
-            return [(commit.version, commit.file) for commit in commits if commit.file is not None]
+            added = (self._owner or self._log.known()).since(version, pinned.version)
+        if added is None:
+            raise FileGone(f"{self.location} version {version + 1}")
+        return [(file.version, pinned.files.get(file.name) or _as_data_file(file)) for file in added]
 
     def path_of(self, file: DataFile) -> str:
         """Return a data file's path in the file system."""
@@ -125,22 +113,7 @@ class JournalTail:
         if self._owner is not None:
             return self._owner
         with storage_as_os_error(self.location):
-            if self._reader is None:
-                self._reader = JournalReader.read_only(open_storage(self.location, self._options), shard=SHARD)
-            elif self._reader.version < 0:
-                self._reader.reload()
-            else:
-                self._follow(self._reader)
-        return self._reader
-
-    def _follow(self, reader: JournalReader) -> None:
-        try:
-            for entry in reader.follow():
-                added = next(map(_as_data_file, entry.added), None)
-                self._commits.append(_Commit(entry.version, added))
-        except ReadOvertaken:
-            self._commits.clear()
-            reader.reload()
+            return self._log.newest()
 
     def rows_of(self, snapshot: Snapshot, stream: str, *, above: Position | None) -> Any:
         """Return the stream's rows behind ``above`` (or all) without payloads, as an Arrow table; None without files.

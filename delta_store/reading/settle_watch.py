@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from conf.clock import Clock
 from delta_store.entries.settle_lag import Lag, lag_of
-from delta_store.log.journal_reader import JournalReader
+from delta_store.log.followed_journal import FollowedJournal
 from delta_store.reading.settle_state import SettleNews, SettleState, StateListener
-from delta_store.storage.open_storage import open_storage
 from delta_store.values.journal_errors import JournalError
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.schemas import JOURNAL_FOLDER
 from delta_store.values.watermark import Watermarks
 
-_SHARD = "0"
 _KEPT_SECONDS = 1.0
 
 
@@ -39,9 +37,9 @@ class SettleWatch:
     """A watch on a data folder (or URL). Thread-safe; an answer may be a second old."""
 
     def __init__(self, location: str, clock: Clock, *, storage_options: Mapping[str, str] | None = None) -> None:
-        self._location, self._options, self._clock = location, dict(storage_options or {}), clock
+        self._clock = clock
         self._listener = StateListener(location, clock, storage_options=storage_options)
-        self._reader: JournalReader | None = None
+        self._journal = FollowedJournal(f"{location}/{JOURNAL_FOLDER}", storage_options)
         self._lock = Lock()
         self._last: tuple[float, SettleReport] = (-_KEPT_SECONDS, NO_REPORT)
 
@@ -55,20 +53,8 @@ class SettleWatch:
             news = self._listener.news()
             report = SettleReport(news, None, 0.0)
             with suppress(JournalError, DamagedData):
-                lag = lag_of(self._followed().live_files(), {name: mark.position for name, mark in watermarks.items()})
+                settled = {name: mark.position for name, mark in watermarks.items()}
+                lag = lag_of(self._journal.newest().live_files(), settled)
                 report = SettleReport(news, lag, lag.seconds(now_ns))
             self._last = (now, report)
             return report
-
-    def _followed(self) -> JournalReader:
-        """Return the reader at the end of the log; opened anew after an error."""
-        if self._reader is not None and self._reader.version >= 0:
-            try:
-                self._reader.catch_up()
-            except (JournalError, DamagedData):
-                self._reader = None
-                raise
-            return self._reader
-        storage = open_storage(f"{self._location}/{JOURNAL_FOLDER}", self._options)
-        self._reader = JournalReader.read_only(storage, shard=_SHARD)
-        return self._reader

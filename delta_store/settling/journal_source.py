@@ -9,9 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH, SETTLE_FILES_PER_QUERY
 from delta_store.entries.log_entry import JournalFile
-from delta_store.log.journal_reader import SHARD, JournalReader
+from delta_store.log.followed_journal import FollowedJournal
 from delta_store.settling.journal_stream import FORMAT, JournalStream
-from delta_store.storage.open_storage import open_storage
 from delta_store.values.records import Position
 from delta_store.values.watermark import Watermarks, is_settled
 
@@ -25,11 +24,11 @@ class JournalSource:
         self.spark = spark
         self.path = path
         self._options = dict(options or {})
-        self._reader: JournalReader | None = None
+        self._journal = FollowedJournal(path, self._options)
 
     def newest(self) -> int:
         """Return the newest version of the journal; -1 before a gateway has made it. Raises ``DamagedData``."""
-        return self._refreshed().version
+        return self._journal.newest().version
 
     def is_settled(self, watermarks: Watermarks, *, up_to: int = _NO_BOUND) -> bool:
         """Whether no row above the watermarks is there, in commits up to a version."""
@@ -53,7 +52,7 @@ class JournalSource:
     def reader_options(self, watermarks: Watermarks, *, ends: bool) -> dict[str, str]:
         """Return the options of :class:`JournalStream` for a query that begins behind the watermarks."""
         first = self._first_unsettled(watermarks)
-        after = self._refreshed().version if first is None else first.version - 1
+        after = self._journal.newest().version if first is None else first.version - 1
         factor = SETTLE_FILES_PER_QUERY // SETTLE_FILES_PER_BATCH if ends else 1
         return {
             "path": self.path,
@@ -64,15 +63,7 @@ class JournalSource:
         }
 
     def _first_unsettled(self, watermarks: Watermarks) -> JournalFile | None:
-        return next((file for file in self._refreshed().live_files() if not _all_settled(file, watermarks)), None)
-
-    def _refreshed(self) -> JournalReader:
-        """Return the reader of the journal's log, up to date."""
-        if self._reader is None:
-            self._reader = JournalReader.read_only(open_storage(self.path, self._options), shard=SHARD)
-        else:
-            self._reader.catch_up()
-        return self._reader
+        return next((file for file in self._journal.newest().live_files() if not _all_settled(file, watermarks)), None)
 
 
 def _all_settled(file: JournalFile, watermarks: Watermarks) -> bool:

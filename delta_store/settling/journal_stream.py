@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from conf.limits import STAGED_BYTES
 from delta_store.entries.journal_file import DamagedFile, decode_table
 from delta_store.entries.log_entry import JournalFile
-from delta_store.log.journal_reader import SHARD, JournalReader
+from delta_store.log.followed_journal import FollowedJournal
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.read_many import each
 from delta_store.storage.storage import Storage
@@ -69,7 +69,7 @@ class JournalStreamReader(DataSourceStreamReader):
         self._after = self._at = int(options["after"])
         self._files_max = int(options["files_max"])
         self._bytes_max = int(options["bytes_max"])
-        self._journal: JournalReader | None = None
+        self._journal = FollowedJournal(self._path, self._storage_options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
         """Return the version behind which the first batch begins."""
@@ -112,16 +112,10 @@ class JournalStreamReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Go to the executors without the journal's log."""
-        return {**self.__dict__, "_journal": None}
+        return {**self.__dict__, "_journal": FollowedJournal(self._path, self._storage_options)}
 
     def _files_behind(self, version: int, *, refresh: bool = False) -> list[JournalFile]:
-        journal = self._journal
-        if journal is None:
-            journal = self._journal = JournalReader.read_only(
-                open_storage(self._path, self._storage_options), shard=SHARD
-            )
-        elif refresh:
-            journal.catch_up()
+        journal = self._journal.newest() if refresh else self._journal.known()
         return [file for file in journal.live_files() if file.version > version]
 
 

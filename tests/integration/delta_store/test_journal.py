@@ -12,8 +12,10 @@ from delta_store.entries import log_entry
 from delta_store.entries.checkpoint_table import checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.journal.journal import Journal
+from delta_store.log.followed_journal import FollowedJournal
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.values.journal_errors import Fenced, JournalPoisoned, NotStored, ReadOvertaken
+from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Row, RowColumns
 from delta_store.values.schemas import LOG_FOLDER
 from delta_store.values.stream_message import StreamMessage
@@ -81,6 +83,9 @@ def test_a_reader_follows(tmp_path: Path) -> None:
         next_version = seen[-1][0] + 1
     assert follower.refresh() == journal.reader.version
     assert [file.name for file in follower.live_files()] == [file.name for file in journal.reader.live_files()]
+    end, files = follower.version, follower.live_files()
+    assert [follower.since(end - 3, end), follower.since(end - 3, end - 1)] == [files[-3:], files[-3:-1]]
+    assert follower.since(end, end) == []
 
 
 def test_watermarks_travel_with_the_commit(tmp_path: Path) -> None:
@@ -262,8 +267,42 @@ def test_an_overtaken_reader_starts_anew(tmp_path: Path) -> None:
         follower.refresh()
     follower.reload()
     assert sequences(live_rows(follower)) == list(range(26, 41))
+    before = follower.version
+    assert follower.since(before - 1, before) is None
     journal.commit(group(41))
-    assert sequences(tail(follower, follower.version + 1)) == [41]
+    assert sequences(tail(follower, before + 1)) == [41]
+    assert follower.refresh() == before + 1
+    assert follower.since(before, before + 1) == follower.live_files()[-1:]
+    assert follower.since(before - 1, before + 1) is None
+
+
+@pytest.mark.parametrize("opened", ["before the journal is there", "at its first commit"])
+def test_a_follower_looks_at_the_end(tmp_path: Path, opened: str) -> None:
+    """Whether cleanup has overtaken it or not; damage is told at each look, and passed when it is mended."""
+    clock = SteppedClock()
+    follower = FollowedJournal(str(tmp_path))
+    if opened == "before the journal is there":
+        assert follower.newest().version == -1
+    journal = open_journal(tmp_path, clock)
+    for seq in range(1, 41):
+        journal.commit(group(seq))
+        if seq == 1:
+            first = follower.newest().version
+        if seq % 10 == 0:
+            journal.checkpoint()
+    assert (follower.known().version, first) == (first, first)
+    clock.seconds += 100
+    journal.truncate(settled_to(25))
+    assert journal.cleanup() == 20
+    assert sequences(live_rows(follower.newest())) == list(range(26, 41))
+    entry = tmp_path / LOG_FOLDER / entry_name(journal.commit(group(41)))
+    whole = entry.read_bytes()
+    entry.write_bytes(whole[:-1])
+    for _ in range(2):
+        with pytest.raises(DamagedData, match=entry.name):
+            follower.newest()
+    entry.write_bytes(whole)
+    assert sequences(live_rows(follower.newest())) == list(range(26, 42))
 
 
 def test_a_checkpoint_is_due_after_so_many_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
