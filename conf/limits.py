@@ -23,6 +23,8 @@ API_SYNTAX_BYTES_MAX = 64 * KIB
 MULTI_LAST_SUBJECTS_MAX = 1024
 MULTI_LAST_MORE_SUBJECTS_MAX = 100_000
 """Ours: subjects in one answer, where the request allows more than nats-server would."""
+MULTI_LAST_STREAMS_MAX = 256
+"""Ours: streams of one answer."""
 DIRECT_GET_STEP_MESSAGES = 512
 DIRECT_GET_STEP_BYTES = MIB
 """Messages, and about how many bytes of them, that are read and sent at a time in a large answer."""

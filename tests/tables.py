@@ -217,10 +217,15 @@ def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:
 
 
 def live_before(rows: Iterable[Row], ts_ns: int) -> set[int]:
-    """Return the live sequences of one incarnation at a time: after all that came before it, none erased later."""
+    """Return the live sequences of one incarnation at a time."""
     rows = list(rows)
-    live = live_sequences([row for row in rows if row.ts_ns < ts_ns])
-    later = [read_removal(row.data)[0] for row in rows if row.kind == Kind.REMOVE and row.ts_ns >= ts_ns]
+    return live_after(rows, sum(row.ts_ns < ts_ns for row in rows))
+
+
+def live_after(rows: Sequence[Row], number: int) -> set[int]:
+    """Return the live sequences of one incarnation after its first rows, in order, but for those erased later."""
+    live = live_sequences(rows[:number])
+    later = [read_removal(row.data)[0] for row in rows[number:] if row.kind == Kind.REMOVE]
     erased = [one for removal in later if removal.erase for one in removal.ranges]
     return {seq for seq in live if not any(low <= seq <= high for low, high in erased)}
 

@@ -155,7 +155,11 @@ async def _then(stream: Stream, subject: str, point: AsOf) -> list[StoredMessage
     _refuse_ahead(stream, point)
     try:
         batch = stream.get_last_msgs_for(
-            [subject], up_to_seq=point.seq, up_to_time=point.time, max_subjects=MULTI_LAST_MORE_SUBJECTS_MAX
+            [subject],
+            up_to_seq=point.seq,
+            up_to_time=point.time,
+            as_of=point.text if point.cut else None,
+            max_subjects=MULTI_LAST_MORE_SUBJECTS_MAX,
         )
         return await batch.all()
     except NothingFound:

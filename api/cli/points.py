@@ -11,7 +11,7 @@ from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
 AsOfOption = Annotated[
     str | None,
     typer.Option(
-        "--as-of", help="A sequence (42), a time (2026-01-31T12:00:00Z) or an age (15m, 2d12h). Default: now."
+        "--as-of", help="A sequence (42), a time (2026-01-31T12:00:00Z), an age (15m, 2d12h) or cut:NAME. Default: now."
     ),
 ]
 
@@ -26,5 +26,4 @@ def point_option(text: str | None, hint: str = "--as-of") -> AsOf:
 
 def fixed(text: str | None, hint: str = "--as-of") -> str | None:
     """Return a point as requests write it; an age becomes the time that it means now, for all requests alike."""
-    point = point_option(text, hint)
-    return str(point.seq) if point.seq is not None else point.time.isoformat() if point.time is not None else None
+    return point_option(text, hint).text

@@ -20,7 +20,7 @@ COMMANDS: Final = (
     "verify",
     "repair",
 )
-GROUPS: Final = ("stream", "kv", "object", "table", "key")
+GROUPS: Final = ("stream", "cut", "kv", "object", "table", "key")
 ALL: Final = (*COMMANDS, *GROUPS, "demo")
 """In the order of the help; each is in the module of ``api.cli`` with its name, but for words of Python."""
 _MODULES: Final = {"import": "import_streams"}

@@ -46,6 +46,8 @@ def views(
         point = parse_as_of(as_of, now=now)
     except NotAPoint as error:
         raise typer.BadParameter(str(error), param_hint="--as-of") from None
+    if point.cut is not None:
+        raise typer.BadParameter("a cut is nothing that other engines know: silt sql reads it", param_hint="--as-of")
     if point.seq is not None and stream is None:
         raise typer.BadParameter("a sequence belongs to one stream: name it with --stream", param_hint="--as-of")
     with reading("views", NotHeld):

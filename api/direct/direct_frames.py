@@ -16,6 +16,7 @@ NOT_FOUND: Final = status_block("404 Message Not Found")
 NO_RESULTS: Final = status_block("404 No Results")
 TOO_MANY_RESULTS: Final = status_block("413 Too Many Results")
 PAST_HORIZON: Final = status_block("410 Past History Horizon")
+NO_SUCH_CUT: Final = status_block("400 No Such Cut")
 _SECOND: Final = 1_000_000_000
 _NO_FIELDS: Final = b"NATS/1.0\r\n"
 

@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Final
 
 from api.core.effects import BegunTransfer
-from api.jetstream.api_call import AskedVersions, NeedMessage, NeedPast, StartedReply
+from api.jetstream.api_call import AskedLasts, AskedVersions, NeedMessage, NeedPast, StartedReply
 from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
 from delta_store.config import api_errors
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
-from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError
+from delta_store.values.read_errors import NoSuchCut, NoSuchStream, PastHorizon, ReadError
 from delta_store.values.records import RowColumns
 from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.leaf_protocol import encode_message
@@ -105,10 +105,12 @@ class GatewayReads:
         """Return the reply to a request about the past."""
         try:
             asked = wanted.asked
+            pasts = []
             if isinstance(asked, AskedVersions):
                 stream, point, before, most = asked
                 reply = wanted.reply(await self._reader.versions(stream, point, before=before, most=most))
-                pasts = []
+            elif isinstance(asked, AskedLasts):
+                reply = wanted.reply(await self._reader.lasts(*asked))
             else:
                 pasts = [await self._reader.past_stream(asked.stream, point) for point in asked.points]
                 reply = wanted.reply([past.state if past.existed else None for past in pasts])
@@ -121,6 +123,8 @@ class GatewayReads:
             return wanted.refused(api_errors.past_horizon(str(error)))
         except NoSuchStream:
             return wanted.refused(api_errors.STREAM_NOT_FOUND.error)
+        except NoSuchCut as error:
+            return wanted.refused(api_errors.no_such_cut(error.cut))
 
     def _frame(self, wanted: NeedMessage, found: Sequence[StreamMessage], reply: bytes) -> bytes:
         return encode_message(reply, self._reply(wanted, found))

@@ -16,7 +16,7 @@ from ingest.links.leaf_link import LeafLink
 
 DIRECT_GET_QUEUE: Final = b"_sys_"
 """Queue group of the Direct Get responders on leaf links: nats-server's own name."""
-_ENDPOINTS: Final = ("*", "STREAM.>", "CONSUMER.>", "ACCOUNT.>", "META.>", "SERVER.>")
+_ENDPOINTS: Final = ("*", "STREAM.>", "CONSUMER.>", "CUT.>", "ACCOUNT.>", "META.>", "SERVER.>")
 _DENIED: Final = ("$KV.", "$OBJ.")
 
 

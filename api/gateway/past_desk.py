@@ -41,7 +41,7 @@ from delta_store.reading.state_at import inside_ranges
 from delta_store.reading.state_at import merged as disjoint
 from delta_store.streams import rewinds
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError
+from delta_store.values.read_errors import NoSuchCut, NoSuchStream, PastHorizon, ReadError
 from delta_store.values.stream_message import MessageRun, merged
 from ingest.protocol.leaf_protocol import encode_message
 
@@ -81,6 +81,8 @@ class PastDesk:
             reply = branch_api.refused(work, refused)
         except NoSuchStream:
             reply = branch_api.refused(work, api_errors.STREAM_NOT_FOUND.error)
+        except NoSuchCut as unknown:
+            reply = branch_api.refused(work, api_errors.no_such_cut(unknown.cut))
         except PastHorizon as gone:
             reply = branch_api.refused(work, api_errors.past_horizon(str(gone)))
         except (BadArchive, ReadError) as error:

@@ -13,7 +13,7 @@ from delta_store.config.api_level import level_refused
 from delta_store.dialect.json_shapes import Decoded, Struct, decode, is_empty_request, is_object_or_array
 from delta_store.dialect.json_syntax import JsonError
 from delta_store.dialect.json_writer import write_json
-from delta_store.reading.read_plan import ReadPlan
+from delta_store.reading.read_plan import FoundLasts, ReadPlan, WantedLasts
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.point_shape import AS_OF
@@ -62,14 +62,21 @@ class AskedVersions(NamedTuple):
     most: int
 
 
-Told = Sequence[StreamState | None] | Sequence[Settling]
-"""What a handler asked for: states, None where there was no such stream, or versions."""
+class AskedLasts(NamedTuple):
+    """A handler's answer to a request for the last messages of subjects of several streams, likewise."""
+
+    wanted: WantedLasts
+    point: str | None
+
+
+Told = Sequence[StreamState | None] | Sequence[Settling] | FoundLasts
+"""What a handler asked for: states, None where there was no such stream, versions, or messages."""
 
 
 class NeedPast(NamedTuple):
     """A reply about a stream's past: the caller reads what is asked, and replies with what ``reply`` makes of it."""
 
-    asked: AskedPast | AskedVersions
+    asked: AskedLasts | AskedPast | AskedVersions
     reply: Callable[[Told], bytes | NeedMessage | StartedReply]
     refused: Callable[[api_errors.ApiRefusal], bytes]
     """Makes the reply when the state can't be read."""
@@ -113,7 +120,16 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 SILENCE: Final = Silence()
 
 Result = (
-    dict[str, Any] | NeedMessage | AskedPast | AskedVersions | Promised | Started | Identified | Uncounted | Silence
+    dict[str, Any]
+    | NeedMessage
+    | AskedLasts
+    | AskedPast
+    | AskedVersions
+    | Promised
+    | Started
+    | Identified
+    | Uncounted
+    | Silence
 )
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
@@ -216,6 +232,6 @@ class ApiCall:
         return state
 
     def _then(self, told: Told) -> StreamState:
-        if not told or not isinstance(told[0], StreamState):
+        if isinstance(told, FoundLasts) or not told or not isinstance(told[0], StreamState):
             raise api_errors.STREAM_NOT_FOUND.error
         return told[0]

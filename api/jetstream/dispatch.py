@@ -15,13 +15,16 @@ from api.jetstream import (
     branch_api,
     consumer_api,
     consumer_restore,
+    cut_api,
     diff_api,
     message_api,
+    multi_last_api,
     stream_api,
 )
 from api.jetstream.api_call import (
     ApiCall,
     ApiRequest,
+    AskedLasts,
     AskedPast,
     AskedVersions,
     Identified,
@@ -88,6 +91,9 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS, paged=True),
     "STREAM.DIFF.*": Endpoint("stream_diff_response", diff_api.diff, _PAGE, paged=True),
     "STREAM.VERSIONS.*": Endpoint("stream_versions_response", diff_api.versions, paged=True),
+    "STREAM.MULTI_LAST": Endpoint(
+        "stream_multi_last_response", multi_last_api.multi_last, {"messages": []}, level_first=False, paged=True
+    ),
     "STREAM.MSG.GET.*": Endpoint("stream_msg_get_response", message_api.get),
     "STREAM.MSG.DELETE.*": Endpoint("stream_msg_delete_response", message_api.delete),
     "STREAM.SNAPSHOT.*": Endpoint("stream_snapshot_response", backup_api.snapshot),
@@ -95,6 +101,9 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.BRANCH.*": Endpoint("stream_branch_response", branch_api.branch, level_first=False),
     "STREAM.REWIND.*": Endpoint("stream_rewind_response", branch_api.rewind, level_first=False),
     "STREAM.UNDELETE.*": Endpoint("stream_undelete_response", branch_api.undelete, level_first=False),
+    "CUT.CREATE.*": Endpoint("cut_create_response", cut_api.create, level_first=False),
+    "CUT.LIST": Endpoint("cut_list_response", cut_api.listing, {**_PAGE, "cuts": []}, level_first=False, paged=True),
+    "CUT.DELETE.*": Endpoint("cut_delete_response", cut_api.delete, level_first=False),
     "STREAM.PEER.REMOVE.*": _cluster("stream_remove_peer_response"),
     "STREAM.PEER.EVACUATE.*": _cluster("stream_evacuate_peer_response"),
     "STREAM.LEADER.STEPDOWN.*": _cluster("stream_leader_stepdown_response"),
@@ -153,7 +162,7 @@ def dispatch(
         return failure(endpoint.kind, error, endpoint.beside_error)
     if isinstance(result, Silence):
         return None
-    if isinstance(result, NeedMessage | AskedPast | AskedVersions):
+    if isinstance(result, NeedMessage | AskedLasts | AskedPast | AskedVersions):
         return result if isinstance(result, NeedMessage) else _need_past(endpoint, call, result)
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
@@ -174,7 +183,7 @@ def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
     return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
 
 
-def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedPast | AskedVersions) -> NeedPast:
+def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedLasts | AskedPast | AskedVersions) -> NeedPast:
     refused = partial(failure, endpoint.kind, body=endpoint.beside_error)
     return NeedPast(asked, partial(_of_past, endpoint, call), refused)
 

@@ -3,7 +3,7 @@
 from consumers.config.consumer_config import MachineConfig
 from delta_store.config.field_tags import shapes
 from delta_store.config.stream_config import StreamConfig
-from delta_store.dialect.json_shapes import ANYTHING, FLAG, INT, TEXT, TEXTS, TIME, UINT64, Struct, Word
+from delta_store.dialect.json_shapes import ANYTHING, FLAG, INT, TEXT, TEXTS, TIME, UINT64, MapOf, Struct, Word
 from delta_store.values.point_shape import AS_OF, POINT
 
 STREAM_CONFIG_REQUEST = Struct("StreamConfigRequest", {**shapes(StreamConfig), "pedantic": FLAG})
@@ -17,6 +17,15 @@ STREAM_PURGE_REQUEST = Struct(
 )
 STREAM_DIFF_REQUEST = Struct("StreamDiffRequest", {"from": POINT, "to": POINT, "filter": TEXT, "offset": INT})
 STREAM_VERSIONS_REQUEST = Struct("StreamVersionsRequest", {"before": UINT64, AS_OF: POINT})
+MULTI_LAST_REQUEST = Struct(
+    "StreamMultiLastRequest",
+    {
+        "streams": MapOf(TEXTS, "map[string][]string"),
+        "after": Struct("StreamMultiLastPlace", {"stream": TEXT, "seq": UINT64}),
+        AS_OF: POINT,
+    },
+)
+CUT_LIST_REQUEST = Struct("CutListRequest", {"offset": INT})
 MSG_DELETE_REQUEST = Struct("JSApiMsgDeleteRequest", {"seq": UINT64, "no_erase": FLAG})
 MSG_GET_REQUEST = Struct(
     "JSApiMsgGetRequest",

@@ -96,13 +96,18 @@ def msg_get_reply(message: StreamMessage | None, *, no_hdr: bool = False, most: 
     kind = "stream_msg_get_response"
     if message is None:
         return failure(kind, NO_MESSAGE_FOUND.error, {})
+    reply = success(kind, {"message": message_json(message, no_hdr=no_hdr)})
+    return reply if len(reply) <= most else failure(kind, MESSAGE_TOO_LARGE.error, {})
+
+
+def message_json(message: StreamMessage, *, no_hdr: bool = False) -> Json:
+    """Return a message as in the reply of STREAM.MSG.GET."""
     shown: Json = {"subject": message.subject, "seq": message.seq}
     if message.headers and not no_hdr:
         shown["hdrs"] = b64encode(message.headers).decode()
     if message.data:
         shown["data"] = b64encode(message.data).decode()
-    reply = success(kind, {"message": shown | {"time": format_time(message.ts_ns)}})
-    return reply if len(reply) <= most else failure(kind, MESSAGE_TOO_LARGE.error, {})
+    return shown | {"time": format_time(message.ts_ns)}
 
 
 def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) -> Json:

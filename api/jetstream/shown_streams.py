@@ -6,7 +6,7 @@ from typing import Final
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import links_of
 
-_ALL: Final = frozenset({"INFO", "STREAM.NAMES", "STREAM.LIST"})
+_ALL: Final = frozenset({"INFO", "STREAM.NAMES", "STREAM.LIST", "CUT.LIST"})
 
 
 def shows_any(catalog: Catalog, path: bytes, names: Collection[str]) -> bool:

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple, Protocol
 
 from api.direct.direct_frames import (
+    NO_SUCH_CUT,
     NOT_FOUND,
     PAST_HORIZON,
     TOO_MANY_RESULTS,
@@ -29,7 +30,7 @@ from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.copies_here import direct_server
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.read_errors import NoSuchStream, PastHorizon, ReadError, StoreAway, TooMany
+from delta_store.values.read_errors import NoSuchCut, NoSuchStream, PastHorizon, ReadError, StoreAway, TooMany
 from delta_store.values.stream_message import StreamMessage
 from ingest.protocol.payload_limit import TOO_LARGE, first_oversize
 
@@ -214,6 +215,8 @@ class DirectResponder:
                 await self._finish(read)
             except PastHorizon:
                 self._sink.send_runs(status_frame(PAST_HORIZON, read.reply))
+            except NoSuchCut:
+                self._sink.send_runs(status_frame(NO_SUCH_CUT, read.reply))
             except TooMany:
                 self._sink.send_runs(status_frame(TOO_MANY_RESULTS, read.reply))
             except NoSuchStream:

@@ -62,6 +62,8 @@ EVERYBODY: Final = Principal("everybody", (Scope(Action.ADMIN),))
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Paths of probes, which show no data."""
 _STREAMS: Final = "/v1/streams"
+LASTS: Final = "/v1/multi-last"
+"""The last messages of several streams, each of which the route asks for the permission to."""
 SQL: Final = "/v1/sql"
 SHARING: Final = "/delta-sharing"
 """The endpoint of Delta Sharing."""
@@ -84,7 +86,7 @@ def need_of(path: str, method: str = "GET") -> Need | None:
         return None
     if path == "/metrics":
         return Need(Action.ADMIN)
-    if path in (_STREAMS, SQL) or path.startswith(f"{SQL}."):
+    if path in (_STREAMS, LASTS, SQL) or path.startswith(f"{SQL}."):
         return Need(Action.READ)
     if path.startswith(f"{_STREAMS}/"):
         reads = method in ("GET", "HEAD")

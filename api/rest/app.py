@@ -37,10 +37,11 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     problems.install(app)
 
     def add_late() -> None:
-        from api.rest import publish, sharing, sql
+        from api.rest import lasts_together, publish, sharing, sql
 
         app.include_router(publish.routes(store, services))
         app.include_router(sql.routes(settings, services))
+        app.include_router(lasts_together.routes(store))
         app.include_router(sharing.routes(store, settings, services))
 
     app.add_middleware(LateRoutes, add=add_late)

@@ -13,7 +13,7 @@ from api.rest import problems
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 BINARY: Final = "application/octet-stream"
-_REPEATED: Final = frozenset({"subject", "header"})
+_REPEATED: Final = frozenset({"stream", "subject", "header"})
 """Parameters that may be given several times."""
 
 

@@ -19,8 +19,8 @@ Time = Annotated[str | None, Query(description="RFC 3339", json_schema_extra=TIM
 AsOfPoint = Annotated[
     str | None,
     Query(
-        description="As of a past point: a sequence (inclusive), a time (RFC 3339, exclusive) or an age (``15m``)",
-        examples=["42", "2026-01-31T12:00:00Z", "2d12h"],
+        description="As of a past point: a sequence (inclusive), a time (RFC 3339, exclusive), an age, or a cut",
+        examples=["42", "2026-01-31T12:00:00Z", "2d12h", "cut:NAME"],
     ),
 ]
 FILTER: Final = "Subject filter; several may be given"

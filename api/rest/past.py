@@ -17,7 +17,7 @@ from delta_store.reading.stream_diff import difference
 from delta_store.values.as_of import NotAPoint
 from delta_store.values.settling import Settling
 
-Point = Annotated[str, Query(description="A sequence, a time (RFC 3339) or an age")]
+Point = Annotated[str, Query(description="A sequence, a time (RFC 3339), an age, or ``cut:NAME``")]
 
 
 class ChangeBody(BaseModel):

@@ -20,6 +20,7 @@ from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.values.read_errors import (
     DamagedData,
     FileGone,
+    NoSuchCut,
     NoSuchStream,
     PastHorizon,
     ReadError,
@@ -48,6 +49,7 @@ SQL_INVALID = 20013
 SQL_REFUSED = 20014
 SQL_LIMIT = 20015
 NO_SQL = 20016
+NO_SUCH_CUT = 20102
 OTHER_STREAM = 10060
 OTHER = 20000
 
@@ -155,6 +157,7 @@ _SQL: dict[str, tuple[int, int]] = {
     "memory": (413, SQL_LIMIT),
     "rows": (413, SQL_LIMIT),
     ReadErrorKind.NO_SUCH_STREAM: (400, STREAM_NOT_FOUND),
+    ReadErrorKind.NO_SUCH_CUT: (400, NO_SUCH_CUT),
     ReadErrorKind.PAST_HORIZON: (410, PAST_HORIZON),
     ReadErrorKind.DAMAGED_DATA: (500, DAMAGED),
     ReadErrorKind.FILE_GONE: (503, BUSY),
@@ -171,6 +174,7 @@ def sql_failure(failure: SqlFailure) -> Refused:
 
 _MEANINGS: dict[type[Exception], tuple[int, int]] = {
     NoSuchStream: (404, STREAM_NOT_FOUND),
+    NoSuchCut: (404, NO_SUCH_CUT),
     PastHorizon: (410, PAST_HORIZON),
     TooMany: (413, TOO_MANY_SUBJECTS),
     DamagedData: (500, DAMAGED),

@@ -9,7 +9,7 @@ from conf.data_location import DataLocation, data_location
 from conf.settings import StorageSettings, load_settings
 from delta_store.reading.message_bounds import LATEST_NS, MessageBounds
 from delta_store.reading.state_at import END
-from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
+from delta_store.values.as_of import NOW, AsOf, NotAPoint, parse_as_of
 from delta_store.values.subjects import valid
 
 EARLIEST: Final = "earliest"
@@ -52,9 +52,7 @@ class ReadOptions:
     end_seq: int = END
     end_ns: int = LATEST_NS
     """The last sequence and time, both inclusive."""
-    as_of_seq: int | None = None
-    as_of_ns: int | None = None
-    """The point: a sequence (inclusive), or a time (exclusive)."""
+    as_of: AsOf = NOW
     max_messages: int | None = None
     partition_messages: int = _PARTITION_MESSAGES
     """Sequences of one partition of a streaming batch."""
@@ -86,7 +84,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, now_ns: int) -> R
     def moment(text: str) -> int:
         return _ns(_time_of(parse_as_of(text, now=now)))
 
-    point = one("asOf", lambda text: parse_as_of(text, now=now)) or AsOf()
+    point = one("asOf", lambda text: parse_as_of(text, now=now)) or NOW
     streams, filters = one("stream", _words) or (), one("subject", _filters) or (">",)
     if not streams and "subject" not in options:
         raise OptionError("give the option stream (one or more names) or subject (one or more filters)")
@@ -98,8 +96,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, now_ns: int) -> R
         start=_start(one("startingSequence", _number), one("startingTime", moment), one("startingPosition", _end)),
         end_seq=one("endingSequence", _number) or END,
         end_ns=LATEST_NS if end_ns is None else end_ns - 1,
-        as_of_seq=point.seq,
-        as_of_ns=None if point.time is None else _ns(point.time),
+        as_of=point,
         max_messages=one("maxMessagesPerTrigger", _number),
         partition_messages=one("maxRecordsPerPartition", _number) or _PARTITION_MESSAGES,
         include_headers=one("includeHeaders", _flag) or False,
@@ -109,7 +106,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, now_ns: int) -> R
     )
     if chosen.start.latest and not streaming:
         raise OptionError(f"option startingPosition={LATEST} is for streaming queries")
-    numbered = [chosen.start.seq, options.get("endingsequence"), chosen.as_of_seq]
+    numbered = [chosen.start.seq, options.get("endingsequence"), point.seq]
     if len(streams) != 1 and any(one is not None for one in numbered):
         raise OptionError("a sequence means one stream: name it by the option stream, or give a time")
     return chosen

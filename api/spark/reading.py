@@ -65,11 +65,14 @@ class SiltBatchReader(DataSourceReader):
             bounds = bounds._replace(times=(max(bounds.times[0], start.ts_ns), bounds.times[1]))
         if options.live:
             bounds = bounds.within(start.seq or 1, END)
-            return planner.live(stream, bounds, up_to_seq=options.as_of_seq, up_to_ts_ns=options.as_of_ns).parts
-        if options.as_of_ns is not None:
-            bounds = bounds._replace(times=(bounds.times[0], min(bounds.times[1], options.as_of_ns - 1)))
+            return planner.live(stream, bounds, options.as_of).parts
+        last, before_ns, cut = options.as_of
+        if before_ns is not None:
+            bounds = bounds._replace(times=(bounds.times[0], min(bounds.times[1], before_ns - 1)))
+        if cut is not None:
+            last = planner.then(stream, bounds, options.as_of).seq
         first = start.seq or planner.begins(stream)[1]
-        bounds = bounds.within(first, options.as_of_seq or END)
+        bounds = bounds.within(first, END if last is None else last)
         with _losses(fail=options.fail_on_data_loss):
             return planner.log(stream, None, bounds, complete=options.fail_on_data_loss).parts
         return []

@@ -104,12 +104,13 @@ def last_query(
     up_to_time: datetime | None,
     batch: int | None,
     max_subjects: int | None = None,
+    as_of: str | None = None,
 ) -> DirectQuery:
     """Return the query for the last message of each subject; raises UsageError."""
     if isinstance(subjects, str) or not subjects:
         raise UsageError("subjects is a list with at least one subject or filter")
-    if up_to_seq is not None and up_to_time is not None:
-        raise UsageError("up_to_seq and up_to_time exclude each other")
+    if sum(one is not None for one in (up_to_seq, up_to_time, as_of)) > 1:
+        raise UsageError("up_to_seq, up_to_time and as_of exclude each other")
     if batch is not None and batch < 1:
         raise UsageError("batch is at least 1")
     if max_subjects is not None and max_subjects < 1:
@@ -120,6 +121,7 @@ def last_query(
         up_to_time=_zoned(up_to_time),
         batch=batch,
         max_subjects=max_subjects,
+        as_of=as_of,
     )
 
 
@@ -191,7 +193,7 @@ class DirectPages:
                 seq=end.last_seq + 1,
                 start_time=None,
                 batch=self._left if self._query.batch else None,
-                up_to_seq=end.up_to_seq,
+                up_to_seq=end.up_to_seq if self._query.as_of is None else None,
                 up_to_time=None,
             )
         self._in_page = 0

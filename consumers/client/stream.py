@@ -111,15 +111,23 @@ class Stream:
         *,
         up_to_seq: int | None = None,
         up_to_time: datetime | None = None,
+        as_of: str | None = None,
         batch: int | None = None,
         max_subjects: int | None = None,
     ) -> DirectBatch:
         """Read each subject's last message, by sequence, as of now, a sequence (inclusive) or a time (exclusive).
 
         All pages are one view of the stream. Raises TooManySubjects above 1024; Silt answers with up to
-        ``max_subjects`` where a sequence or time is given.
+        ``max_subjects`` where a sequence or time is given, and as of any past point, ``as_of`` (but not an age).
         """
-        query = last_query(subjects, up_to_seq=up_to_seq, up_to_time=up_to_time, batch=batch, max_subjects=max_subjects)
+        query = last_query(
+            subjects,
+            up_to_seq=up_to_seq,
+            up_to_time=up_to_time,
+            as_of=as_of,
+            batch=batch,
+            max_subjects=max_subjects,
+        )
         return DirectBatch(self._calls, self.name, query)
 
     async def get_consumer(self, name: str) -> Consumer:

@@ -126,6 +126,31 @@ def past_horizon(reason: str) -> ApiRefusal:
     return ApiRefusal(410, 20101, reason)
 
 
+def no_such_stream(name: str) -> ApiRefusal:
+    """There is no such stream among several; JetStream's code with Silt's text."""
+    return ApiRefusal(404, 10059, f"there is no stream {name!r}")
+
+
+def multi_last_refused(reason: str) -> ApiRefusal:
+    """A request for the last messages of several streams can't be answered; Silt's own."""
+    return ApiRefusal(400, 20105, reason)
+
+
+def no_such_cut(name: str) -> ApiRefusal:
+    """There is no cut of this name; Silt's own."""
+    return ApiRefusal(404, 20102, f"there is no cut {name!r}: silt cut ls lists those that there are")
+
+
+def cut_name_invalid(reason: str) -> ApiRefusal:
+    """No cut can have this name; Silt's own."""
+    return ApiRefusal(400, 20104, reason)
+
+
+def cut_exists(name: str) -> ApiRefusal:
+    """There is a cut of this name already; Silt's own."""
+    return ApiRefusal(400, 20103, f"there is a cut {name!r} already: take another name, or silt cut rm {name}")
+
+
 def unavailable(reason: str) -> ApiRefusal:
     """Not available for now, so that clients ask again soon; nats-server has no text behind the colon."""
     return ApiRefusal(503, 10008, f"JetStream system temporarily unavailable: {reason}")

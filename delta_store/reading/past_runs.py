@@ -46,9 +46,9 @@ class PastRuns:
     def at(self, stream: str, point: AsOf, bounds: MessageBounds = _EVERYTHING) -> PastMessages:
         """Return the messages within bounds that were live at a point, by sequence.
 
-        Raises ``NoSuchStream``, ``PastHorizon`` or ``DamagedData``.
+        Raises ``NoSuchStream``, ``NoSuchCut``, ``PastHorizon`` or ``DamagedData``.
         """
-        plan = self._planner.then(stream, bounds, up_to_seq=point.seq, up_to_ts_ns=point.before_ns)
+        plan = self._planner.then(stream, bounds, point)
         found = [table["seq"].to_numpy() for part in plan.slice.parts for table in self._tables(part, ("seq",))]
         return PastMessages(plan, np.unique(np.concatenate(found)) if found else np.empty(0, np.int64))
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from delta_store.reading.cut_points import point_of
 from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns, with_sizes
 from delta_store.reading.point_in_time import Point, PointInTime, View
@@ -20,7 +21,7 @@ from delta_store.reading.state_at import END, Cut, cut_at, inside_ranges
 from delta_store.reading.stream_versions import settlings
 from delta_store.streams.event_rows import read_stream
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.as_of import AsOf
+from delta_store.values.as_of import NOW, AsOf
 from delta_store.values.lru import Lru
 from delta_store.values.read_errors import NoSuchStream
 from delta_store.values.records import Kind
@@ -53,7 +54,7 @@ class PastStreams:
     def at(self, stream: str, as_of: AsOf) -> PastStream:
         """Return a stream as it stood at a point; a sequence that is still to come means now.
 
-        Raises ``NoSuchStream`` where there is none now, ``PastHorizon`` or ``DamagedData``.
+        Raises ``NoSuchStream`` where there is none now, ``NoSuchCut``, ``PastHorizon`` or ``DamagedData``.
         """
         return self._past.with_view(stream, lambda view: self._at(view, as_of))
 
@@ -80,9 +81,9 @@ class PastStreams:
         """
 
         def read(view: View) -> list[Settling]:
-            if as_of == AsOf():
+            if as_of == NOW:
                 return list(islice(settlings(self._past.settled, view, before=before), most))
-            seq = min(self._past.point(view, as_of.seq, as_of.before_ns).seq, view.last_seq)
+            seq = min(point_of(self._past, view, as_of).seq, view.last_seq)
             if not 0 < seq <= view.settled_seq:
                 return []
             version = self._past.settled.append_version_for(view.stream, view.stream_id, seq)
@@ -91,23 +92,22 @@ class PastStreams:
         return self._past.with_view(stream, read)
 
     def _at(self, view: View, as_of: AsOf) -> PastStream:
-        point = self._past.point(view, as_of.seq, as_of.before_ns)
+        point = point_of(self._past, view, as_of)
         if point.seq >= END:
             point = Point(view.last_seq, END)
         key = view.stream_id, point, view.events[-1][:2]
         with self._lock:
             kept = self._kept.get(key)
         if kept is None:
-            kept = PastStream(
-                self._state(view, point), point, existed=point.seq > 0 or point.before_ns > view.stream_id
-            )
+            existed = point.seq > 0 or point.event_no > 0 or point.before_ns > view.stream_id
+            kept = PastStream(self._state(view, point), point, existed=existed)
             with self._lock:
                 self._kept.put(key, kept)
         return kept
 
     def _state(self, view: View, point: Point) -> StreamState:
         told = [event for event in view.events if event.kind == Kind.STREAM]
-        then = [one for one in told if one.seq < point.seq or (one.seq == point.seq and one.ts_ns < point.before_ns)]
+        then = list(filter(point.includes, told))
         config, created_ns = read_stream(max(then).data if then else told[0].data)
         state = StreamState(config, stream_id=view.stream_id, created_ns=created_ns)
         if point.seq <= 0:

@@ -22,7 +22,17 @@ from delta_store.reading.oldest_point import oldest_sequence
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_times import SettledTimes, last_stored_ns
-from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, last_of_each, live_at, removed_since
+from delta_store.reading.state_at import (
+    END,
+    Columns,
+    Cut,
+    EventRow,
+    cut_at,
+    has_happened,
+    last_of_each,
+    live_at,
+    removed_since,
+)
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
 from delta_store.values.stream_message import StreamMessage
@@ -64,7 +74,13 @@ class Point(NamedTuple):
     seq: int
     """The state right after this message was stored."""
     before_ns: int = 0
-    """Include removals after it and before this time; 0 for none."""
+    """Include events after it and before this time; 0 for none."""
+    event_no: int = 0
+    """Include events after it up to this number; 0 for none."""
+
+    def includes(self, event: EventRow) -> bool:
+        """Whether an event happened before the point."""
+        return has_happened(event, *self)
 
 
 class Past(NamedTuple):
@@ -111,7 +127,7 @@ class PointInTime:
 
         def read(view: View) -> PastState:
             point = self.point(view, up_to_seq, up_to_ts_ns)
-            messages, more = self._messages(view, subjects, point, limit) if point.seq > 0 else ([], False)
+            messages, more = self.messages(view, subjects, point, limit) if point.seq > 0 else ([], False)
             return PastState(min(point.seq, view.last_seq), messages, more)
 
         return self.with_view(stream, read)
@@ -122,12 +138,7 @@ class PointInTime:
 
     def with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
-        for _ in range(VIEW_TRIES - 1):
-            try:
-                return _read(self.settled, self.view(stream, self.pinned()), read)
-            except FileGone:
-                continue
-        return _read(self.settled, self.view(stream, self.pinned()), read)
+        return with_pinned(self, lambda pinned: read_view(self.settled, self.view(stream, pinned), read))
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
@@ -174,21 +185,17 @@ class PointInTime:
         """Return what decides the state at a point. Raises ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
         base = self.base(view, point)
         first_seq = self._first_seq(base, view, point.seq)
-        return Past(base, cut_at(point.seq, first_seq=first_seq, events=view.events, before_ns=point.before_ns))
+        seq, before_ns, event_no = point
+        return Past(base, cut_at(seq, first_seq=first_seq, events=view.events, before_ns=before_ns, event_no=event_no))
 
-    def _messages(
+    def messages(
         self, view: View, subjects: SubjectFilter, point: Point, limit: int | Part | None
     ) -> tuple[list[StreamMessage], bool]:
-        """Return the requested messages, and whether others follow them."""
-        seq = point.seq
-        base, cut = self.past(view, point)
-        parts = [self._settled_rows(base, view, subjects, seq)]
-        if seq > view.settled_seq and view.tail is not None:
-            parts.append(_chosen(view.tail, view.stream_id, subjects))
-        rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-        seqs = _ints(rows, "seq")
-        live = live_at(Columns(seqs, _ints(rows, "evicts")), cut)
-        wanted = last_of_each(seqs[live], _subject_ids(rows)[live])
+        """Return the last message of each matching subject at a point, and whether others follow the requested part.
+
+        Raises as :meth:`past`, or ``TooMany``.
+        """
+        base, wanted = self.lasts(view, subjects, point)
         if isinstance(limit, Part):
             start = int(np.searchsorted(wanted, limit.after_seq, side="right"))
             more = start + limit.most < len(wanted)
@@ -197,13 +204,33 @@ class PointInTime:
             raise TooMany(limit)
         return self.payloads(base, view, wanted), False
 
+    def lasts(self, view: View, subjects: SubjectFilter, point: Point) -> tuple[Snapshot, Int64s]:
+        """Return the last sequence of each matching subject at a point, and by what :meth:`payloads` reads them.
+
+        Raises as :meth:`past`.
+        """
+        seq = point.seq
+        base, cut = self.past(view, point)
+        files = [file for file in base.of_stream(view.stream) if file.has_messages and file.seq[0] <= seq]
+        if subjects.is_literal:
+            literals = sorted(subjects.literals)
+            files = [file for file in files if may_hold_subjects(file, literals)]
+        table = self.past_columns(base, view, files, _LIVENESS)
+        parts = [_chosen(table, view.stream_id, subjects) if table is not None else _no_rows()]
+        if seq > view.settled_seq and view.tail is not None:
+            parts.append(_chosen(view.tail, view.stream_id, subjects))
+        rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+        seqs = _ints(rows, "seq")
+        live = live_at(Columns(seqs, _ints(rows, "evicts")), cut)
+        return base, last_of_each(seqs[live], _subject_ids(rows)[live])
+
     def base(self, view: View, point: Point) -> Snapshot:
         """Return the version of ``messages`` for the settled part of the state at a point. Raises as :meth:`past`.
 
         The newest, where the point is not settled yet or nothing has happened since, however long ago it was.
         """
-        seq = point.seq
-        quiet = seq >= view.last_seq and not removed_since(seq, view.events, before_ns=point.before_ns)
+        seq, before_ns, event_no = point
+        quiet = seq >= view.last_seq and not removed_since(seq, view.events, before_ns=before_ns, event_no=event_no)
         if quiet or seq > view.settled_seq or view.settled_seq == 0:
             return view.settled
         version = self.settled.append_version_for(view.stream, view.stream_id, seq)
@@ -211,14 +238,6 @@ class PointInTime:
             return self.settled.log.at(version)
         except FileGone as error:
             raise PastHorizon(view.stream, seq) from error
-
-    def _settled_rows(self, base: Snapshot, view: View, subjects: SubjectFilter, point: int) -> Any:
-        files = [file for file in base.of_stream(view.stream) if file.has_messages and file.seq[0] <= point]
-        if subjects.is_literal:
-            wanted = sorted(subjects.literals)
-            files = [file for file in files if may_hold_subjects(file, wanted)]
-        table = self.past_columns(base, view, files, _LIVENESS)
-        return _chosen(table, view.stream_id, subjects) if table is not None else _no_rows()
 
     def _first_seq(self, base: Snapshot, view: View, point: int) -> int:
         """Return ``first_seq`` as the row of message ``point`` recorded it; it only ever grows."""
@@ -280,7 +299,17 @@ class PointInTime:
         ).last_before(ts_ns, view.settled_seq)
 
 
-def _read(settled: SettledTable, view: View, read: Callable[[View], Answer]) -> Answer:
+def with_pinned(past: PointInTime, read: Callable[[Pinned], Answer]) -> Answer:
+    """Read from pinned versions, of any number of streams; retry as :meth:`PointInTime.with_view`."""
+    for _ in range(VIEW_TRIES - 1):
+        try:
+            return read(past.pinned())
+        except FileGone:
+            continue
+    return read(past.pinned())
+
+
+def read_view(settled: SettledTable, view: View, read: Callable[[View], Answer]) -> Answer:
     """Read from a view; an error of the horizon says what the oldest readable point is."""
     try:
         return read(view)

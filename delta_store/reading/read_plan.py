@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from delta_store.index.matching import count_matching, iter_matching
 from delta_store.index.stream_index import StreamIndex
+from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
 _FEW: Final = 32
@@ -112,6 +113,26 @@ class PastPlan(NamedTuple):
     """Exclusive."""
     limit: int | Part
     """Most subjects of the answer, or the part of it to read."""
+
+
+class WantedLasts(NamedTuple):
+    """A page of the last messages: those of one stream after those of another, each stream's by sequence."""
+
+    streams: tuple[tuple[str, tuple[str, ...]], ...]
+    """Names, ascending, and subject filters."""
+    after: tuple[str, int]
+    """Stream and sequence of the last message of the page before; an empty name for the first page."""
+    messages_max: int
+    bytes_max: int
+    """Payload and headers; a page has one message at least."""
+
+
+class FoundLasts(NamedTuple):
+    """A page of messages with their streams."""
+
+    messages: list[tuple[str, StreamMessage]]
+    more: bool
+    """Whether others follow."""
 
 
 def step_of(index: StreamIndex, most: int, bytes_max: int) -> int:

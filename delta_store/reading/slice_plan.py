@@ -17,6 +17,7 @@ from conf.data_location import DataLocation
 from delta_store.config.stream_config import StreamConfig
 from delta_store.entries.log_entry import file_version
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot
+from delta_store.reading.cut_points import point_of
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.message_bounds import MessageBounds
 from delta_store.reading.message_slice import MessagesLost, PartFile, Ranges, SlicePart, StreamSlice, grouped, packed
@@ -26,6 +27,7 @@ from delta_store.reading.state_at import END, EventRow, merged
 from delta_store.reading.stream_heads import PinnedHeads
 from delta_store.streams.event_rows import read_stream
 from delta_store.streams.removal_rows import read_removal
+from delta_store.values.as_of import NOW, AsOf
 from delta_store.values.read_errors import FileGone, NoSuchStream, PastHorizon
 from delta_store.values.records import Kind, Removal
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
@@ -108,22 +110,18 @@ class SlicePlanner:
 
         return self._past.with_view(stream, found)
 
-    def live(
-        self, stream: str, bounds: MessageBounds, *, up_to_seq: int | None = None, up_to_ts_ns: int | None = None
-    ) -> StreamSlice:
-        """Plan the messages live at a sequence (inclusive), a time (exclusive), or now.
+    def live(self, stream: str, bounds: MessageBounds, as_of: AsOf = NOW) -> StreamSlice:
+        """Plan the messages live at a point, by default now.
 
-        Raises ``NoSuchStream``, ``PastHorizon``, ``DamagedData``.
+        Raises ``NoSuchStream``, ``NoSuchCut``, ``PastHorizon``, ``DamagedData``.
         """
-        return self.then(stream, bounds, up_to_seq=up_to_seq, up_to_ts_ns=up_to_ts_ns).slice
+        return self.then(stream, bounds, as_of).slice
 
-    def then(
-        self, stream: str, bounds: MessageBounds, *, up_to_seq: int | None = None, up_to_ts_ns: int | None = None
-    ) -> PastSlice:
+    def then(self, stream: str, bounds: MessageBounds, as_of: AsOf) -> PastSlice:
         """Do :meth:`live`, and return how the stream stood besides. Raises as it does."""
 
         def plan(view: View) -> PastSlice:
-            point = self._past.point(view, up_to_seq, up_to_ts_ns)
+            point = point_of(self._past, view, as_of)
             config = _config_at(view.events, point)
             if point.seq <= 0:
                 return PastSlice(StreamSlice(view.stream_id, view.last_seq, []), 0, 1, config)
@@ -231,7 +229,7 @@ class SlicePlanner:
 def _config_at(events: Sequence[EventRow], point: Point) -> StreamConfig:
     """Return the configuration at a point; the first one where the point is before the stream."""
     changes = [event for event in events if event.kind == Kind.STREAM]
-    then = [one for one in changes if one.seq < point.seq or (one.seq == point.seq and one.ts_ns < point.before_ns)]
+    then = list(filter(point.includes, changes))
     return read_stream(max(then or [min(changes)]).data)[0]
 
 

@@ -48,18 +48,19 @@ class Cut(NamedTuple):
     """Disjoint inclusive ranges, ascending."""
 
 
-def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before_ns: int = 0) -> Cut:
+def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before_ns: int = 0, event_no: int = 0) -> Cut:
     """Return the cut for the state at ``up_to_seq``; ``events`` are all of the stream's, in any order.
 
     An event that carries sequence S happened after message S, so it belongs to the state only from S+1 on; or, where
-    the point is a time (``before_ns``, exclusive) whose last message is S, if it happened before that time.
+    the point is a time (``before_ns``, exclusive) whose last message is S, if it happened before that time; or, where
+    the point is a place in the stream's order, if its number is at most that of the place (``event_no``).
     """
     ranges: list[tuple[int, int]] = []
     for event in events:
         if event.kind != Kind.REMOVE:
             continue
         what, _ = read_removal(event.data)
-        happened = _happened(event, up_to_seq, before_ns)
+        happened = has_happened(event, up_to_seq, before_ns, event_no)
         if what.erase or happened:
             ranges.extend(what.ranges)
         if happened:
@@ -67,17 +68,19 @@ def cut_at(up_to_seq: int, *, first_seq: int, events: Iterable[EventRow], before
     return Cut(up_to_seq, first_seq, merged(ranges))
 
 
-def removed_since(up_to_seq: int, events: Iterable[EventRow], *, before_ns: int = 0) -> bool:
+def removed_since(up_to_seq: int, events: Iterable[EventRow], *, before_ns: int = 0, event_no: int = 0) -> bool:
     """Whether messages were removed other than by new ones after a point, as :func:`cut_at` takes it.
 
     An incarnation's newest REMOVE row is always kept, so this is known however old the point is.
     """
     removals = [event for event in events if event.kind == Kind.REMOVE]
-    return any(not _happened(event, up_to_seq, before_ns) for event in removals)
+    return any(not has_happened(event, up_to_seq, before_ns, event_no) for event in removals)
 
 
-def _happened(event: EventRow, up_to_seq: int, before_ns: int) -> bool:
-    return event.seq < up_to_seq or (event.seq == up_to_seq and event.ts_ns < before_ns)
+def has_happened(event: EventRow, up_to_seq: int, before_ns: int, event_no: int) -> bool:
+    """Whether an event belongs to the state at a point, as :func:`cut_at` takes it."""
+    behind = event.ts_ns < before_ns or event.event_no <= event_no
+    return event.seq < up_to_seq or (event.seq == up_to_seq and behind)
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from conf.clock import Clock, SystemClock
+from delta_store.reading.lasts_together import lasts_together
 from delta_store.reading.past_streams import PastStream, PastStreams
 from delta_store.reading.payloads import Payloads
 from delta_store.reading.point_in_time import PastState, PointInTime
-from delta_store.reading.read_plan import PastPlan, ReadPlan
+from delta_store.reading.read_plan import FoundLasts, PastPlan, ReadPlan, WantedLasts
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.streams.catalog import Catalog
 from delta_store.values.as_of import AsOf, moment, parse_as_of
@@ -94,6 +95,10 @@ class StoreReader:
         """Return what versions settled, see :meth:`PastStreams.versions`. Raises ``NotAPoint``."""
         look = partial(self._pasts.versions, stream, self._as_of(point), before=before, most=most)
         return await self._threads.run(look)
+
+    async def lasts(self, wanted: WantedLasts, point: str | None) -> FoundLasts:
+        """Return a page of last messages of several streams, see :func:`lasts_together`. Raises ``NotAPoint``."""
+        return await self._threads.run(partial(lasts_together, self.store.past, wanted, self._as_of(point)))
 
     def _as_of(self, point: str | None) -> AsOf:
         return parse_as_of(point, now=moment(self._clock.now_ns()))

@@ -12,10 +12,10 @@ from pyspark.sql import functions as sf
 
 from delta_store.reading.state_at import END
 from delta_store.sql.spark_dialect import SparkDialect
-from delta_store.sql.store_state import NOW, StoreState, StreamAt, has_tail, is_bounded, tail_evicts
+from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_bounded, tail_evicts
 from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
 from delta_store.transforms.batch_rows import above
-from delta_store.values.as_of import AsOf
+from delta_store.values.as_of import NOW, AsOf
 from delta_store.values.records import Kind
 from delta_store.values.schemas import CONSUMERS_PARTITION, EVENTS_PARTITION, JOURNAL_SCHEMA, MESSAGES_DDL
 

@@ -17,7 +17,7 @@ from delta_store.sql.relations import Relations
 from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
 from delta_store.sql.sql_errors import invalid
 from delta_store.sql.statement import ALL_NAMES, Call, Node, Statement
-from delta_store.sql.store_state import NOW, StoreState
+from delta_store.sql.store_state import StoreState
 from delta_store.sql.stream_relation import (
     PAYLOAD,
     difference,
@@ -27,7 +27,7 @@ from delta_store.sql.stream_relation import (
     subject_condition,
     with_payloads,
 )
-from delta_store.values.as_of import moment
+from delta_store.values.as_of import NOW, moment
 from delta_store.values.read_errors import NoSuchStream
 from delta_store.values.settling import Settling
 

@@ -33,14 +33,14 @@ class Arguments:
         return SubjectFilter(filters)
 
     def point(self, name: str, default: AsOf | None = None) -> AsOf:
-        """Return a point: a sequence (inclusive), a time (exclusive) or an age; ``default`` where none is given."""
+        """Return a point as :func:`parse_as_of` does, or of a number or a time; ``default`` where none is given."""
         if name not in self._call.arguments and default is not None:
             return default
         value = self._value(name)
         if type(value) is int:
             value = str(value)
         if isinstance(value, datetime):
-            return AsOf(time=value if value.tzinfo else value.replace(tzinfo=UTC))
+            return AsOf.at(value if value.tzinfo else value.replace(tzinfo=UTC))
         if isinstance(value, date):
             value = value.isoformat()
         try:

@@ -10,9 +10,9 @@ from delta_store.sql.arrow_source import dataset_of
 from delta_store.sql.duck_dialect import DuckDialect, is_pattern
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow
-from delta_store.sql.store_state import NOW, StoreState, StreamAt, has_tail, is_bounded, tail_evicts
+from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_bounded, tail_evicts
 from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
-from delta_store.values.as_of import AsOf
+from delta_store.values.as_of import NOW, AsOf
 
 _RANGES: Final = pa.schema([("low", pa.int64()), ("high", pa.int64())])
 

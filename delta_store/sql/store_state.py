@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import DataFile
+from delta_store.reading.cut_points import point_of
 from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import Pinned, PointInTime, View
@@ -18,14 +19,12 @@ from delta_store.reading.state_at import END, Cut
 from delta_store.reading.stream_heads import PinnedHeads
 from delta_store.reading.stream_versions import settlings
 from delta_store.sql.report_relation import StreamReport
-from delta_store.values.as_of import AsOf
+from delta_store.values.as_of import NOW, AsOf
 from delta_store.values.read_errors import NoSuchStream, PastHorizon
 from delta_store.values.records import Kind
 from delta_store.values.schemas import JOURNAL_SCHEMA
 from delta_store.values.settling import Settling
 from delta_store.values.stream_head import Head
-
-NOW: Final = AsOf()
 
 
 class StreamAt(NamedTuple):
@@ -88,9 +87,12 @@ class StoreState:
         return True
 
     def at(self, stream: str, as_of: AsOf = NOW) -> StreamAt:
-        """Return a stream at a point. Raises ``NoSuchStream``, ``PastHorizon``, ``FileGone`` or ``DamagedData``."""
+        """Return a stream at a point.
+
+        Raises ``NoSuchStream``, ``NoSuchCut``, ``PastHorizon``, ``FileGone`` or ``DamagedData``.
+        """
         view = self.view(stream)
-        point = self._past.point(view, as_of.seq, as_of.before_ns)
+        point = point_of(self._past, view, as_of)
         if point.seq <= 0:
             return StreamAt(view, -1, [], Cut(0, 1, ()), None)
         base, cut = self._past.past(view, point)

@@ -8,7 +8,8 @@
     ├── FileGone      a file was truncated or vacuumed under the reader: refresh the view and try again
     ├── StoreAway     the object store did not answer: try again later
     ├── TooMany       more subjects match than one answer may have: ask for fewer
-    └── NoSuchStream  there is no such stream, or no longer
+    ├── NoSuchStream  there is no such stream, or no longer
+    └── NoSuchCut     there is no such cut: ask which there are
 """
 
 from enum import StrEnum
@@ -23,6 +24,7 @@ class ReadErrorKind(StrEnum):
     TOO_MANY = "too_many"
     NO_SUCH_STREAM = "no_such_stream"
     STORE_AWAY = "store_away"
+    NO_SUCH_CUT = "no_such_cut"
 
 
 class ReadError(Exception):
@@ -97,3 +99,13 @@ class NoSuchStream(ReadError):
     def __init__(self, stream: str) -> None:
         super().__init__(f"there is no stream {stream!r}")
         self.stream = stream
+
+
+class NoSuchCut(ReadError):
+    """No cut of this name exists now."""
+
+    kind = ReadErrorKind.NO_SUCH_CUT
+
+    def __init__(self, cut: str) -> None:
+        super().__init__(f"there is no cut {cut!r}: silt cut ls lists those that there are")
+        self.cut = cut

@@ -1,6 +1,7 @@
-"""Random histories with branches, rewinds and undeletes against a plain model: ``python -m tests.sim.past_machine``.
+"""Random histories with cuts, branches, rewinds and undeletes against a plain model.
 
-After each step every stream has the model's messages, now and at some of its points, by NATS and by SQL.
+``python -m tests.sim.past_machine`` lives through some of them. After each step every stream has the model's messages,
+now and at some of its points, by NATS and by SQL.
 """
 
 import argparse
@@ -21,8 +22,9 @@ from tests.sql_answers import engine_on, rows_of
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STREAMS_MAX = 5
 _SUBJECTS = 4
+_CUTS_MAX = 6
 _HORIZON = "horizon"
-_VACUUMED = (_HORIZON, "is gone", "NATS/1.0 4")
+_VACUUMED = (_HORIZON, "is gone", "b'410")
 """What the surfaces say of points whose files vacuum has deleted."""
 _LIVE = "SELECT 'live' AS what, seq, subject, data FROM \"{}\""
 _THEN = " UNION ALL SELECT 'then', seq, subject, data FROM as_of($1, $2)"
@@ -38,6 +40,8 @@ class PastMachine:
         """Whether vacuum leaves nothing of the past."""
         self._world = PastWorld(root, dice, horizon_seconds=0.0 if self._short else 86_400.0)
         self._models: dict[str, Model] = {}
+        self._cuts: dict[str, dict[str, Stood]] = {}
+        """How each stream stood at each cut."""
         self._engine = engine_on(root, clock=self._world.clock)
         self._born = 0
         self.counts: Counter[str] = Counter()
@@ -93,15 +97,21 @@ class PastMachine:
         await self._asked(f"STREAM.UPDATE.{model.name}", self._config(model.name, limits))
         model.limit(limits)
 
+    async def _cut(self) -> None:
+        name = f"C{self.counts['_cut']}"
+        await self._asked(f"CUT.CREATE.{name}")
+        self._cuts[name] = {model.name: model.stands for model in self._models.values()}
+        if len(self._cuts) > _CUTS_MAX:
+            gone = self._dice.choice(sorted(self._cuts))
+            await self._asked(f"CUT.DELETE.{gone}")
+            del self._cuts[gone]
+        told = (await self._asked("CUT.LIST"))["cuts"]
+        assert [one["name"] for one in told] == list(self._cuts)
+
     async def _branch(self) -> None:
-        if len(self._models) == _STREAMS_MAX:
-            await self._drop()
-        model = self._any()
-        point, then = self._point(model)
-        name = self._name()
-        body = {"name": name, "silt_as_of": point, "config": self._config(name, None)}
-        if await self._done(f"STREAM.BRANCH.{model.name}", body):
-            self._models[name] = model.branch(name, then)
+        verb, body, branch = await self._branching()
+        if await self._done(verb, body):
+            self._models[branch.name] = branch
 
     async def _rewind(self) -> None:
         model = self._any()
@@ -143,22 +153,27 @@ class PastMachine:
 
     async def _kill_a_branch(self) -> None:
         """What was on its way is whole or not there."""
+        verb, body, branch = await self._branching()
+        request = asyncio.ensure_future(self._world.ask(verb, body))
+        await asyncio.sleep(self._dice.choice((0.0, 0.001, 0.004, 0.02)))
+        await self._world.kill()
+        request.cancel()
+        self._world.begin()
+        if branch.name in ((await self._asked("STREAM.NAMES"))["streams"] or []):
+            self._models[branch.name] = branch
+            self.counts["branched in spite of a kill"] += 1
+
+    # --- what they are made of ---
+
+    async def _branching(self) -> tuple[str, dict[str, Any], Model]:
+        """A request for a branch (verb and body), and the stream that it makes."""
         if len(self._models) == _STREAMS_MAX:
             await self._drop()
         model = self._any()
         point, then = self._point(model)
         name = self._name()
         body = {"name": name, "silt_as_of": point, "config": self._config(name, None)}
-        request = asyncio.ensure_future(self._world.ask(f"STREAM.BRANCH.{model.name}", body))
-        await asyncio.sleep(self._dice.choice((0.0, 0.001, 0.004, 0.02)))
-        await self._world.kill()
-        request.cancel()
-        self._world.begin()
-        if name in ((await self._asked("STREAM.NAMES"))["streams"] or []):
-            self._models[name] = model.branch(name, then)
-            self.counts["branched in spite of a kill"] += 1
-
-    # --- what they are made of ---
+        return f"STREAM.BRANCH.{model.name}", body, model.branch(name, then)
 
     def _any(self) -> Model:
         return self._models[self._dice.choice(sorted(self._models))]
@@ -178,6 +193,10 @@ class PastMachine:
 
     def _point(self, model: Model) -> tuple[str, Stood]:
         """A point as text, and how the stream stood then."""
+        cuts = [name for name, stood in self._cuts.items() if model.name in stood and stood[model.name].last]
+        if cuts and self._dice.random() < 0.4:
+            name = self._dice.choice(cuts)
+            return f"cut:{name}", self._cuts[name][model.name]
         times = [time for time, then in model.at_time.items() if then.last]
         if times and self._dice.random() < 0.4:
             time = self._dice.choice(times)
@@ -211,6 +230,8 @@ class PastMachine:
         for model in self._models.values():
             heard = await self._world.read(model.name, {"seq": 1, "next_by_subj": ">", "batch": 1_000})
             assert heard == model.held(model.stands), (step, model.name)
+        if self._cuts:
+            await self._check_cut(self._dice.choice(sorted(self._cuts)), step)
         model = self._any()
         point, then = self._point(model)
         live, where = model.held(model.stands), (step, model.name, point)
@@ -225,15 +246,28 @@ class PastMachine:
             self.counts["past the horizon"] += 1
             assert self._by_sql(_LIVE.format(model.name)).get("live", []) == live, where
 
+    async def _check_cut(self, cut: str, step: str) -> None:
+        """Compare all streams as of a cut, also those that were not there yet."""
+        for model in self._models.values():
+            body = {"seq": 1, "next_by_subj": ">", "batch": 1_000, "silt_as_of": f"cut:{cut}"}
+            then = self._cuts[cut].get(model.name)
+            try:
+                heard = await self._world.read(model.name, body)
+            except AssertionError as error:
+                if not self._short or not any(word in str(error) for word in _VACUUMED):
+                    raise
+                self.counts["past the horizon"] += 1
+            else:
+                assert heard == (model.held(then) if then else []), (step, model.name, cut)
+
     async def _check_past(self, model: Model, point: str, then: Stood, where: tuple[str, ...]) -> None:
         """Compare a stream, now and at a point."""
         held = model.held(then)
-        by_time = None if point.isdecimal() else datetime.fromisoformat(point)
-        found = self._by_sql(_LIVE.format(model.name) + _THEN, model.name, by_time or int(point))
+        asked, parameter = _asked_for(point)
+        found = self._by_sql(_LIVE.format(model.name) + _THEN, model.name, parameter)
         assert found.get("live", []) == model.held(model.stands), where
         assert found.get("then", []) == held, where
         last = {subject: (seq, subject, data) for seq, subject, data in held}
-        asked = {"up_to_time": point} if by_time else {"up_to_seq": int(point)}
         heard = await self._world.read(model.name, {"multi_last": [">"], **asked})
         assert heard == sorted(last.values()), where
 
@@ -244,11 +278,21 @@ class PastMachine:
         return {what: sorted(rows) for what, rows in found.items()}
 
 
+def _asked_for(point: str) -> tuple[dict[str, Any], Any]:
+    """A point as a field of a Direct Get, and as a parameter of SQL."""
+    if point.startswith("cut:"):
+        return {"silt_as_of": point}, point
+    if point.isdecimal():
+        return {"up_to_seq": int(point)}, int(point)
+    return {"up_to_time": point}, datetime.fromisoformat(point)
+
+
 _STEPS: dict[Callable[[PastMachine], Any], int] = {
     PastMachine._publish: 30,
     PastMachine._delete: 10,
     PastMachine._purge: 3,
     PastMachine._limit: 5,
+    PastMachine._cut: 8,
     PastMachine._branch: 8,
     PastMachine._rewind: 10,
     PastMachine._undelete: 8,

@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections.abc import Coroutine
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,6 +23,7 @@ from conf.settings import ReadsSettings, Settings
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.settled import SettledTable
+from tests.sim.sim_book import Held
 from tests.sim.sim_hub import SimHub
 from tests.sim.virtual_loop import VirtualClock, VirtualLoop
 from tests.tables import Tables
@@ -114,28 +115,10 @@ class PastWorld:
         assert answer is not None, f"{subject} is not acknowledged"
         return int(json.loads(answer.payload)["seq"])
 
-    async def read(self, stream: str, body: dict[str, Any]) -> list[tuple[int, str, bytes]]:
+    async def read(self, stream: str, body: dict[str, Any]) -> list[Held]:
         """The messages of a batched Direct Get; an error status is an ``AssertionError`` that names it."""
-        inbox, over = self.hub.inbox(), asyncio.Event()
-        rows: list[tuple[int, str, bytes]] = []
-        status = b""
-
-        def take(message: Any) -> None:
-            nonlocal status
-            if message.header.startswith(b"NATS/1.0 "):
-                status = message.header
-                over.set()
-                return
-            fields = dict(line.split(": ", 1) for line in message.header.decode().split("\r\n")[1:] if line)
-            rows.append((int(fields["Nats-Sequence"]), fields["Nats-Subject"], message.payload))
-
-        self.hub.listen(inbox, take)
-        self.hub.publish(f"$JS.API.DIRECT.GET.{stream}".encode(), json.dumps(body).encode(), reply=inbox)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                await over.wait()
-        self.hub.unlisten(inbox)
-        assert status[9:12] in (b"204", b"404"), status
+        status, rows = await self.hub.batch(stream, json.dumps(body).encode(), seconds=_ANSWER_SECONDS)
+        assert status[:3] in (b"204", b"404"), status
         return rows
 
     def settle(self) -> None:

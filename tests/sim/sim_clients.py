@@ -205,27 +205,7 @@ class Clients:
         return True
 
     async def _batch(self, stream: str, body: dict[str, Any]) -> list[Held] | None:
-        inbox, rows, over = self._hub.inbox(), list[Held](), asyncio.Event()
-        status = b""
-
-        def take(message: WireMessage) -> None:
-            nonlocal status
-            if message.header.startswith(b"NATS/1.0 "):
-                status = message.header
-                over.set()
-                return
-            fields = dict(line.split(": ", 1) for line in message.header.decode().split("\r\n")[1:] if line)
-            rows.append(Held(int(fields["Nats-Sequence"]), fields["Nats-Subject"], message.payload))
-
-        self._hub.listen(inbox, take)
-        self._hub.publish(_API + b"DIRECT.GET.%b" % stream.encode(), json.dumps(body).encode(), reply=inbox)
-        try:
-            async with asyncio.timeout(1.0):
-                await over.wait()
-        except TimeoutError:
-            return None
-        finally:
-            self._hub.unlisten(inbox)
-        if status.startswith(b"NATS/1.0 404"):
+        status, rows = await self._hub.batch(stream, json.dumps(body).encode(), seconds=1.0)
+        if status.startswith(b"404"):
             return []
-        return rows if status.startswith(b"NATS/1.0 204") else None
+        return rows if status.startswith(b"204") else None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ingest.protocol.interest import InterestTable
 from ingest.protocol.leaf_protocol import LEAF
 from ingest.protocol.wire_protocol import Interest, WireMessage, WireParser
+from tests.sim.sim_book import Held
 from tests.sim.virtual_loop import VirtualLoop
 
 Listener = Callable[[WireMessage], None]
@@ -151,5 +152,27 @@ class SimHub:
                 return await answer
         except TimeoutError:
             return None
+        finally:
+            self.unlisten(inbox)
+
+    async def batch(self, stream: str, payload: bytes, *, seconds: float) -> tuple[bytes, list[Held]]:
+        """The status that ends a batched Direct Get, empty where none comes in time, and the messages before it."""
+        inbox, rows, status = self.inbox(), list[Held](), self._loop.create_future()
+
+        def take(message: WireMessage) -> None:
+            if message.header.startswith(b"NATS/1.0 "):
+                status.set_result(message.header[len(b"NATS/1.0 ") :].partition(b"\r")[0])
+                self.unlisten(inbox)
+                return
+            fields = dict(line.split(": ", 1) for line in message.header.decode().split("\r\n")[1:] if line)
+            rows.append(Held(int(fields["Nats-Sequence"]), fields["Nats-Subject"], message.payload))
+
+        self.listen(inbox, take)
+        self.publish(f"$JS.API.DIRECT.GET.{stream}".encode(), payload, reply=inbox)
+        try:
+            async with asyncio.timeout(seconds):
+                return await status, rows
+        except TimeoutError:
+            return b"", rows
         finally:
             self.unlisten(inbox)

@@ -1,4 +1,4 @@
-"""Random histories with branches, rewinds and undeletes: live and past are the model's, by NATS and by SQL."""
+"""Random histories with cuts, branches, rewinds and undeletes: live and past are the model's, by NATS and by SQL."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ def test_live_and_past_are_as_the_model_says() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, SEEDS + 1):
         counts += _lived(seed, STEPS)
-    for what in ("_branch", "_rewind", "_undelete", "_kill_a_branch", "_settle", "_restart"):
+    for what in ("_cut", "_branch", "_rewind", "_undelete", "_kill_a_branch", "_settle", "_restart"):
         assert counts[what], f"too little happened: {counts}"
 
 

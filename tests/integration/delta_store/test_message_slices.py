@@ -13,6 +13,7 @@ from delta_store.reading.message_slice import MessagesLost, StreamSlice, divided
 from delta_store.reading.settled_files import MessageFiles
 from delta_store.reading.slice_plan import SlicePlanner
 from delta_store.streams.removal_rows import read_removal
+from delta_store.values.as_of import AsOf
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
 from tests.tables import History, Tables, grown, live_before, live_sequences
@@ -48,13 +49,13 @@ def test_a_live_slice_is_the_true_past(tmp_path: Path, seed: int) -> None:
     data = data_location(str(tables.data))
     planner = SlicePlanner.of(data)
     for point in random.Random(seed).sample(range(1, history.seq + 1), 12):
-        planned = planner.live("S", MessageBounds(), up_to_seq=point)
+        planned = planner.live("S", MessageBounds(), AsOf(seq=point))
         assert rows_in(data, planned) == content(history.rows, live_sequences(history.rows, point)), point
     newest = planner.live("S", MessageBounds())
     assert rows_in(data, newest) == content(history.rows, live_sequences(history.rows))
     assert newest.last_seq == history.seq
     for row in random.Random(seed).sample(history.rows, 5):
-        past = planner.live("S", MessageBounds(), up_to_ts_ns=row.ts_ns)
+        past = planner.live("S", MessageBounds(), AsOf(before_ns=row.ts_ns))
         assert rows_in(data, past) == content(history.rows, live_before(history.rows, row.ts_ns)), row
 
 

@@ -1,7 +1,6 @@
 """A stream as it stood, held against a replay: configuration, what was live, in numbers and as messages."""
 
 import random
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,6 @@ from delta_store.values.records import Kind, stored_size
 from tests.pasts import Pasts, grown
 from tests.tables import History, Tables
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def reader(data: Path) -> PastStreams:
     """The past of the streams in a folder."""
@@ -28,7 +25,7 @@ def reader(data: Path) -> PastStreams:
 
 def at_ns(ts_ns: int) -> AsOf:
     """The point of a time."""
-    return AsOf(time=_EPOCH + timedelta(microseconds=ts_ns // 1_000))
+    return AsOf(before_ns=ts_ns)
 
 
 def check(past: PastStreams, pasts: Pasts, as_of: AsOf, live: list[int]) -> None:

@@ -79,13 +79,16 @@ def requests_of(description: dict[str, Any]) -> list[tuple[str, str]]:
         "{name}": "A", "{seq}": "1", "{subject}": "s.1", "{extension}": "csv",
         "{share}": "silt", "{schema}": "streams", "{table}": "A",
     }  # fmt: skip
-    queries = {"multi-last": "subject=s.1", "diff": "a=1", "sql": "query=SELECT+1", "tail": "seconds=0.01&from_seq=1"}
+    queries = {
+        "multi-last": "subject=s.1", "diff": "a=1", "sql": "query=SELECT+1", "tail": "seconds=0.01&from_seq=1",
+        "/v1/multi-last": "stream=A",
+    }  # fmt: skip
     requests = []
     for path, methods in description["paths"].items():
         url = path
         for parameter, value in filled.items():
             url = url.replace(parameter, value)
-        query = queries.get(url.rpartition("/")[2].removesuffix(".csv"), "")
+        query = queries.get(url, queries.get(url.rpartition("/")[2].removesuffix(".csv"), ""))
         requests += [(method.upper(), f"{url}?{query}" if method == "get" else url) for method in methods]
     return [*requests, ("GET", "/openapi.json"), ("GET", "/docs")]
 

@@ -12,6 +12,7 @@ from api.spark.sink_columns import sink_columns
 from api.spark.write_options import write_options
 from delta_store.reading.message_bounds import LATEST_NS
 from delta_store.reading.state_at import END
+from delta_store.values.as_of import AsOf
 
 NOW = 1_800_000_000_000_000_000
 NOON = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()) * 10**9
@@ -49,8 +50,9 @@ def test_points_and_ranges() -> None:
     assert batch(startingTime="2026-01-31T12:00:00Z").start == ReadStart(ts_ns=NOON)
     assert batch(startingTime="1m").start == ReadStart(ts_ns=NOW - 60 * 10**9)
     assert batch(endingTime="2026-01-31 12:00").end_ns == NOON - 1
-    assert batch(asOf="12").as_of_seq == 12
-    assert batch(asOf="1h ago").as_of_ns == NOW - 3600 * 10**9
+    assert batch(asOf="12").as_of == AsOf(seq=12)
+    assert batch(asOf="1h ago").as_of == AsOf(before_ns=NOW - 3600 * 10**9)
+    assert batch(asOf="cut:c", stream="S T").as_of == AsOf(cut="c")
     assert stream(startingPosition="Latest").start == ReadStart(latest=True)
     assert stream(maxMessagesPerTrigger="10", live="TRUE", failOnDataLoss="false").max_messages == 10
     assert batch(subject="a.> b.*").filters == ("a.>", "b.*")

@@ -1,0 +1,39 @@
+"""Points as users name them, found in a pinned view: the one way from an :class:`AsOf` to a :class:`Point`.
+
+A cut is read at the versions that the view has pinned; it is older than what they have of its streams, or not there.
+"""
+
+from typing import Final
+
+from delta_store.reading.point_in_time import Pinned, Point, PointInTime, View
+from delta_store.reading.state_at import END
+from delta_store.values.as_of import AsOf
+from delta_store.values.cut_record import CUTS, place_in
+from delta_store.values.read_errors import DamagedData, NoSuchCut, NoSuchStream
+from delta_store.values.subjects import SubjectFilter
+
+_BEFORE: Final = Point(0)
+"""Before the stream was created."""
+
+
+def point_of(past: PointInTime, view: View, as_of: AsOf) -> Point:
+    """Return the point of a stream. Raises ``NoSuchCut``, ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
+    if as_of.cut is None:
+        return past.point(view, as_of.seq, as_of.before_ns)
+    try:
+        place = place_in(_cut(past, view, as_of.cut), view.stream, view.stream_id)
+    except ValueError as error:
+        raise DamagedData(f"cut {as_of.cut!r} in stream {CUTS!r}", str(error)) from error
+    return _BEFORE if place is None else Point(place.seq, event_no=place.event_no)
+
+
+def _cut(past: PointInTime, view: View, name: str) -> bytes:
+    """Return the message of a cut."""
+    try:
+        cuts = past.view(CUTS, Pinned(view.journal, view.settled))
+    except NoSuchStream:
+        raise NoSuchCut(name) from None
+    found, _ = past.messages(cuts, SubjectFilter((name,)), Point(END), 1)
+    if not found:
+        raise NoSuchCut(name)
+    return found[0].data
