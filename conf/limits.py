@@ -103,6 +103,8 @@ TAIL_HEARTBEAT_SECONDS = 15.0
 """Longest silence of a live tail: proxies close connections on which nothing comes for half a minute."""
 PUBLISH_ANSWER_SECONDS = 10.0
 """Longest wait of an HTTP publish for its acknowledgement."""
+PAST_WORK_ANSWER_SECONDS = 300.0
+"""Longest wait of an HTTP branch, rewind or undelete for its end; it goes on behind it."""
 HTTP_PUBLISH_BYTES_MAX = 96 * MIB
 """Largest body of a publish: the largest payload in base64, and its headers."""
 HTTP_QUESTION_BYTES_MAX = MIB

@@ -64,6 +64,8 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 _STREAMS: Final = "/v1/streams"
 LASTS: Final = "/v1/multi-last"
 """The last messages of several streams, each of which the route asks for the permission to."""
+_PAST_WORK: Final = ("branch", "rewind", "undelete")
+"""What is done to a whole stream, behind its name."""
 SQL: Final = "/v1/sql"
 SHARING: Final = "/delta-sharing"
 """The endpoint of Delta Sharing."""
@@ -89,8 +91,9 @@ def need_of(path: str, method: str = "GET") -> Need | None:
     if path in (_STREAMS, LASTS, SQL) or path.startswith(f"{SQL}."):
         return Need(Action.READ)
     if path.startswith(f"{_STREAMS}/"):
-        reads = method in ("GET", "HEAD")
-        return Need(Action.READ if reads else Action.PUBLISH, path.removeprefix(f"{_STREAMS}/").partition("/")[0])
+        stream, _, rest = path.removeprefix(f"{_STREAMS}/").partition("/")
+        changes = Action.ADMIN if rest in _PAST_WORK else Action.PUBLISH
+        return Need(Action.READ if method in ("GET", "HEAD") else changes, stream)
     if path == SHARES or path.startswith(f"{SHARES}/"):
         return Need(Action.READ, _shared_stream(path))
     return Need()

@@ -125,6 +125,22 @@ def unanswered() -> Refused:
     return Refused(504, UNANSWERED, detail)
 
 
+def unfinished() -> Refused:
+    """Return the refusal of a branch, rewind or undelete whose end did not come in time."""
+    detail = "it is not done yet, and goes on: look at the stream before you ask again"
+    return Refused(504, UNANSWERED, detail)
+
+
+_REQUESTS: dict[int, int] = {10058: 409, 10065: 409, 10130: 409, 10047: 507, 10077: 507}
+"""Statuses of the JetStream API's errors, by ``err_code``: a name or subject that is taken is a conflict."""
+
+
+def refused_request(code: int, err_code: int, description: str) -> Refused:
+    """Return the refusal for an error of the JetStream API, which has 400 and 500 alike for what can't be done."""
+    status = _REQUESTS.get(err_code, code if code in (404, 410, 429, 503) else 400)
+    return Refused(status, PAST_HORIZON if status == HTTPStatus.GONE else err_code, description)
+
+
 _PUBLISHING: dict[int, int] = {
     10047: 507,
     10054: 413,

@@ -1,12 +1,14 @@
-"""Publishing for HTTP clients: each message goes to the gateway through NATS, as any other client's would.
+"""What HTTP clients ask of the gateway: it goes there through NATS, as any other client's requests would.
 
-The connection is made at the first publish and kept. A message leaves only for a stream that takes its subject, and
+The connection is made at the first request and kept. A message leaves only for a stream that takes its subject, and
 demands that stream (``Nats-Expected-Stream``): a key for one stream publishes nowhere else, and asks no other service.
+Requests of the JetStream API are those of a few routes, which need the scope ``admin``.
 """
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,31 +38,40 @@ class Publisher:
         """``find`` returns the address and login; it is called for each new connection."""
         self._find = find
         self._client: Client | None = None
+        self._prefix = ""
+        """Of the JetStream API's subjects, once there is a connection."""
         self._connecting = asyncio.Lock()
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
         """Publish a message and return its PubAck. Raises :class:`problems.Refused`."""
         from consumers.client.api_call import nats_errors
-        from consumers.client.errors import ConnectionLost, NoResponders, RequestTimeout, UsageError
 
         client = await self._connected()
         if len(payload) > client.max_payload:
             raise problems.Refused(413, problems.TOO_LARGE, f"more than {client.max_payload} bytes")
-        try:
-            with nats_errors("publish"):
-                reply = await client.request(
-                    subject, payload, timeout=PUBLISH_ANSWER_SECONDS, headers=dict(headers), old_style=False
-                )
-        except RequestTimeout:
-            raise problems.unanswered() from None
-        except (NoResponders, ConnectionLost) as error:
-            raise problems.Refused(503, problems.NO_GATEWAY, f"no gateway takes the message: {error}") from None
-        except UsageError as error:
-            raise problems.bad_request(str(error)) from None
+        with _refusals(problems.unanswered()), nats_errors("publish"):
+            reply = await client.request(
+                subject, payload, timeout=PUBLISH_ANSWER_SECONDS, headers=dict(headers), old_style=False
+            )
         answer: dict[str, Any] = json.loads(reply.data)
         if "error" in answer:
             raise problems.refused_publish(answer["error"])
         return answer
+
+    async def ask(self, verb: str, body: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
+        """Send a request of the JetStream API that may take so long; return its reply.
+
+        Raises :class:`problems.Refused`.
+        """
+        from consumers.client.api_call import Api
+        from consumers.client.errors import ApiError
+
+        client = await self._connected()
+        try:
+            with _refusals(problems.unfinished()):
+                return await Api(client, prefix=self._prefix, timeout=seconds).call(verb, body)
+        except ApiError as error:
+            raise problems.refused_request(error.code, error.err_code, error.description) from None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -84,13 +95,33 @@ class Publisher:
             """Drop it: the client gets the error as an answer."""
 
         try:
-            options = self._find().connect_options()
+            context = self._find()
+            self._prefix = context.api_prefix
             return await nats.connect(
-                **options, name="silt-http", connect_timeout=2, max_reconnect_attempts=1, error_cb=quiet
+                **context.connect_options(),
+                name="silt-http",
+                connect_timeout=2,
+                max_reconnect_attempts=1,
+                error_cb=quiet,
             )
         except (Error, OSError, ValueError, UnknownContext) as error:
             said = f"no NATS server answers: {type(error).__name__}"
             raise problems.Refused(503, problems.NO_GATEWAY, said) from error
+
+
+@contextmanager
+def _refusals(unanswered: problems.Refused) -> Iterator[None]:
+    """Turn the client's errors into refusals; ``unanswered`` is the one where no answer came in time."""
+    from consumers.client.errors import RequestError, RequestTimeout, UsageError
+
+    try:
+        yield
+    except RequestTimeout:
+        raise unanswered from None
+    except RequestError as error:
+        raise problems.Refused(503, problems.NO_GATEWAY, f"no gateway answers: {error}") from None
+    except UsageError as error:
+        raise problems.bad_request(str(error)) from None
 
 
 def publisher_of(settings: Settings) -> Publisher | None:
@@ -151,7 +182,7 @@ def _context(settings: Settings) -> "NatsContext":
 
     nats = settings.nats
     return replace(
-        NatsContext(url=nats.url),
+        NatsContext(url=nats.url, jetstream_domain=nats.domain or ""),
         user=nats.user or "",
         password=nats.password.get_secret_value() if nats.password else "",
         token=nats.token.get_secret_value() if nats.token else "",

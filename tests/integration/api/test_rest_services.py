@@ -111,6 +111,23 @@ def test_what_is_published_is_durable_once(world: World) -> None:
         assert bodies[0]["headers"] == {"Nats-Msg-Id": ["first"], "Kind": ["fruit"], "Nats-Expected-Stream": ["ORDERS"]}
 
 
+def test_the_past_is_made_use_of(world: World) -> None:
+    """A branch, a rewind of it and an undelete in it, each there when it is answered; refusals as the gateway says."""
+    with world.client() as http:
+        made = http.post("/v1/streams/ORDERS/branch", json={"name": "THEN", "as_of": 12})
+        state = {"messages": 12, "first_seq": 1, "last_seq": 12}
+        assert (made.status_code, made.json()) == (201, {"stream": "THEN", "bytes": made.json()["bytes"], **state})
+        first = http.get(f"{made.headers['location']}/messages/1").json()
+        assert first["text"] == "order 0"
+        assert refused(http.post("/v1/streams/ORDERS/branch", json={"name": "THEN"})) == (409, 10058)
+        rewound = http.post("/v1/streams/THEN/rewind", json={"as_of": "10"}).json()
+        assert (rewound["removed"], rewound["restored"], rewound["consumers"]) == (2, 0, [])
+        back = http.post("/v1/streams/THEN/undelete", json={"as_of": 12, "seqs": ["11-12"]}).json()
+        assert back == {"stream": "THEN", "restored": 2, "last_seq": 14}
+        assert http.get("/v1/streams/THEN/messages/14").json()["text"] == "order 11"
+        assert refused(http.post("/v1/streams/THEN/rewind", json={"as_of": 99})) == (400, 20030)
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_sql_answers_in_every_format(world: World, method: str) -> None:
     """By Accept and by extension, by GET and POST: the same rows."""

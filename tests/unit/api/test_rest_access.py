@@ -98,7 +98,7 @@ def opening(method: str, url: str) -> set[str]:
     path = url.partition("?")[0].removesuffix(".csv")
     if path in ("/openapi.json", "/docs"):
         return READERS | WRITERS
-    if path == "/metrics":
+    if path == "/metrics" or path.endswith(("/branch", "/rewind", "/undelete")):
         return {"admin"}
     if method == "POST" and path.startswith("/v1/streams/"):
         return WRITERS
