@@ -26,8 +26,8 @@ URL = "/v1/streams/S"
 STATE = {"messages": 2, "bytes": 80, "first_seq": 1, "last_seq": 3, "num_subjects": 1}
 ANSWERS = {
     "STREAM.BRANCH.S": {"config": {"name": "T"}, "state": STATE},
-    "STREAM.REWIND.S": {"success": True, "removed": 1, "restored": 2, "rewritten": 3, "last_seq": 9, "consumers": ["C"]},
-    "STREAM.UNDELETE.S": {"success": True, "restored": 2, "last_seq": 9},
+    "STREAM.REWIND.S": {"removed": 1, "restored": 2, "rewritten": 3, "last_seq": 9, "consumers": ["C"]},
+    "STREAM.UNDELETE.S": {"restored": 2, "last_seq": 9},
 }
 
 
