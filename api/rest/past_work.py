@@ -25,11 +25,11 @@ _POINT: Final = "A sequence, a time (RFC 3339) or an age (``15m``)"
 _POINTS: Final = [4711, "2026-01-31T12:00:00Z", "15m"]
 
 
-class _Asked(BaseModel):
+class _PastForm(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class BranchForm(_Asked):
+class BranchForm(_PastForm):
     """The new stream, and the point at which the one in the path is what it shall be."""
 
     name: str = Field(min_length=1, description="Of the new stream", examples=["ORDERS-THEN"])
@@ -42,14 +42,14 @@ class BranchForm(_Asked):
     consumers: bool = Field(False, description="Whether the durable consumers come along")
 
 
-class RewindForm(_Asked):
+class RewindForm(_PastForm):
     """The point to stand at."""
 
     as_of: int | str = Field(description=_POINT, examples=_POINTS)
     force: bool = Field(False, description="Although consumers have seen what came after it")
 
 
-class UndeleteForm(_Asked):
+class UndeleteForm(_PastForm):
     """Messages of a point: sequences or a subject, or both."""
 
     as_of: int | str = Field(description=f"When they were there. {_POINT}", examples=_POINTS)
@@ -86,7 +86,7 @@ class UndeleteBody(BaseModel):
     last_seq: int
 
 
-Form = TypeVar("Form", bound=_Asked)
+Form = TypeVar("Form", bound=_PastForm)
 _REFUSALS: Final = problems.responses(404, 409, 410, 413, 429, 501, 503, 504, 507)
 
 
