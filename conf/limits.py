@@ -72,6 +72,8 @@ PAST_WORKS_MAX = 4
 INTAKE_MESSAGES_MAX = 100_000
 INTAKE_BYTES_MAX = 128 * MIB
 
+COMMIT_THREAD_BYTES = MIB
+"""Payload bytes from which on a group is written to a local disk by a thread, beside the event loop."""
 COMMIT_RETRY_SECONDS = 0.25
 """Pause before a group that met a full disk is committed again; publishes are refused meanwhile."""
 

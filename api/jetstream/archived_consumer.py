@@ -10,7 +10,7 @@ from consumers.config import consumer_config_rules, consumer_create_rules
 from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_create_rules import Company
 from consumers.machine.consumer_state import ConsumerState
-from delta_store.archive.archive_checker import ArchivedConsumer, read_object
+from delta_store.archive.archived import ArchivedConsumer, read_object
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.stream_config import StreamConfig

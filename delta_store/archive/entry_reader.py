@@ -5,8 +5,8 @@ from typing import Final
 
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, ArchiveHead
-from delta_store.archive.message_entries import RUN_MESSAGES_MAX, split_run
-from delta_store.values.stream_message import MessageRun
+from delta_store.archive.entry_run import EntryRun
+from delta_store.archive.message_entries import RUN_MESSAGES_MAX, Subjects, split_run
 
 _INVALID: Final = "archive: invalid archive stream"
 _NAME_BYTES_MAX: Final = 1024 * 1024
@@ -22,40 +22,52 @@ class EntryReader:
     def __init__(self, check: Callable[[ArchiveHead], None]) -> None:
         """``check`` raises :class:`BadArchive` for an entry that is not to be waited for, such as one too large."""
         self._check = check
-        self._held = bytearray()
+        self._parts: list[bytes] = []
+        self._held_bytes = 0
         self._begun = False
         self._head: ArchiveHead | None = None
         self._left = 0
+        self._subjects = Subjects()
+        self._most = RUN_MESSAGES_MAX
+        """Messages that are looked for at once: few behind unusual ones."""
         self.in_runs = False
         """Whether messages may come as runs, which the check does not see; it may be set between two entries."""
         self.ended = False
         """Whether the last entry has been read; whatever follows it is dropped."""
 
-    def feed(self, part: bytes) -> Iterator[ArchiveEntry | MessageRun]:
+    def feed(self, part: bytes) -> Iterator[ArchiveEntry | EntryRun]:
         """Take the next part; iterate over the entries that it completes, all of them. Raises :class:`BadArchive`."""
         if self.ended:
             return
-        self._held += part
-        if len(self._held) < self._left:
+        self._parts.append(part)
+        self._held_bytes += len(part)
+        if self._held_bytes < self._left:
             return
-        held = bytes(self._held)
+        held = part if len(self._parts) == 1 else b"".join(self._parts)
         at = 0 if self._begun else self._begin(held)
-        splits = True
         while self._begun:
-            while self.in_runs and self._head is None and splits:
-                run, at = split_run(held, at)
-                splits = len(run) == RUN_MESSAGES_MAX
-                if run:
-                    yield run
+            while self.in_runs and self._head is None:
+                run, at = self._run(held, at)
+                if run is None:
+                    break
+                yield run
             entry, at = self._next(held, at)
             if entry is None:
                 break
             if entry == END:
                 self.ended = True
-                self._held.clear()
+                self._parts.clear()
                 return
             yield entry
-        self._held = bytearray(held[at:])
+        self._parts = [held[at:]]
+        self._held_bytes = len(held) - at
+
+    def _run(self, held: bytes, at: int) -> tuple[EntryRun | None, int]:
+        """Return messages that are read at once, None for none, and where the next entry begins."""
+        run, end, is_usual = split_run(held, at, self._most, self._subjects)
+        found = run.messages if run is not None else 0
+        self._most = min(RUN_MESSAGES_MAX, self._most * 4 if is_usual else max(16, 4 * found))
+        return run, end
 
     def _begin(self, held: bytes) -> int:
         """Return where the first entry begins."""

@@ -1,7 +1,7 @@
 """Many messages of an archive at a time: their heads as columns of numbers, the rest as slices.
 
-Where the next entry begins only the sizes of this one say. So a loop goes from entry to entry with what the heads of
-messages have in common, and what it assumed is checked for all of them at once.
+Where the next entry begins only the sizes of this one say. So a loop goes from entry to entry, taking for granted what
+the heads of messages have in common; what it took for granted is checked for all of them at once.
 """
 
 from itertools import chain
@@ -10,16 +10,25 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from delta_store.archive.entry_run import EntryRun
 from delta_store.values.stream_message import MessageRun
 
 _TIME_BYTES: Final = 9
 """Of times from 1971 to 2116."""
 _SEQ_BYTES_MAX: Final = 9
+_HEADER_SIZE_BYTES_MAX: Final = 2
+_PAYLOAD_SIZE_BYTES_MAX: Final = 3
 _HEAD_BYTES_MAX: Final = 64
+_RUN_MESSAGES_MIN: Final = 4
+"""Fewer are read faster one by one."""
 RUN_MESSAGES_MAX: Final = 4_000
 """Messages of a run: as many as may hold up whoever decodes them."""
 
+_SUBJECTS_MAX: Final = 100_000
+
+Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.uint64]
 
 
@@ -61,104 +70,118 @@ def _heads(columns: tuple[Numbers, ...]) -> list[bytes]:
     return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def split_run(held: bytes, at: int) -> tuple[MessageRun, int]:
-    """Return the messages whose entries are whole from ``at`` on, and where the first that is left begins.
+class Split(NamedTuple):
+    """What was read at once."""
 
-    The last ones, and all where one is unusual or wrong, are left to be read one by one.
-    """
-    nothing = MessageRun(((), (), (), (), ()))
-    places = _places(held, at)
-    if not places.ends:
-        return nothing, at
+    run: EntryRun | None
+    end: int
+    """Where the first entry begins that is left."""
+    is_usual: bool
+    """False where that one is of a kind that is read one by one."""
+
+
+def split_run(held: bytes, at: int, most: int, subjects: "Subjects") -> Split:
+    """Read messages whose entries are whole from ``at`` on, ``most`` of them, up to one that is unusual or wrong."""
+    starts, seq_bytes = _starts(held, at, most)
+    if len(starts) < _RUN_MESSAGES_MIN:
+        return Split(None, at, is_usual=True)
     raw = np.frombuffer(held, np.uint8)
-    times, seq_ends = np.array(places.times, np.int64), np.array(places.seq_ends, np.int64)
-    seq_starts = times + _TIME_BYTES
-    shifted = _uvarints(raw, times, np.full(len(times), _TIME_BYTES, np.int64))
-    seqs = _uvarints(raw, seq_starts, seq_ends - seq_starts)
-    if shifted is None or seqs is None:
-        return nothing, at
-    subjects = _Subjects()
-    _, _, bodies, name_ends, header_ends, ends = places
+    places = np.array(starts, np.int64)
+    times, seq_places = places + 1, places + 1 + _TIME_BYTES
+    names = raw[places].astype(np.int64)
+    shifted, has_time = _fixed(raw, times, _TIME_BYTES)
+    seqs, has_seq = _fixed(raw, seq_places, seq_bytes)
+    headers, behind, has_headers = _uvarints(raw, seq_places + seq_bytes, _HEADER_SIZE_BYTES_MAX)
+    payloads, bodies, has_payload = _uvarints(raw, behind, _PAYLOAD_SIZE_BYTES_MAX)
+    usual = _leading(has_time & has_seq & has_headers & has_payload & (names > 0) & (names < 0x80))
+    name_ends = bodies + names
+    header_ends = name_ends + headers
+    ends = header_ends + payloads
+    count = _leading(ends[:usual] <= len(held))
+    if not count:
+        return Split(None, at, is_usual=usual > 0)
     try:
-        names = [subjects[held[start:end]] for start, end in zip(bodies, name_ends, strict=True)]
+        spans = zip(bodies[:count].tolist(), name_ends[:count].tolist(), strict=True)
+        names_read = [subjects[held[start:end]] for start, end in spans]
     except UnicodeDecodeError:
-        return nothing, at
-    headers = [held[start:end] or None for start, end in zip(name_ends, header_ends, strict=True)]
-    data = [held[start:end] for start, end in zip(header_ends, ends, strict=True)]
+        return Split(None, at, is_usual=False)
+    blocks = None
+    if headers[:count].any():
+        spans = zip(name_ends[:count].tolist(), header_ends[:count].tolist(), strict=True)
+        blocks = [held[start:end] or None for start, end in spans]
+    data = [held[start:end] for start, end in zip(header_ends[:count].tolist(), ends[:count].tolist(), strict=True)]
+    shifted, sizes = shifted[:count], (headers + payloads)[:count]
     ts_ns = (shifted >> np.uint64(1)).view(np.int64) ^ -(shifted & np.uint64(1)).view(np.int64)
-    return MessageRun((names, seqs.tolist(), ts_ns.tolist(), headers, data)), ends[-1]
+    run = EntryRun(names_read, seqs[:count], ts_ns, blocks, data, sizes)
+    return Split(run, int(ends[count - 1]), is_usual=usual == len(starts))
 
 
-class _Subjects(dict[bytes, str]):
-    """Subjects by their bytes."""
+class Subjects(dict[bytes, str]):
+    """Subjects by their bytes, a bounded number of them."""
 
     def __missing__(self, name: bytes) -> str:
+        if len(self) >= _SUBJECTS_MAX:
+            self.clear()
         self[name] = subject = name.decode()
         return subject
 
 
-class _Places(NamedTuple):
-    """Where the parts of entries begin or end, if their times and sequences have the bytes that are assumed."""
-
-    times: list[int]
-    seq_ends: list[int]
-    bodies: list[int]
-    name_ends: list[int]
-    header_ends: list[int]
-    ends: list[int]
-
-
-def _places(held: bytes, at: int) -> _Places:
-    places = _Places([], [], [], [], [], [])
-    add_time, add_seq_end, add_body, add_name_end, add_header_end, add_end = (known.append for known in places)
-    end, seq_bytes = len(held), 1
-    while at < end - _HEAD_BYTES_MAX and len(places.ends) < RUN_MESSAGES_MAX:
-        name, time = held[at], at + 1
-        if name > 0x7F:
-            name, time = _number(held, at)
-        seq_end = time + _TIME_BYTES + seq_bytes
-        while held[seq_end - 1] > 0x7F and seq_bytes < _SEQ_BYTES_MAX:
-            seq_end += 1
-            seq_bytes += 1
-        header, place = held[seq_end], seq_end + 1
+def _starts(held: bytes, at: int, most: int) -> tuple[list[int], int]:
+    """Return where entries begin, as long as they are usual ones, and the bytes of the first one's sequence."""
+    stop = len(held) - _HEAD_BYTES_MAX
+    if at >= stop:
+        return [], 0
+    seq_place = at + 1 + _TIME_BYTES
+    seq_bytes = 1
+    while held[seq_place + seq_bytes - 1] > 0x7F and seq_bytes < _SEQ_BYTES_MAX:
+        seq_bytes += 1
+    sizes = 1 + _TIME_BYTES + seq_bytes
+    starts: list[int] = []
+    add = starts.append
+    for _ in range(most):
+        add(at)
+        place = at + sizes
+        header = held[place]
         if header > 0x7F:
-            header, place = _number(held, seq_end)
-        payload, body = held[place], place + 1
-        if payload > 0x7F and held[body] <= 0x7F:
-            payload, body = payload & 0x7F | held[body] << 7, body + 1
-        elif payload > 0x7F:
-            payload, body = _number(held, place)
-        name_end = body + name
-        header_end = name_end + header
-        at = header_end + payload
-        if not name or at > end:
+            place += 1
+            header = header & 0x7F | held[place] << 7
+        place += 1
+        payload = held[place]
+        if payload > 0x7F:
+            place += 1
+            payload = payload & 0x7F | held[place] << 7
+            if payload > 0x3FFF:
+                place += 1
+                payload = payload & 0x3FFF | held[place] << 14
+        at = place + 1 + held[at] + header + payload
+        if at >= stop:
             break
-        add_time(time)
-        add_seq_end(seq_end)
-        add_body(body)
-        add_name_end(name_end)
-        add_header_end(header_end)
-        add_end(at)
-    return places
+    return starts, seq_bytes
 
 
-def _number(held: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where it ends."""
-    value = shift = 0
-    while held[at] > 0x7F and shift < 7 * _SEQ_BYTES_MAX:
-        value |= (held[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-    return value | held[at] << shift, at + 1
+def _fixed(raw: Bytes, places: Ints, width: int) -> tuple[Numbers, Mask]:
+    """Return uvarints of so many bytes, and which of them are that long."""
+    rows = raw[places[:, None] + np.arange(width)]
+    fine: Mask = (rows[:, :-1] > 0x7F).all(axis=1) & (rows[:, -1] < 0x80)
+    shifts = np.arange(0, 7 * width, 7, dtype=np.uint64)
+    numbers: Numbers = np.bitwise_or.reduce((rows & 0x7F).astype(np.uint64) << shifts, axis=1)
+    return numbers, fine
 
 
-def _uvarints(raw: npt.NDArray[np.uint8], starts: Ints, widths: Ints) -> Numbers | None:
-    """Return numbers of so many bytes; None where one has more or fewer."""
-    numbers = np.zeros(len(starts), np.uint64)
-    for place in range(int(widths.max())):
-        byte = raw[starts + place]
-        within = widths > place
-        if ((byte < 0x80) != (widths == place + 1))[within].any():
-            return None
-        numbers |= np.where(within, (byte & 0x7F).astype(np.uint64) << np.uint64(7 * place), np.uint64(0))
-    return numbers
+def _uvarints(raw: Bytes, places: Ints, width_max: int) -> tuple[Ints, Ints, Mask]:
+    """Return uvarints, where they end, and which of them have ``width_max`` bytes at most."""
+    numbers, ends = np.zeros(len(places), np.int64), places
+    goes_on = np.ones(len(places), bool)
+    for step in range(width_max):
+        byte = raw[places + step]
+        numbers = numbers | np.where(goes_on, (byte & 0x7F).astype(np.int64) << 7 * step, 0)
+        ends = ends + goes_on
+        goes_on = goes_on & (byte > 0x7F)
+        if not goes_on.any():
+            break
+    return numbers, ends, ~goes_on
+
+
+def _leading(fine: Mask) -> int:
+    """Return how many are fine before the first that is not."""
+    return len(fine) if fine.all() else int(fine.argmin())

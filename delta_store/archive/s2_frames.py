@@ -12,8 +12,8 @@ from delta_store.archive.bad_archive import BadArchive
 
 BEGIN: Final = b"\xff\x06\x00\x00S2sTwO"
 """The chunk that begins a stream."""
-CONTENT_BYTES: Final = 256 * 1024
-"""Content of each chunk that is written."""
+CONTENT_BYTES: Final = 1024 * 1024
+"""Content of each chunk that is written: as that of klauspost/compress, whose writer nats-server uses."""
 _NAMES: Final = (b"S2sTwO", b"sNaPpY")
 _COMPRESSED, _PLAIN, _BEGIN = 0x00, 0x01, 0xFF
 _SKIPPABLE: Final = 0x80
@@ -59,7 +59,7 @@ class FrameReader:
             end = _HEAD + size
             if end > len(held):
                 return
-            body = bytes(held[_HEAD:end])
+            body = bytes(memoryview(held)[_HEAD:end])
             del held[:end]
             content = self._content(kind, body)
             if content:

@@ -12,7 +12,8 @@ fails, or on another retryable error, the group in flight and the one behind it 
 
 Commits run on a worker thread for an object store, and on the event loop for a local disk: four fsyncs take about 1 ms
 there, less than handing over the interpreter lock around each of a dozen system calls; messages that arrive meanwhile
-wait in the socket's buffer and form the next group.
+wait in the socket's buffer and form the next group. Not so where a group is large, as those of restores are: the loop
+goes on while the disk writes.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from conf.limits import COMMIT_RETRY_SECONDS
+from conf.limits import COMMIT_RETRY_SECONDS, COMMIT_THREAD_BYTES
 from delta_store.entries.log_entry import Marks
 from delta_store.values.journal_errors import JournalError, StorageFull
 from delta_store.values.records import RowColumns
@@ -93,7 +94,7 @@ class GroupCommitter:
         executor: Executor | None = None,
         pace: Pace = Pace(),
     ) -> None:
-        """``executor`` runs commits to a slow store; None runs them on the event loop."""
+        """``executor`` runs commits to a slow store; None runs them on the event loop, large ones in a thread."""
         self._gathering = gathering
         self._journal = journal
         self._decider = decider
@@ -163,7 +164,7 @@ class GroupCommitter:
         rows, marks = group.rows, self._decider.marks(group.rows)
         while True:
             try:
-                if self._executor is None:
+                if self._executor is None and group.bytes < COMMIT_THREAD_BYTES:
                     self._journal.commit(rows, marks)
                 else:
                     await asyncio.shield(loop.run_in_executor(self._executor, self._journal.commit, rows, marks))

@@ -54,7 +54,7 @@ async def seen(url: str, stream: str) -> dict[str, Any]:
     places = {
         one["name"]: {key: {**one[key], "last_active": 0} for key in ("delivered", "ack_floor")} for one in consumers
     }
-    info["config"]["metadata"].pop("_nats.ver")
+    info["config"].get("metadata", {}).pop("_nats.ver", None)
     # Where the last message is deleted nats-server takes the time of the restore for its own.
     info["state"].pop("last_ts")
     return {

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.core.stream_restore import StreamRestore
+from consumers.machine.consumer_state import ConsumerState
 from delta_store.archive import s2_frames
 from delta_store.archive.archive_checker import ArchiveChecker
 from delta_store.archive.bad_archive import BadArchive
@@ -21,6 +22,8 @@ from delta_store.streams.stream_config_rules import normalise
 from delta_store.values import subjects
 from delta_store.values.records import Kind
 from ingest.publishing.group import Gathering
+from tests import old_backups
+from tests.old_backups import DELETED, ERASED, Record
 
 NOW_NS = 1_764_000_000_000_000_000
 STATE = {"first_seq": 3, "last_seq": 12, "messages": 3, "bytes": 1, "consumer_count": 1}
@@ -53,11 +56,11 @@ def archive(
 class Restoring:
     """A restore into a catalog of its own."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, *, is_tar: bool = False, **config: Any) -> None:
         self.catalog, self.gathering = Catalog(), Gathering()
         self.config = normalise({"name": "S", "subjects": ["s.>"], **config})
-        self.restore = StreamRestore(self.catalog, self.gathering, self.config, now_ns=NOW_NS)
-        self.checker = ArchiveChecker(message_bytes_max=1000, sequence_max=2**62, valid_subject=subjects.literal)
+        self.restore = StreamRestore(self.catalog, self.gathering, self.config, now_ns=NOW_NS, has_deleted=is_tar)
+        self.checker = ArchiveChecker("S", message_bytes_max=1000, sequence_max=2**62, valid_subject=subjects.literal)
 
     def feed(self, data: bytes, size: int = 1 << 20) -> None:
         """Take an archive in parts of this size; one that is not whole is refused."""
@@ -219,3 +222,59 @@ def test_positions_of_sources_come_from_the_headers() -> None:
     restoring.restore.show(NOW_NS)
     assert restoring.catalog.streams["S"].sources == {"O > >": (41, "AbCdEfGh")}
     assert Kind.SOURCE_STATE in restoring.gathering.group.rows.kind
+
+
+TAR_RECORDS = [
+    *(Record(seq, NOW_NS - 100 + seq, "s.a", b"", b"m") for seq in range(1, 8)),
+    Record(4, NOW_NS, mark=DELETED),
+    Record(9, NOW_NS, mark=ERASED),
+]
+
+
+def tar_archive(index: bytes | None) -> bytes:
+    """A backup of a server before 2.15, with this state."""
+    progress = old_backups.consumer_state((1, 3), (3, 6), {6: (3, 9)})
+    consumers = [("c", CONSUMER["config"], progress)]
+    return old_backups.framed(
+        old_backups.tar(old_backups.files("S", [old_backups.block(TAR_RECORDS)], index, consumers))
+    )
+
+
+@pytest.mark.parametrize("size", [50, 1 << 20])
+def test_a_tar_is_restored_without_what_was_deleted(size: int) -> None:
+    """Limits count what is live: they are applied when all is there, and take nothing that the origin had."""
+    restoring = Restoring(is_tar=True, max_msgs=4)
+    restoring.feed(tar_archive(old_backups.state(4, 2, 9, [5])), size)
+    restoring.restore.show(NOW_NS)
+    state = restoring.catalog.streams["S"]
+    assert state.index.live.sequences(1, 9).tolist() == [2, 3, 6, 7]
+    assert (state.index.first_seq, state.index.last_seq, state.config.max_msgs) == (2, 9, 4)
+    assert ConsumerState.decode(state.consumers["c"].state).pending == {6: (3, 9_000_000_000)}
+    assert shown(restoring.replayed()) == shown(restoring.catalog)
+
+
+def test_limits_count_where_a_tar_has_no_state() -> None:
+    """Nothing says then what limits had removed."""
+    restoring = Restoring(is_tar=True, max_msgs=4)
+    restoring.feed(tar_archive(None))
+    restoring.restore.show(NOW_NS)
+    assert restoring.catalog.streams["S"].index.live.sequences(1, 9).tolist() == [3, 5, 6, 7]
+    assert shown(restoring.replayed()) == shown(restoring.catalog)
+
+
+def test_a_tar_that_counts_otherwise_is_refused() -> None:
+    """Where messages are missing, the count in the state tells."""
+    with pytest.raises(BadArchive, match="the archive has 4 messages, its state says 5"):
+        Restoring(is_tar=True).feed(tar_archive(old_backups.state(5, 2, 9, [5])))
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 0), (8, 7), (4, 9)])
+def test_an_empty_tar_keeps_its_bounds(first: int, last: int) -> None:
+    """The next sequence is the one it would have been."""
+    restoring = Restoring(is_tar=True)
+    content = old_backups.block([Record(last, 1, mark=DELETED)])
+    files = old_backups.files("S", [content], old_backups.state(0, first, last))
+    restoring.feed(old_backups.framed(old_backups.tar(files)))
+    restoring.restore.show(NOW_NS)
+    assert restoring.catalog.streams["S"].index.last_seq == last
+    assert shown(restoring.replayed()) == shown(restoring.catalog)
