@@ -5,7 +5,7 @@ from api.jetstream.archived_consumer import read_archived
 from api.jetstream.consumer_info import consumer_info
 from consumers.config.consumer_create_rules import Company
 from consumers.engine.consumer_rows import config_data
-from delta_store.archive.archive_checker import ArchivedConsumer
+from delta_store.archive.archived import ArchivedConsumer
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.config import api_errors
 from delta_store.values.records import Kind

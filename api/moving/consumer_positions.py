@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from api.moving.moved_config import Json
 from consumers.client.api_call import Api
-from delta_store.archive.archive_checker import ArchivedConsumer
+from delta_store.archive.archived import ArchivedConsumer
 
 FOREVER: Final = "2200-01-01T00:00:00Z"
 _PLACE: Final = ("consumer_seq", "stream_seq")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from delta_store.archive.archive_checker import ArchivedConsumer, read_object
+from delta_store.archive.archived import ArchivedConsumer, read_object
 
 Json = dict[str, Any]
 _NOT_MOVED: Final = ("placement", "sources")

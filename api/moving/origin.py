@@ -10,7 +10,7 @@ from api.moving.single_reading import read_singly
 from api.moving.stream_reading import StreamReading, read_archive
 from consumers.client.api_call import Api
 from consumers.client.errors import NoResponders, StreamNotFound
-from delta_store.archive.archive_checker import ArchivedConsumer
+from delta_store.archive.archived import ArchivedConsumer
 
 ARCHIVE_LEVEL: Final = 5
 """API level of servers that back streams up entry by entry (ADR-63)."""

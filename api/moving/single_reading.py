@@ -15,7 +15,7 @@ from api.moving.stream_reading import StreamReading
 from consumers.client.api_call import Api
 from consumers.client.errors import MessageNotFound
 from consumers.client.stored_message import read_time
-from delta_store.archive.archive_checker import ArchivedState
+from delta_store.archive.archived import ArchivedState
 from delta_store.values.stream_message import MessageRun, StreamMessage
 
 _READERS: Final = 32

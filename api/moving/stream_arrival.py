@@ -8,7 +8,7 @@ from api.moving.stream_reading import StreamReading
 from consumers.client import backups
 from consumers.client.api_call import Api
 from delta_store.archive import s2_frames
-from delta_store.archive.archive_checker import ArchivedConsumer
+from delta_store.archive.archived import ArchivedConsumer
 from delta_store.archive.entries import CONSUMER_PREFIX, END, MAGIC, STATE_NAME, ArchiveEntry, encode
 from delta_store.archive.message_entries import encode_run
 from delta_store.dialect.json_writer import write_json

@@ -6,8 +6,10 @@ from typing import Any, Final, NamedTuple
 
 from consumers.client import backups
 from consumers.client.api_call import Api
-from delta_store.archive.archive_checker import ArchiveChecker, ArchivedConsumer, ArchivedState, Item
+from delta_store.archive.archive_checker import ArchiveChecker
+from delta_store.archive.archived import ArchivedConsumer, ArchivedState, Item
 from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.entry_run import EntryRun
 from delta_store.values import subjects
 from delta_store.values.stream_message import MessageRun
 
@@ -29,14 +31,14 @@ class StreamReading(NamedTuple):
 async def read_archive(api: Api, stream: str, *, consumers: bool = True) -> AsyncIterator[StreamReading]:
     """Read a stream by its backup (API level 5). Raises ``JetStreamError`` or :class:`BadArchive`."""
     async with backups.backup(api, stream, {} if consumers else {"no_consumers": True}) as taken:
-        items = _items(taken.chunks)
+        items = _items(stream, taken.chunks)
         state, found, first = None, [], None
         async for item in items:
             if isinstance(item, ArchivedState):
                 state = item
             elif isinstance(item, ArchivedConsumer):
                 found.append(item)
-            else:
+            elif isinstance(item, EntryRun):
                 first = item
                 break
         if state is None:
@@ -44,20 +46,25 @@ async def read_archive(api: Api, stream: str, *, consumers: bool = True) -> Asyn
         yield StreamReading(taken.config, state, tuple(found), _runs(first, items))
 
 
-async def _items(chunks: AsyncIterator[bytes]) -> AsyncIterator[Item]:
+async def _items(stream: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[Item]:
     checker = ArchiveChecker(
-        message_bytes_max=_MESSAGE_BYTES_MAX, sequence_max=_SEQUENCE_MAX, valid_subject=subjects.literal
+        stream,
+        message_bytes_max=_MESSAGE_BYTES_MAX,
+        sequence_max=_SEQUENCE_MAX,
+        valid_subject=subjects.literal,
     )
     async for chunk in chunks:
         for item in checker.feed(chunk):
+            if checker.is_tar:
+                raise BadArchive("the backup is that of a nats-server before 2.15")
             yield item
     if not checker.ended:
         raise BadArchive("the backup ended early")
 
 
-async def _runs(first: MessageRun | None, items: AsyncIterator[Item]) -> AsyncIterator[MessageRun]:
+async def _runs(first: EntryRun | None, items: AsyncIterator[Item]) -> AsyncIterator[MessageRun]:
     if first is not None:
-        yield first
+        yield first.as_messages()
     async for item in items:
-        if isinstance(item, MessageRun):
-            yield item
+        if isinstance(item, EntryRun):
+            yield item.as_messages()

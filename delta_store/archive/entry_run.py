@@ -27,6 +27,11 @@ class EntryRun(NamedTuple):
         """Number of messages."""
         return len(self.data)
 
+    def as_messages(self) -> MessageRun:
+        """Return them as readers see messages."""
+        headers = self.headers if self.headers is not None else [None] * self.messages
+        return MessageRun((self.subjects, self.seqs.tolist(), self.ts_ns.tolist(), headers, self.data))
+
     def part(self, start: int, stop: int) -> "EntryRun":
         """Return the messages from one place up to another."""
         return EntryRun(*(column[start:stop] if column is not None else None for column in self))  # type: ignore[arg-type]

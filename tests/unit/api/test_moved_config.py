@@ -7,7 +7,7 @@ import pytest
 
 from api.moving.consumer_positions import told_consumer
 from api.moving.moved_config import OriginPrefixes, following_config, moved_config, moved_consumer, not_followed
-from delta_store.archive.archive_checker import ArchivedConsumer
+from delta_store.archive.archived import ArchivedConsumer
 
 CONFIG = {
     "name": "KV_B",
