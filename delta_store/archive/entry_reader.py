@@ -6,7 +6,7 @@ from typing import Final
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, ArchiveHead
 from delta_store.archive.entry_run import EntryRun
-from delta_store.archive.message_entries import RUN_MESSAGES_MAX, Subjects, split_run
+from delta_store.archive.message_entries import RUN_MESSAGES_MAX, SubjectsRead, split_run
 
 _INVALID: Final = "archive: invalid archive stream"
 _NAME_BYTES_MAX: Final = 1024 * 1024
@@ -27,7 +27,7 @@ class EntryReader:
         self._begun = False
         self._head: ArchiveHead | None = None
         self._left = 0
-        self._subjects = Subjects()
+        self._subjects = SubjectsRead()
         self._most = RUN_MESSAGES_MAX
         """Messages that are looked for at once: few behind unusual ones."""
         self.in_runs = False

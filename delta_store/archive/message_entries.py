@@ -80,7 +80,7 @@ class Split(NamedTuple):
     """False where that one is of a kind that is read one by one."""
 
 
-def split_run(held: bytes, at: int, most: int, subjects: "Subjects") -> Split:
+def split_run(held: bytes, at: int, most: int, subjects: "SubjectsRead") -> Split:
     """Read messages whose entries are whole from ``at`` on, ``most`` of them, up to one that is unusual or wrong."""
     starts, seq_bytes = _starts(held, at, most)
     if len(starts) < _RUN_MESSAGES_MIN:
@@ -116,8 +116,8 @@ def split_run(held: bytes, at: int, most: int, subjects: "Subjects") -> Split:
     return Split(run, int(ends[count - 1]), is_usual=usual == len(starts))
 
 
-class Subjects(dict[bytes, str]):
-    """Subjects by their bytes, a bounded number of them."""
+class SubjectsRead(dict[bytes, str]):
+    """SubjectsRead by their bytes, a bounded number of them."""
 
     def __missing__(self, name: bytes) -> str:
         if len(self) >= _SUBJECTS_MAX:
