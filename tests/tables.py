@@ -22,6 +22,7 @@ from delta_store.config.stream_config import StreamConfig
 from delta_store.entries.settled_entry import APP_ID
 from delta_store.entries.staged_file import StagedFile, Writing
 from delta_store.journal.journal import Journal
+from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.state_at import EventRow, cut_at
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.open_storage import open_storage
@@ -191,6 +192,11 @@ class Tables:
 def _properties(note: CommitNote) -> CommitProperties:
     done = [Transaction(APP_ID, note.batch)] if note.op is Op.APPEND else None
     return CommitProperties(custom_metadata={"userMetadata": note.as_json()}, app_transactions=done)
+
+
+def sequence_before(past: PointInTime, stream: str, ts_ns: int) -> int:
+    """The last sequence stored before a time, removed messages included; 0 for none."""
+    return past.with_view(stream, lambda view: past.point(view, None, ts_ns).seq)
 
 
 def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:

@@ -49,7 +49,7 @@ class TypedStore(Publisher):
         messages = open_storage(location.table(MESSAGES_FOLDER), location.options)
         self.owner: SettledOwner = open_owner(messages, SystemClock())
         place = TypedPlace(location.uri, location.options)
-        self.typed = TypedTables(self.owner, place, clock=SystemClock(), horizon_seconds=86_400.0)
+        self.typed = TypedTables(self.owner, place, clock=SystemClock())
         for name, state in self.catalog.streams.items():
             if name in self.owner.note.watermarks:
                 self.typed.learn(self._told(name, state.stream_id, dict(state.config.metadata)))

@@ -15,7 +15,7 @@ from api.cli.output import Format, Output, OutputOption
 from api.cli.points import AsOfOption, fixed
 from api.cli.stream_backup import backup, restore
 from api.cli.stream_branch import branch, rewind, undelete
-from api.cli.stream_changes import diff, versions
+from api.cli.stream_changes import diff, history, versions
 from api.cli.stream_reads import dump, get
 from api.process.nats_context import NatsContext, UnknownContext, find_context
 from conf.error_text import error_text
@@ -34,6 +34,7 @@ app.command("get")(get)
 app.command("dump")(dump)
 app.command("diff")(diff)
 app.command("versions")(versions)
+app.command("history")(history)
 app.command("backup")(backup)
 app.command("restore")(restore)
 app.command("branch")(branch)

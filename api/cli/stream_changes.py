@@ -1,4 +1,4 @@
-"""``silt stream diff|versions``: what changed between two points, and which versions of the table hold them."""
+"""``silt stream diff|versions|history``: what changed between two points, what versions hold them, what is kept."""
 
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ from api.cli.options import ContextOption, ServerOption
 from api.cli.output import Format, Output, OutputOption
 from api.cli.points import fixed
 from consumers.client import JetStreamContext
+from delta_store.dialect.durations import format_duration
 
 NameArgument = Annotated[str, typer.Argument(help="The stream's name.")]
 _CHANGES = ("subject", "change", "seq_before", "seq_after")
@@ -63,6 +64,25 @@ def versions(
             body["before"] = found[-1]["version"]
 
     Output(output).table(_VERSIONS, jetstream_run.run(_verb(name), work, server, context))
+
+
+def history(
+    name: NameArgument,
+    *,
+    server: ServerOption = None,
+    context: ContextOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Show how far back a stream can be read, and the bytes that are there for its past alone."""
+
+    async def work(js: JetStreamContext) -> dict[str, Any]:
+        return await js.ask(f"STREAM.HISTORY.{name}", {})
+
+    found = jetstream_run.run(_verb(name), work, server, context)
+    shown = {key: value for key, value in found.items() if key != "type"}
+    if output is Format.TEXT:
+        shown["history"] = format_duration(found["history"])
+    Output(output).record(shown, title=name)
 
 
 def _verb(name: str) -> Verb:

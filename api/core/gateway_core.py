@@ -40,10 +40,10 @@ class GatewayCore:
         hub: HubView,
         *,
         new_id: Callable[[], str],
-        settling: Callable[[], Mapping[str, object]] = dict,
+        account: ApiAccount | None = None,
         is_full: Callable[[], bool] = bool,
     ) -> None:
-        """``is_full`` returns whether too much is unsettled, ``settling`` the state of settling for the API."""
+        """``is_full`` returns whether too much is unsettled, ``account`` is the API's own data."""
         self.catalog = catalog
         self.new_id = new_id
         self.gathering = gathering = Gathering()
@@ -60,7 +60,7 @@ class GatewayCore:
             catalog,
             answers,
             hub,
-            account=ApiAccount(settling=settling),
+            account=account or ApiAccount(),
             gathering=gathering,
             consumers=consumers,
             intake=self._intake,

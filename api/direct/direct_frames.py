@@ -10,12 +10,12 @@ from typing import Final
 from api.direct.direct_request import DirectRequest, status_block
 from delta_store.dialect.times import format_time
 from delta_store.reading.read_plan import Matching, PagePlan
+from delta_store.values.oldest_point import OldestPoint
 from delta_store.values.stream_message import StreamMessage
 
 NOT_FOUND: Final = status_block("404 Message Not Found")
 NO_RESULTS: Final = status_block("404 No Results")
 TOO_MANY_RESULTS: Final = status_block("413 Too Many Results")
-PAST_HORIZON: Final = status_block("410 Past History Horizon")
 NO_SUCH_CUT: Final = status_block("400 No Such Cut")
 _SECOND: Final = 1_000_000_000
 _NO_FIELDS: Final = b"NATS/1.0\r\n"
@@ -114,6 +114,15 @@ def one_frame(stream: str, message: StreamMessage, reply: bytes, *, no_hdr: bool
 def nothing(asked: DirectRequest) -> bytes:
     """Return the header block of a reply without messages."""
     return NO_RESULTS if asked.multi_last else NOT_FOUND
+
+
+def past_horizon_block(oldest: OldestPoint | None) -> bytes:
+    """Return the status of a point that is not kept any more, with the oldest one that is, where it is known."""
+    lines = ["NATS/1.0 410 Past History Horizon"]
+    if oldest is not None:
+        lines += [f"Silt-Oldest-Sequence: {oldest.seq}"] if oldest.seq else []
+        lines += [f"Silt-Oldest-Time: {oldest.time}"] if oldest.from_ns else []
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()
 
 
 def status_frame(block: bytes, reply: bytes) -> bytes:

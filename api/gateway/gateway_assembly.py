@@ -14,6 +14,7 @@ from api.gateway.gateway_log import report
 from api.gateway.gateway_reads import GatewayReads
 from api.gateway.gateway_stores import Stores
 from api.gateway.gateway_upkeep import GatewayUpkeep
+from api.jetstream.responses import ApiAccount
 from api.responder.direct_responder import Sink
 from conf.clock import Clock
 from conf.limits import REMOTE_COMMIT_INTERVAL_MS
@@ -81,7 +82,7 @@ def assemble(
         reads,
         HubView(leaf.interest, lambda: leaf.payload_max),
         new_id=new_id,
-        settling=lambda: upkeep.told,
+        account=ApiAccount(horizon_seconds=settings.history.horizon_seconds, settling=lambda: upkeep.told),
         is_full=lambda: upkeep.is_full,
     )
     around = Around(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from api.core.effects import BegunTransfer
-from api.jetstream.api_call import AskedLasts, AskedVersions, NeedMessage, NeedPast, StartedReply
+from api.jetstream.api_call import AskedHistory, AskedLasts, AskedVersions, NeedMessage, NeedPast, StartedReply
 from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
@@ -106,7 +106,9 @@ class GatewayReads:
         try:
             asked = wanted.asked
             pasts = []
-            if isinstance(asked, AskedVersions):
+            if isinstance(asked, AskedHistory):
+                reply = wanted.reply(await self._reader.history(asked.stream))
+            elif isinstance(asked, AskedVersions):
                 stream, point, before, most = asked
                 reply = wanted.reply(await self._reader.versions(stream, point, before=before, most=most))
             elif isinstance(asked, AskedLasts):

@@ -19,6 +19,7 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.point_shape import AS_OF
 from delta_store.values.records import RowColumns
 from delta_store.values.settling import Settling
+from delta_store.values.stream_history import StreamHistory
 
 
 class ApiRequest(NamedTuple):
@@ -69,14 +70,21 @@ class AskedLasts(NamedTuple):
     point: str | None
 
 
-Told = Sequence[StreamState | None] | Sequence[Settling] | FoundLasts
-"""What a handler asked for: states, None where there was no such stream, versions, or messages."""
+class AskedHistory(NamedTuple):
+    """A handler's answer to a request for how far back a stream can be read, likewise."""
+
+    stream: str
+
+
+OfPast = AskedPast | AskedVersions | AskedLasts | AskedHistory
+Told = Sequence[StreamState | None] | Sequence[Settling] | FoundLasts | StreamHistory
+"""What a handler asked for: states, None where there was no such stream, versions, messages, or the history."""
 
 
 class NeedPast(NamedTuple):
     """A reply about a stream's past: the caller reads what is asked, and replies with what ``reply`` makes of it."""
 
-    asked: AskedLasts | AskedPast | AskedVersions
+    asked: OfPast
     reply: Callable[[Told], bytes | NeedMessage | StartedReply]
     refused: Callable[[api_errors.ApiRefusal], bytes]
     """Makes the reply when the state can't be read."""
@@ -119,18 +127,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = (
-    dict[str, Any]
-    | NeedMessage
-    | AskedLasts
-    | AskedPast
-    | AskedVersions
-    | Promised
-    | Started
-    | Identified
-    | Uncounted
-    | Silence
-)
+Result = dict[str, Any] | NeedMessage | OfPast | Promised | Started | Identified | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 

@@ -1,8 +1,8 @@
-"""Silt's own requests about a stream's past: ``STREAM.DIFF`` and ``STREAM.VERSIONS``."""
+"""Silt's own requests about a stream's past: ``STREAM.DIFF``, ``STREAM.VERSIONS`` and ``STREAM.HISTORY``."""
 
 from typing import Any
 
-from api.jetstream.api_call import ApiCall, AskedPast, AskedVersions, Result
+from api.jetstream.api_call import ApiCall, AskedHistory, AskedPast, AskedVersions, Result
 from api.jetstream.request_shapes import STREAM_DIFF_REQUEST, STREAM_VERSIONS_REQUEST
 from conf.limits import NAMES_PAGE, VERSIONS_PAGE
 from delta_store.config import api_errors
@@ -11,6 +11,7 @@ from delta_store.reading.stream_diff import difference
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.point_shape import AS_OF
 from delta_store.values.settling import Settling
+from delta_store.values.stream_history import StreamHistory
 from delta_store.values.subjects import SubjectFilter, valid
 
 
@@ -37,6 +38,13 @@ def versions(call: ApiCall) -> Result:
         return AskedVersions(call.stream().name, request.get(AS_OF), request.get("before"), most)
     found = [_shown(one) for one in call.told[:most] if isinstance(one, Settling)]
     return {"limit": most, "versions": found}
+
+
+def history(call: ApiCall) -> Result:
+    """Return how far back a stream can be read, and what that costs."""
+    if not isinstance(call.told, StreamHistory):
+        return AskedHistory(call.stream().name)
+    return call.told.shown(call.account.horizon_seconds)
 
 
 def _shown(one: Settling) -> dict[str, Any]:

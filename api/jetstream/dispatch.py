@@ -24,12 +24,10 @@ from api.jetstream import (
 from api.jetstream.api_call import (
     ApiCall,
     ApiRequest,
-    AskedLasts,
-    AskedPast,
-    AskedVersions,
     Identified,
     NeedMessage,
     NeedPast,
+    OfPast,
     Promised,
     Result,
     Silence,
@@ -90,6 +88,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     "STREAM.NAMES": Endpoint("stream_names_response", stream_api.names, _STREAMS, paged=True),
     "STREAM.LIST": Endpoint("stream_list_response", stream_api.listing, _STREAMS, paged=True),
     "STREAM.DIFF.*": Endpoint("stream_diff_response", diff_api.diff, _PAGE, paged=True),
+    "STREAM.HISTORY.*": Endpoint("stream_history_response", diff_api.history),
     "STREAM.VERSIONS.*": Endpoint("stream_versions_response", diff_api.versions, paged=True),
     "STREAM.MULTI_LAST": Endpoint(
         "stream_multi_last_response", multi_last_api.multi_last, {"messages": []}, level_first=False, paged=True
@@ -162,7 +161,7 @@ def dispatch(
         return failure(endpoint.kind, error, endpoint.beside_error)
     if isinstance(result, Silence):
         return None
-    if isinstance(result, NeedMessage | AskedLasts | AskedPast | AskedVersions):
+    if isinstance(result, NeedMessage | OfPast):
         return result if isinstance(result, NeedMessage) else _need_past(endpoint, call, result)
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
@@ -183,7 +182,7 @@ def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
     return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
 
 
-def _need_past(endpoint: Endpoint, call: ApiCall, asked: AskedLasts | AskedPast | AskedVersions) -> NeedPast:
+def _need_past(endpoint: Endpoint, call: ApiCall, asked: OfPast) -> NeedPast:
     refused = partial(failure, endpoint.kind, body=endpoint.beside_error)
     return NeedPast(asked, partial(_of_past, endpoint, call), refused)
 

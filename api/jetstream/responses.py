@@ -30,6 +30,8 @@ class ApiAccount:
     api_errors: int = 0
     reply_bytes_max: int = LINK_PAYLOAD_BYTES_MAX
     """Most bytes of a reply: the hub's limit for one message."""
+    horizon_seconds: float = 0.0
+    """How long the past of streams that don't say it is kept."""
     settling: Callable[[], Mapping[str, Any]] = dict
     """Returns the state of settling, for ``silt stream report``."""
 

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, Protocol
 from api.direct.direct_frames import (
     NO_SUCH_CUT,
     NOT_FOUND,
-    PAST_HORIZON,
     TOO_MANY_RESULTS,
     PageFrames,
     no_responders_frame,
     nothing,
     one_frame,
+    past_horizon_block,
     status_frame,
 )
 from api.direct.direct_plan import Lasts, multi_page, plan
@@ -213,8 +213,8 @@ class DirectResponder:
             read = await self._reads.get()
             try:
                 await self._finish(read)
-            except PastHorizon:
-                self._sink.send_runs(status_frame(PAST_HORIZON, read.reply))
+            except PastHorizon as error:
+                self._sink.send_runs(status_frame(past_horizon_block(error.oldest), read.reply))
             except NoSuchCut:
                 self._sink.send_runs(status_frame(NO_SUCH_CUT, read.reply))
             except TooMany:

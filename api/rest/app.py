@@ -55,7 +55,7 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     app.include_router(multi_last.routes(store))
     app.include_router(tail.routes(store, services))
     app.include_router(messages.routes(store))
-    app.include_router(past.routes(store))
+    app.include_router(past.routes(store, settings))
     _describe(app, closed=keyring is not None)
     return app
 

@@ -12,6 +12,7 @@ from api.rest.parameters import AsOfPoint, StreamName, subject_filter
 from api.rest.store import RestStore
 from api.rest.streams import find_stream, past_stream
 from conf.limits import NAMES_PAGE, SEQUENCE_MAX, VERSIONS_PAGE
+from conf.settings import Settings
 from delta_store.dialect.times import format_time
 from delta_store.reading.stream_diff import difference
 from delta_store.values.as_of import NotAPoint
@@ -48,6 +49,18 @@ class VersionBody(BaseModel):
     last_time: str
 
 
+class HistoryBody(BaseModel):
+    """How far back a stream can be read, and what that costs."""
+
+    stream: str
+    history: int = Field(description="For how long what is over stays readable, in ns")
+    own: bool = Field(description="Whether the stream's metadata says so")
+    oldest_seq: int = Field(description="0 where only times are known")
+    oldest_time: str = Field(description="Empty where it is not known")
+    held_files: int
+    held_bytes: int = Field(description="Settled files that are there for the past alone")
+
+
 class VersionsBody(BaseModel):
     """Versions, newest first."""
 
@@ -55,7 +68,7 @@ class VersionsBody(BaseModel):
     versions: list[VersionBody]
 
 
-def routes(store: RestStore) -> APIRouter:
+def routes(store: RestStore, settings: Settings) -> APIRouter:
     """Return the routes over a store."""
     router = APIRouter(prefix="/v1/streams/{name}", tags=["streams"], dependencies=[Depends(serves(JSON))])
 
@@ -88,6 +101,13 @@ def routes(store: RestStore) -> APIRouter:
         except NotAPoint as error:
             raise problems.bad_request(str(error)) from None
         return VersionsBody(stream=name, versions=list(map(_shown, found)))
+
+    @router.get("/history", responses=problems.responses(404, 503))
+    async def history(name: StreamName) -> HistoryBody:
+        """How far back the stream can be read, and what that costs."""
+        state = await find_stream(store, name)
+        found = await store.reader.history(state.name)
+        return HistoryBody(stream=name, **found.shown(settings.history.horizon_seconds))
 
     return router
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from consumers.client.errors import BatchUnsupported, NoResponders, UsageError, direct_get_error
+from consumers.client.errors import BatchUnsupported, DirectGetError, NoResponders, UsageError, direct_get_error
 from consumers.client.pull_status import read_status
 from consumers.client.stored_message import StoredMessage, from_direct, is_stored, write_time
 
@@ -131,6 +131,15 @@ def _zoned(time: datetime | None) -> datetime | None:
     return time
 
 
+def refused(headers: Mapping[str, str] | None) -> DirectGetError:
+    """Return the error for a status; that of a point which is not kept any more names the oldest one that is."""
+    status, told = read_status(headers), headers or {}
+    names = {"sequence": told.get("Silt-Oldest-Sequence"), "the time": told.get("Silt-Oldest-Time")}
+    oldest = ", or ".join(f"{name} {value}" for name, value in names.items() if value)
+    more = f"; the oldest that can be read is {oldest}" if oldest else ""
+    return direct_get_error(status.code, status.description + more)
+
+
 class EndOfBatch(NamedTuple):
     """The server's report at the end of a batch."""
 
@@ -174,7 +183,7 @@ class DirectPages:
             return self.end
         if status.code == 503:
             raise NoResponders("nobody serves Direct Get for this stream: it does not exist, or allow_direct is off")
-        raise direct_get_error(status.code, status.description)
+        raise refused(headers)
 
     def _page_ended(self, headers: Mapping[str, str]) -> EndOfBatch:
         up_to = headers.get("Nats-UpTo-Sequence")

@@ -9,11 +9,10 @@ from typing import Self
 from nats.aio.msg import Msg
 
 from consumers.client.api_call import Api, nats_errors
-from consumers.client.direct_get import DirectPages, DirectQuery, EndOfBatch
-from consumers.client.errors import NoResponders, RequestTimeout, UsageError, direct_get_error
+from consumers.client.direct_get import DirectPages, DirectQuery, EndOfBatch, refused
+from consumers.client.errors import NoResponders, RequestTimeout, UsageError
 from consumers.client.inbox import Inbox, Signal
 from consumers.client.names import checked_subject
-from consumers.client.pull_status import read_status
 from consumers.client.stored_message import StoredMessage, from_direct, is_stored
 
 NOT_SERVED = "nobody serves Direct Get for this stream: it does not exist, or allow_direct is off"
@@ -34,8 +33,7 @@ async def read_one(calls: Api, stream: str, query: DirectQuery) -> StoredMessage
         raise NoResponders(NOT_SERVED) from error
     if reply.headers is not None and is_stored(reply.headers):
         return from_direct(reply.headers, reply.data)
-    status = read_status(reply.headers)
-    raise direct_get_error(status.code, status.description)
+    raise refused(reply.headers)
 
 
 class DirectBatch:

@@ -87,7 +87,7 @@ class BesideTable:
     def __init__(self, storage: Storage, *, epoch: int, clock: Clock, horizon_seconds: float) -> None:
         self.storage, self.state = storage, BesideState()
         self._log = log_of(storage)
-        self._epoch, self._clock, self._horizon_ms = epoch, clock, round(horizon_seconds * 1000)
+        self._epoch, self._clock, self._horizon_seconds = epoch, clock, horizon_seconds
         self._checkpoint = -1
         """Version of the newest checkpoint."""
 
@@ -97,8 +97,8 @@ class BesideTable:
     ) -> Self:
         """Open for writing by the owner of ``messages`` with this epoch; make the table from ``new`` if there is none.
 
-        ``horizon_seconds`` is how long past versions stay readable. Raises ``DamagedData``, :class:`StorageError`,
-        :class:`Fenced`.
+        ``horizon_seconds`` is how long other engines shall keep past versions. Raises ``DamagedData``,
+        :class:`StorageError`, :class:`Fenced`.
         """
         table = cls(storage, epoch=epoch, clock=clock, horizon_seconds=horizon_seconds)
         table.refresh()
@@ -110,7 +110,7 @@ class BesideTable:
         """Return the change that makes the table, or gives it columns and properties anew."""
         now_ms = self._now_ms()
         table_id = uuid5(NAMESPACE_URL, f"{self.storage.uri}#{secrets.token_hex(16)}")
-        metadata = new.metadata(self.state.metadata.get("id") or str(table_id), now_ms, self._horizon_ms / 1000)
+        metadata = new.metadata(self.state.metadata.get("id") or str(table_id), now_ms, self._horizon_seconds)
         return Change(metadata=metadata, operation="CREATE TABLE", data_change=False)
 
     def refresh(self) -> None:
@@ -162,13 +162,13 @@ class BesideTable:
         self._checkpoint = state.version
         return state.version
 
-    def vacuum(self) -> int:
-        """Delete files and log entries that no version within the horizon needs; return the number of data files.
+    def vacuum(self, horizon_seconds: float) -> int:
+        """Delete files and log entries that no version within a horizon needs; return the number of data files.
 
         A file that was written and is in no version is given an hour to be committed.
         """
         now_ms, state = self._now_ms(), self.state
-        limit_ms = now_ms - self._horizon_ms
+        limit_ms = now_ms - round(horizon_seconds * 1000)
         expired = {path for path, one in state.removed.items() if one.at_ms <= limit_ms}
         known = state.files.keys() | state.removed.keys()
         kept_ms = now_ms - STAGED_KEPT_SECONDS * 1000

@@ -120,9 +120,9 @@ class TypedTable:
         for table in (self.rejects, self.rows):
             table.upkeep()
 
-    def vacuum(self) -> int:
-        """Delete what no version within the horizon needs; return the number of files."""
-        return sum(table.vacuum() for table in (self.rejects, self.rows) if table.state.version >= 0)
+    def vacuum(self, horizon_seconds: float) -> int:
+        """Delete what no version within a horizon needs; return the number of files."""
+        return sum(table.vacuum(horizon_seconds) for table in (self.rejects, self.rows) if table.state.version >= 0)
 
     def _new(self, stream_id: int, terms: TypingTerms) -> NewTable:
         row = row_of(decoder_of(terms.schema).record)

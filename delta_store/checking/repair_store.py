@@ -127,7 +127,7 @@ def _make_heads(data: DataLocation, clock: Clock, horizon_seconds: float) -> Non
         open_storage(data.table(MESSAGES_FOLDER), data.options), clock=clock, horizon_seconds=horizon_seconds
     )
     owner.claim()
-    HeadTables.open(owner, clock=clock, horizon_seconds=horizon_seconds).follow()
+    HeadTables.open(owner, clock=clock).follow()
 
 
 def _delete(data: DataLocation, *tables: str) -> None:

@@ -1,4 +1,4 @@
-"""Durations as Go writes them (``1m30.5s``), in ns."""
+"""Durations as Go writes them (``1m30.5s``), also with weeks and days (``2w``, ``1d12h``), in ns."""
 
 import re
 from typing import Final
@@ -9,6 +9,8 @@ _UNITS: Final = {
 }  # fmt: skip
 _DURATION: Final = re.compile(r"([+-]?)((?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_LONG: Final = re.compile(r"(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?([^+-]*)", re.ASCII)
+_DAY: Final = 24 * _UNITS["h"]
 _MAX: Final = (1 << 63) - 1
 _TEXT_MAX: Final = 4096
 """Longer texts are not read: Python refuses to read integers of more than 4,300 digits."""
@@ -26,6 +28,21 @@ def parse_duration(text: str) -> int | None:
     if total > _MAX:
         return None
     return -total if found[1] == "-" else total
+
+
+def parse_age(text: str) -> int | None:
+    """Return a duration without a sign, which may begin with weeks and days, in ns; None as :func:`parse_duration`."""
+    found = _LONG.fullmatch(text)
+    if found is None or not text:
+        return None
+    weeks, days, rest = found.groups()
+    total = (int(weeks or 0) * 7 + int(days or 0)) * _DAY
+    if rest:
+        duration = parse_duration(rest)
+        if duration is None:
+            return None
+        total += duration
+    return total if total <= _MAX else None
 
 
 def format_duration(ns: int) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from conf.limits import SUBJECT_PARTITIONS_EXACT_MAX
+from delta_store.config.history import own_history
 from delta_store.entries.batch_report import BatchReport, BatchRun, Int64s, Told
 from delta_store.typed.typing_keys import own_metadata
 from delta_store.values.folder_layout import UNSPREAD, subject_folder, subject_hash
@@ -160,8 +161,9 @@ def told_by(position: Iterable[int], stream: str, data: bytes) -> Told:
     """Return what a STREAM row says."""
     shown = json.loads(data)
     config = shown["config"]
+    metadata = config.get("metadata") or {}
     window, skips = int(config.get("duplicate_window", 0)), bool(config.get("mirror")) or "restored" in shown
-    return Told._make((*position, stream, window, skips, own_metadata(config.get("metadata") or {})))
+    return Told._make((*position, stream, window, skips, own_metadata(metadata), own_history(metadata)))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Int64s, list[str]]:

@@ -46,6 +46,8 @@ class Told(NamedTuple):
     is_mirror: bool
     typing: str = ""
     """What its metadata says of a typed table; empty for nothing."""
+    history_ns: int | None = None
+    """How long its past can be read, where its metadata says it."""
 
 
 class BatchReport(NamedTuple):

@@ -4,7 +4,7 @@ Layout of an entry, one action a line:
 
     commitInfo   ``userMetadata``: the note, as readers know it; ``silt``: {crc, epoch, counter, writer, base}
     protocol     version 0 only
-    metaData     version 0, and a claim that changes the properties
+    metaData     version 0, and a commit that changes the properties
     txn          appId ``silt-settle``, version ``epoch << 40 | counter``: for fencing, and to know one's own commit
     add          a data file; tag ``silt.crc``: the CRC-32 of its bytes
     remove       a file that limits (dataChange) or a compaction took out
@@ -35,8 +35,16 @@ from delta_store.values.watermark import Claim, CommitNote, Op
 APP_ID: Final = "silt-settle"
 _URL_SAFE: Final = "/=$"
 _OPERATIONS: Final = {Op.APPEND: "WRITE", Op.LIMITS: "DELETE", Op.COMPACT: "OPTIMIZE"}
+PROPERTIES: Final = {
+    "delta.enableDeletionVectors": "false",
+    "delta.enableChangeDataFeed": "false",
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
+}
+"""The table's other properties. Log cleanup is the owner's alone: another engine's would go by age."""
 CREATE: Final = "CREATE"
 CLAIM: Final = "CLAIM"
+SET_PROPERTIES: Final = "SET TBLPROPERTIES"
 
 
 class TableFile(NamedTuple):
@@ -85,17 +93,10 @@ class OwnerTerms(NamedTuple):
     """By decoded path."""
 
 
-def configuration(horizon_seconds: float) -> dict[str, str]:
-    """Return the table's properties. Log cleanup is the owner's alone: another engine's would go by age."""
+def retention(horizon_seconds: float) -> dict[str, str]:
+    """Return the table's properties that tell other engines for how long past versions are kept."""
     horizon = f"interval {int(horizon_seconds)} seconds"
-    return {
-        "delta.enableDeletionVectors": "false",
-        "delta.enableChangeDataFeed": "false",
-        "delta.enableExpiredLogCleanup": "false",
-        "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
-        "delta.logRetentionDuration": horizon,
-        "delta.deletedFileRetentionDuration": horizon,
-    }
+    return {"delta.logRetentionDuration": horizon, "delta.deletedFileRetentionDuration": horizon}
 
 
 def new_metadata(table_id: str, created_ms: int, properties: Mapping[str, str]) -> dict[str, Any]:

@@ -62,6 +62,11 @@ def staged_path(writing: Writing, stream: str, subject_partition: str, *, number
     return "/".join((*folders, name))
 
 
+def stream_folder(stream: str) -> str:
+    """Return the folder of a stream's files."""
+    return _folder(MESSAGES_PARTITION_COLUMNS[0], stream)
+
+
 def staged_epoch(path: str) -> int | None:
     """Return the epoch for which a file was written; None for files of older versions of Silt."""
     parts = path.rpartition("/")[2].split("-")

@@ -17,8 +17,8 @@ from delta_store.settled.settled_owner import SettledOwner
 class FollowedHeads:
     """The tables behind one owner of ``messages``; they have all that it has from the start. One thread at a time."""
 
-    def __init__(self, owner: SettledOwner, *, clock: Clock, horizon_seconds: float) -> None:
-        self._owner, self._clock, self._horizon_seconds = owner, clock, horizon_seconds
+    def __init__(self, owner: SettledOwner, *, clock: Clock) -> None:
+        self._owner, self._clock = owner, clock
         self._tables: HeadTables | None = None
         """None while they are not open."""
         self.settled()
@@ -27,7 +27,7 @@ class FollowedHeads:
         """Take up a batch that the owner has just committed, by the paths of its files; all that lacks without it."""
         with self._safely():
             if self._tables is None:
-                tables = HeadTables.open(self._owner, clock=self._clock, horizon_seconds=self._horizon_seconds)
+                tables = HeadTables.open(self._owner, clock=self._clock)
                 tables.follow()
                 self._tables = tables
             else:

@@ -39,12 +39,9 @@ REMOVED: Final = NewTable(REMOVED_FOLDER, delta_schema_string(REMOVED_COLUMNS), 
 class HeadTables:
     """Both tables as the owner of ``messages`` writes them. One thread at a time."""
 
-    def __init__(
-        self, owner: SettledOwner, heads: BesideTable, removed: BesideTable, *, clock: Clock, horizon_seconds: float
-    ) -> None:
+    def __init__(self, owner: SettledOwner, heads: BesideTable, removed: BesideTable, *, clock: Clock) -> None:
         self._owner, self._heads, self._removed, self._clock = owner, heads, removed, clock
-        self._upkeep = HeadsUpkeep(heads, removed, epoch=owner.epoch, clock=clock, horizon_seconds=horizon_seconds)
-        self._horizon_ns = round(horizon_seconds * 1e9)
+        self._upkeep = HeadsUpkeep(heads, removed, epoch=owner.epoch, clock=clock, horizons=owner.horizons)
         self._news = NewsReader(owner.storage)
         self._rows: dict[str, HeadRow] = {}
         self._followed = -1
@@ -54,15 +51,16 @@ class HeadTables:
         self._know(head_rows.newest(read_rows(heads.storage, heads.state.files.values(), HEADS_SCHEMA)))
 
     @classmethod
-    def open(cls, owner: SettledOwner, *, clock: Clock, horizon_seconds: float) -> Self:
+    def open(cls, owner: SettledOwner, *, clock: Clock) -> Self:
         """Open the tables beside the owner's, made if there are none. Raises as :meth:`BesideTable.open`."""
 
         def table(new: NewTable) -> BesideTable:
             storage = open_storage(table_beside(owner.storage.uri, new.name), owner.storage.options)
-            return BesideTable.open(storage, new, epoch=owner.epoch, clock=clock, horizon_seconds=horizon_seconds)
+            longest = owner.horizons.longest
+            return BesideTable.open(storage, new, epoch=owner.epoch, clock=clock, horizon_seconds=longest)
 
         removed = table(REMOVED)
-        return cls(owner, table(HEADS), removed, clock=clock, horizon_seconds=horizon_seconds)
+        return cls(owner, table(HEADS), removed, clock=clock)
 
     def follow(self, added: Iterable[str] | None = None) -> None:
         """Bring the tables to the owner's version.
@@ -91,14 +89,14 @@ class HeadTables:
 
         Rows of streams that rest are written anew before the versions that they name are out of reach.
         """
-        now_ns = self._clock.now_ns()
+        now_ns, longest = self._clock.now_ns(), self._owner.horizons.longest
         if not self._is_behind:
             place = (self._owner.snapshot.version, self._removed.state.version, now_ns)
             self._add_rows(
-                head_rows.renewed(self._rows.values(), before_ns=now_ns - self._horizon_ns // 2, place=place)
+                head_rows.renewed(self._rows.values(), before_ns=now_ns - round(longest * 1e9) // 2, place=place)
             )
         for table in (self._removed, self._heads):
-            table.vacuum()
+            table.vacuum(longest)
 
     def _know(self, rows: dict[str, HeadRow]) -> None:
         self._rows = rows

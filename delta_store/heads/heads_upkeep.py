@@ -15,6 +15,7 @@ from delta_store.beside.beside_table import BesideTable
 from delta_store.entries import head_rows, removed_rows
 from delta_store.entries.beside_entry import BesideFile, BesideState, Change
 from delta_store.heads.stored_rows import read_rows, write_heads, write_removed
+from delta_store.values.horizons import Horizons
 from delta_store.values.schemas import HEADS_SCHEMA, REMOVED_SCHEMA
 
 _KEPT_NS: Final = round(REMOVED_KEPT_SECONDS * 1e9)
@@ -24,10 +25,10 @@ class HeadsUpkeep:
     """Upkeep by the owner of ``messages`` with this epoch. One thread at a time."""
 
     def __init__(
-        self, heads: BesideTable, removed: BesideTable, *, epoch: int, clock: Clock, horizon_seconds: float
+        self, heads: BesideTable, removed: BesideTable, *, epoch: int, clock: Clock, horizons: Horizons
     ) -> None:
         self._heads, self._removed, self._epoch, self._clock = heads, removed, epoch, clock
-        self._horizon_ns = round(horizon_seconds * 1e9)
+        self._horizons = horizons
 
     def maintain(self, applied: int) -> None:
         """Do what is due; all that was not live at version ``applied`` of ``messages`` has been deleted from it."""
@@ -44,8 +45,9 @@ class HeadsUpkeep:
             return None
         now_ns, rows = self._clock.now_ns(), read_rows(self._removed.storage, files, REMOVED_SCHEMA)
         needed, past, over = removed_rows.split(rows, applied=applied)
-        past = removed_rows.until(past, now_ns + self._horizon_ns)
-        over = removed_rows.until(over, now_ns + min(_KEPT_NS, self._horizon_ns))
+        longest_ns = round(self._horizons.longest * 1e9)
+        past = removed_rows.until(past, now_ns + longest_ns)
+        over = removed_rows.until(over, now_ns + min(_KEPT_NS, longest_ns))
         return self._rewritten(self._removed, files, removed_rows.in_order(needed), past, over)
 
     def _let_go(self, state: BesideState) -> Change | None:
@@ -66,7 +68,8 @@ class HeadsUpkeep:
         files = sorted(state.files.values(), key=lambda file: _lowest(file, "version"))
         files = files[-head_rows.newest_tier([file.rows for file in files]) :]
         rows = head_rows.from_table(read_rows(self._heads.storage, files, HEADS_SCHEMA))
-        before_ns, whole = self._clock.now_ns() - self._horizon_ns, len(files) == len(state.files)
+        before_ns = self._clock.now_ns() - round(self._horizons.longest * 1e9)
+        whole = len(files) == len(state.files)
         kept = head_rows.thinned(rows, before_ns=before_ns, whole=whole)
         return self._rewritten(self._heads, files, head_rows.as_table(kept))
 

@@ -20,6 +20,7 @@ from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat,
 from delta_store.log.messages_log import newest_note
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
+from delta_store.storage.storage import Stored
 from delta_store.values.journal_errors import NotStored, ReadOvertaken
 from delta_store.values.lru import Lru
 from delta_store.values.read_errors import DamagedData, FileGone
@@ -116,6 +117,11 @@ class LogFollower:
         """Return the oldest version whose entry still exists."""
         with storage_as_os_error(self.location):
             return min(self._log.listed().versions, default=0)
+
+    def stored(self) -> list[Stored]:
+        """Return all files in the table's folder but those of its log. Raises ``OSError``."""
+        with storage_as_os_error(self.location):
+            return list(self._storage.walk())
 
     def path_of(self, file: DataFile) -> str:
         """Return a data file's path in the file system."""

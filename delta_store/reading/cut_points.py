@@ -24,7 +24,7 @@ def point_of(past: PointInTime, view: View, as_of: AsOf) -> Point:
         place = place_in(_cut(past, view, as_of.cut), view.stream, view.stream_id)
     except ValueError as error:
         raise DamagedData(f"cut {as_of.cut!r} in stream {CUTS!r}", str(error)) from error
-    return _BEFORE if place is None else Point(place.seq, event_no=place.event_no)
+    return _BEFORE if place is None else past.kept(view, Point(place.seq, event_no=place.event_no))
 
 
 def _cut(past: PointInTime, view: View, name: str) -> bytes:

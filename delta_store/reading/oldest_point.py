@@ -1,14 +1,60 @@
-"""The oldest point at which a stream can still be read: as far back as log entries and files go."""
+"""The oldest point at which a stream can still be read: as far as log entries and files go, and as its history does."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import DataFile, Snapshot
+from delta_store.reading.own_history import is_over
 from delta_store.reading.settled import SettledTable
-from delta_store.values.read_errors import FileGone
+from delta_store.reading.settled_times import SettledTimes
+from delta_store.reading.state_at import removed_since
+from delta_store.values.oldest_point import OldestPoint, just_after
+from delta_store.values.read_errors import FileGone, ReadError
+from delta_store.values.records import Kind
+
+if TYPE_CHECKING:
+    from delta_store.reading.point_in_time import Point, View
 
 
-def oldest_sequence(settled: SettledTable, stream: str, stream_id: int) -> int:
+def held_since(settled: SettledTable, view: "View") -> OldestPoint:
+    """Return the oldest point that the tables hold. Bisects the versions."""
+    seq = _oldest_sequence(settled, view.stream, view.stream_id)
+    if seq == 1:
+        return OldestPoint(1, just_after(view.stream_id))
+    if seq > view.last_seq:
+        if removed_since(view.last_seq, view.events):
+            return OldestPoint(0, just_after(max(one.ts_ns for one in view.events if one.kind == Kind.REMOVE)))
+        seq = view.last_seq
+    stored = _stored_ns(settled, view, seq)
+    return OldestPoint(seq, just_after(stored) if stored else 0)
+
+
+def kept_since(held: OldestPoint, start: "Point", view: "View") -> OldestPoint:
+    """Return the oldest point of those that the tables hold that is no older than ``start``, a point that is a time."""
+    seq = max(start.seq + is_over((start.seq, 0, 0), start, view.events), held.seq)
+    known = held.seq and seq <= max(view.last_seq, held.seq)
+    return OldestPoint(seq if known else 0, max(held.from_ns, just_after(start.before_ns)))
+
+
+def _stored_ns(settled: SettledTable, view: "View", seq: int) -> int:
+    """Return when a message was stored; 0 when that can't be read any more."""
+    if seq > view.settled_seq:
+        chosen = pc.and_(pc.equal(view.tail["kind"], Kind.MESSAGE.value), pc.less_equal(view.tail["seq"], seq))
+        return pc.max(view.tail.filter(chosen)["ts_ns"]).as_py() or 0
+    times = SettledTimes(
+        settled, (view.stream, view.stream_id), lambda _base, files, names: settled.columns(files, names)
+    )
+    with suppress(ReadError):
+        return times.stored_ns(seq)
+    return 0
+
+
+def _oldest_sequence(settled: SettledTable, stream: str, stream_id: int) -> int:
     """Return the first settled sequence whose state can be read, or the one behind the watermark when none can.
 
-    Bisects the versions: what vacuum took is gone from all versions before. Only called when a read has failed.
+    Bisects the versions: what vacuum took is gone from all versions before.
     """
     snapshot = settled.snapshot
     low, high = settled.log.oldest_entry(), snapshot.version

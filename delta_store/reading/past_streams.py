@@ -16,6 +16,8 @@ import pyarrow as pa
 from delta_store.reading.cut_points import point_of
 from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns, with_sizes
+from delta_store.reading.own_history import history_of
+from delta_store.reading.past_files import past_files
 from delta_store.reading.point_in_time import Point, PointInTime, View
 from delta_store.reading.state_at import END, Cut, cut_at, inside_ranges
 from delta_store.reading.stream_versions import settlings
@@ -26,6 +28,7 @@ from delta_store.values.lru import Lru
 from delta_store.values.read_errors import NoSuchStream
 from delta_store.values.records import Kind
 from delta_store.values.settling import Settling
+from delta_store.values.stream_history import StreamHistory
 from delta_store.values.stream_message import StreamMessage
 
 _MESSAGES_KEPT: Final = 2_000_000
@@ -90,6 +93,12 @@ class PastStreams:
             return list(islice(settlings(self._past.settled, view, before=version + 1), 1))
 
         return self._past.with_view(stream, read)
+
+    def history(self, stream: str) -> StreamHistory:
+        """Return how far back a stream can be read, and what that costs. Raises ``NoSuchStream`` or ``DamagedData``."""
+        own_ns, oldest = self._past.with_view(stream, lambda view: (history_of(view.events), self._past.oldest(view)))
+        files = past_files(self._past.settled, stream)
+        return StreamHistory(own_ns, oldest, len(files), sum(file.size for file in files))
 
     def _at(self, view: View, as_of: AsOf) -> PastStream:
         point = point_of(self._past, view, as_of)

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from conf.clock import Clock, SystemClock
 from conf.data_location import DataLocation
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail, open_tables
-from delta_store.reading.oldest_point import oldest_sequence
+from delta_store.reading.oldest_point import held_since, kept_since
+from delta_store.reading.own_history import history_of, is_over
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_times import SettledTimes, last_stored_ns
@@ -33,6 +35,7 @@ from delta_store.reading.state_at import (
     live_at,
     removed_since,
 )
+from delta_store.values.oldest_point import OldestPoint
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
 from delta_store.values.stream_message import StreamMessage
@@ -42,6 +45,7 @@ _EVENT: Final = ("stream_id", "seq", "event_no", "kind", "first_seq", "data", "t
 _LIVENESS: Final = ("stream_id", "kind", "seq", "subject", "first_seq", "evicts")
 VIEW_TRIES: Final = 6
 """Views that are pinned in turn before a file that is gone is an error."""
+_CLOCK: Final = SystemClock()
 _WORKER_CACHE_BYTES: Final = 32 * 1024 * 1024
 Answer = TypeVar("Answer")
 
@@ -105,9 +109,11 @@ class PastState(NamedTuple):
 class PointInTime:
     """Reads the past of any stream; blocking and thread-safe."""
 
-    def __init__(self, settled: SettledTable, journal: JournalTail) -> None:
+    def __init__(self, settled: SettledTable, journal: JournalTail, *, clock: Clock = _CLOCK) -> None:
+        """``clock`` tells from when the histories of streams count back."""
         self.settled = settled
         self.journal = journal
+        self._clock = clock
 
     def multi_last(
         self,
@@ -132,13 +138,21 @@ class PointInTime:
 
         return self.with_view(stream, read)
 
-    def sequence_before(self, stream: str, ts_ns: int) -> int:
-        """Return the last sequence stored before this time, removed messages included; 0 for none."""
-        return self.with_view(stream, lambda view: self._sequence_before(view, ts_ns))
-
     def with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
-        return with_pinned(self, lambda pinned: read_view(self.settled, self.view(stream, pinned), read))
+        return with_pinned(self, lambda pinned: self.read(self.view(stream, pinned), read))
+
+    def read(self, view: View, read: Callable[[View], Answer]) -> Answer:
+        """Read from a view; an error of the horizon says what the oldest readable point is."""
+        try:
+            return read(view)
+        except PastHorizon as error:
+            raise PastHorizon(view.stream, error.seq, self.oldest(view)) from error
+
+    def oldest(self, view: View) -> OldestPoint:
+        """Return the oldest point that can be read: what the tables hold, as far as the stream's history goes back."""
+        held, start = held_since(self.settled, view), self._history_start(view)
+        return held if start is None else kept_since(held, start, view)
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
@@ -176,10 +190,35 @@ class PointInTime:
         return tuple(sorted(found.values()))
 
     def point(self, view: View, up_to_seq: int | None, up_to_ts_ns: int | None) -> Point:
-        """Return the point of a sequence (inclusive), a time (exclusive), or now. Raises ``PastHorizon``."""
+        """Return the point of a sequence (inclusive), a time (exclusive), or now.
+
+        Raises ``PastHorizon``, also for one that lies before the stream's own history.
+        """
         if up_to_ts_ns is not None:
-            return Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
-        return Point(END if up_to_seq is None or up_to_seq > view.last_seq else up_to_seq)
+            point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
+        elif up_to_seq is None or up_to_seq > view.last_seq:
+            return Point(END)
+        else:
+            point = Point(up_to_seq)
+        return self.kept(view, point)
+
+    def kept(self, view: View, point: Point) -> Point:
+        """Return a point. Raises ``PastHorizon`` for one that lies before the stream's own history."""
+        start = self._history_start(view)
+        if start is not None and is_over(point, start, view.events):
+            raise PastHorizon(view.stream, None if point.before_ns else point.seq)
+        return point
+
+    def _history_start(self, view: View) -> Point | None:
+        """Return where the stream's own history begins; None where it has none, or the tables don't reach so far."""
+        history = history_of(view.events)
+        if history is None:
+            return None
+        start_ns = self._clock.now_ns() - history
+        try:
+            return Point(self._sequence_before(view, start_ns), start_ns)
+        except PastHorizon:
+            return None
 
     def past(self, view: View, point: Point) -> Past:
         """Return what decides the state at a point. Raises ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
@@ -307,17 +346,6 @@ def with_pinned(past: PointInTime, read: Callable[[Pinned], Answer]) -> Answer:
         except FileGone:
             continue
     return read(past.pinned())
-
-
-def read_view(settled: SettledTable, view: View, read: Callable[[View], Answer]) -> Answer:
-    """Read from a view; an error of the horizon says what the oldest readable point is."""
-    try:
-        return read(view)
-    except PastHorizon as error:
-        oldest = oldest_sequence(settled, view.stream, view.stream_id)
-        if oldest > view.last_seq:
-            oldest = 0 if removed_since(view.last_seq, view.events) else view.last_seq
-        raise PastHorizon(view.stream, error.seq, oldest) from error
 
 
 def _chosen(table: Any, stream_id: int, subjects: SubjectFilter) -> Any:

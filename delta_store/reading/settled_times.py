@@ -64,12 +64,25 @@ class SettledTimes:
         Only the first and the last where statistics tell them and ``ts_ns`` is not between; a file may hold rows of an
         incarnation before, and then its bounds mean nothing.
         """
-        added = [one for one in self._settled.log.entry(version).added if one.stream == self._stream]
-        files = [one for one in added if one.has_messages and one.stream_ids[0] <= self._stream_id <= one.stream_ids[1]]
+        files = self._added(version)
         first, last = min(one.ts_ns[0] for one in files), max(one.ts_ns[1] for one in files)
         if not first < ts_ns <= last and all(one.stream_ids == (self._stream_id, self._stream_id) for one in files):
             ends = min(one.seq[0] for one in files), max(one.seq[1] for one in files)
             return np.array(ends), np.array([first, last])
+        return self._times(version, files)
+
+    def stored_ns(self, seq: int) -> int:
+        """Return when the last settled message up to ``seq`` was stored. Raises ``PastHorizon`` or ``FileGone``."""
+        version = self._settled.append_version_for(self._stream, self._stream_id, seq)
+        seqs, times = self._times(version, self._added(version))
+        return int(times[seqs <= seq].max(initial=0))
+
+    def _added(self, version: int) -> list[DataFile]:
+        """Return the files of messages that a version added."""
+        added = [one for one in self._settled.log.entry(version).added if one.stream == self._stream]
+        return [one for one in added if one.has_messages and one.stream_ids[0] <= self._stream_id <= one.stream_ids[1]]
+
+    def _times(self, version: int, files: Sequence[DataFile]) -> tuple[Int64s, Int64s]:
         table = self._read(self._settled.log.at(version), files, ("stream_id", "seq", "ts_ns"))
         table = table.filter(pc.equal(table["stream_id"], self._stream_id))
         seqs, times = table["seq"].to_numpy(), table["ts_ns"].to_numpy()

@@ -21,6 +21,10 @@ END = (1 << 62) - 1
 """A sequence behind all sequences: the state at END is the newest, with all events after its last message."""
 
 
+Place = tuple[int, int, int]
+"""A point as :func:`cut_at` takes it: ``up_to_seq``, ``before_ns``, ``event_no``."""
+
+
 class Columns(NamedTuple):
     """Message rows of one incarnation of a stream, in any order (equal lengths)."""
 
@@ -73,8 +77,13 @@ def removed_since(up_to_seq: int, events: Iterable[EventRow], *, before_ns: int 
 
     An incarnation's newest REMOVE row is always kept, so this is known however old the point is.
     """
+    return removed_between((up_to_seq, before_ns, event_no), (END, 0, 0), events)
+
+
+def removed_between(start: Place, end: Place, events: Iterable[EventRow]) -> bool:
+    """Whether messages were removed other than by new ones between two points."""
     removals = [event for event in events if event.kind == Kind.REMOVE]
-    return any(not has_happened(event, up_to_seq, before_ns, event_no) for event in removals)
+    return any(has_happened(event, *end) and not has_happened(event, *start) for event in removals)
 
 
 def has_happened(event: EventRow, up_to_seq: int, before_ns: int, event_no: int) -> bool:

@@ -21,6 +21,7 @@ from delta_store.streams.catalog import Catalog
 from delta_store.values.as_of import AsOf, moment, parse_as_of
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.settling import Settling
+from delta_store.values.stream_history import StreamHistory
 from delta_store.values.stream_message import MessageRun, StreamMessage
 
 _CLOCK: Final = SystemClock()
@@ -99,6 +100,10 @@ class StoreReader:
     async def lasts(self, wanted: WantedLasts, point: str | None) -> FoundLasts:
         """Return a page of last messages of several streams, see :func:`lasts_together`. Raises ``NotAPoint``."""
         return await self._threads.run(partial(lasts_together, self.store.past, wanted, self._as_of(point)))
+
+    async def history(self, stream: str) -> StreamHistory:
+        """Return how far back a stream can be read, see :meth:`PastStreams.history`."""
+        return await self._threads.run(partial(self._pasts.history, stream))
 
     def _as_of(self, point: str | None) -> AsOf:
         return parse_as_of(point, now=moment(self._clock.now_ns()))

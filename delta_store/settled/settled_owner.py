@@ -38,6 +38,7 @@ from delta_store.log import messages_log
 from delta_store.log.messages_log import LoadedMessages, apply_to
 from delta_store.settled.settled_upkeep import SettledUpkeep, Vacuumed
 from delta_store.storage.storage import Storage
+from delta_store.values.horizons import Horizons
 from delta_store.values.journal_errors import ReadOvertaken
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.watermark import Claim, CommitNote, Op
@@ -99,8 +100,10 @@ class SettledOwner:
         self.storage = storage
         self._table = _OwnedMessages(storage, loaded)
         self._owner: LogOwner[NextVersion] = LogOwner(self._table)
-        self._clock, self._horizon_seconds, self._writer = clock, horizon_seconds, writer
-        self._upkeep = SettledUpkeep(storage, loaded, clock, horizon_seconds)
+        self._clock, self._writer = clock, writer
+        self.horizons = Horizons(horizon_seconds)
+        """How long what has left the table stays readable."""
+        self._upkeep = SettledUpkeep(storage, loaded, clock, self.horizons)
         self._upkeep_lock = Lock()
         self._damaged = loaded.damaged
 
@@ -108,8 +111,8 @@ class SettledOwner:
     def open(cls, storage: Storage, *, clock: Clock, horizon_seconds: float, writer: str | None = None) -> Self:
         """Open for writing; create the table when there is none. ``writer`` must differ from process to process.
 
-        ``horizon_seconds`` is how long past versions stay readable. Raises :class:`UnsafeStore`, ``DamagedData``,
-        :class:`StorageError`.
+        ``horizon_seconds`` is how long the past of streams that don't say it stays readable. Raises
+        :class:`UnsafeStore`, ``DamagedData``, :class:`StorageError`.
         """
         writer = writer or secrets.token_hex(8)
         storage.prepare(f"{os.getpid()}-{writer}")
@@ -117,7 +120,8 @@ class SettledOwner:
         if loaded.state.version < 0:
             now_ms = clock.now_ns() // 1_000_000
             table_id = uuid5(NAMESPACE_URL, f"{storage.uri}#{writer}#{now_ms}")
-            metadata = new_metadata(str(table_id), now_ms, settled_entry.configuration(horizon_seconds))
+            properties = settled_entry.PROPERTIES | settled_entry.retention(horizon_seconds)
+            metadata = new_metadata(str(table_id), now_ms, properties)
             note = CommitNote(Op.COMPACT, {}, claim=Claim(0, {}))
             first = SettledCommit(0, now_ms, Stamp(0, 0), writer, -1, note, settled_entry.CREATE, metadata)
             with suppress(LostRace):
@@ -145,14 +149,10 @@ class SettledOwner:
 
         The commit also puts right what properties the table has. Raises as :meth:`append`.
         """
-        properties = settled_entry.configuration(self._horizon_seconds)
-
-        def plan(state: MessagesState) -> _Change:
-            note, metadata = no_rows(state.told()), changed_metadata(state.metadata, properties)
-            return _Change(note, settled_entry.CLAIM, metadata)
-
         with self._upkeep_lock:
-            epoch = self._owner.claim(partial(self._prepared, plan))
+            epoch = self._owner.claim(
+                partial(self._prepared, _configured(settled_entry.CLAIM, settled_entry.PROPERTIES))
+            )
             self._upkeep.start()
             self._upkeep.repair(snapshot_of(self._table.state), self._damaged)
             return epoch
@@ -207,6 +207,7 @@ class SettledOwner:
         """
         with self._upkeep_lock:
             self._owner.check()
+            self._keep_for(self.horizons.longest)
             with self._owner.lock:
                 state = self._table.state
                 removed = {path: one.at_ms for path, one in state.removed.items()}
@@ -217,6 +218,12 @@ class SettledOwner:
             with self._owner.lock:
                 self._table.state.forget_removed(expired)
             return Vacuumed(files, *self._upkeep.clean_log())
+
+    def _keep_for(self, horizon_seconds: float) -> None:
+        """Tell other engines the longest horizon, which streams that come and go change."""
+        properties = settled_entry.retention(horizon_seconds)
+        if changed_metadata(self._table.state.metadata, properties) is not None:
+            self._commit(_configured(settled_entry.SET_PROPERTIES, properties))
 
     def _commit(self, plan: _Plan) -> int:
         return self._owner.commit(partial(self._prepared, plan)).entry.version
@@ -235,3 +242,12 @@ class SettledOwner:
         except DamagedData as error:
             raise ValueError(error.reason) from error
         return Prepared(Put(commit.version, raw), step)
+
+
+def _configured(operation: str, properties: Mapping[str, str]) -> _Plan:
+    """Return the plan of a commit that changes no row, and puts right which properties the table has."""
+
+    def plan(state: MessagesState) -> _Change:
+        return _Change(no_rows(state.told()), operation, changed_metadata(state.metadata, properties))
+
+    return plan

@@ -1,7 +1,7 @@
 """Upkeep of the log and the folder of ``messages``: checkpoints, vacuum, log cleanup.
 
-No commit waits for it. Every version within the horizon stays readable: of a file that left the table only the time
-counts, of the log everything from the newest checkpoint on that is older than the horizon.
+No commit waits for it. Every version within the horizon of a stream stays readable: of a file that left the table only
+the time counts and whose it is, of the log everything from the newest checkpoint on that is older than all horizons.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,13 @@ from delta_store.entries import messages_checkpoint
 from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
 from delta_store.entries.messages_checkpoint import MessagesSnapshot
 from delta_store.entries.settled_log import read_entry
-from delta_store.entries.staged_file import staged_epoch
+from delta_store.entries.staged_file import staged_epoch, stream_folder
 from delta_store.log import messages_log
 from delta_store.log.delta_log import path_of
 from delta_store.log.log_cleanup import clean_log
 from delta_store.log.messages_log import LoadedMessages
 from delta_store.storage.storage import Blob, Storage, Stored
+from delta_store.values.horizons import Horizons
 from delta_store.values.schemas import LOG_FOLDER
 
 _DATA: Final = ".parquet"
@@ -37,8 +38,8 @@ class Vacuumed(NamedTuple):
 class SettledUpkeep:
     """The owner's background work. One thread at a time, beside the one that commits."""
 
-    def __init__(self, storage: Storage, log: LoadedMessages, clock: Clock, horizon_seconds: float) -> None:
-        self._storage, self._clock, self._horizon_ms = storage, clock, round(horizon_seconds * 1000)
+    def __init__(self, storage: Storage, log: LoadedMessages, clock: Clock, horizons: Horizons) -> None:
+        self._storage, self._clock, self._horizons = storage, clock, horizons
         self._log = messages_log.log_of(storage)
         self.newest_checkpoint = log.checkpoint
         """Version; -1 without any."""
@@ -79,9 +80,14 @@ class SettledUpkeep:
             self._storage.delete(path_of(name) for name in damaged if name != checkpoint_name(snapshot.version))
 
     def expired(self, removed: Mapping[str, int]) -> list[str]:
-        """Return those of the files, by when (ms) they left the table, that no version within the horizon has."""
-        limit = self._now_ms() - self._horizon_ms
-        return [path for path, at_ms in removed.items() if at_ms <= limit]
+        """Return those of the files, by when (ms) they left the table, that no version within their horizon has."""
+        now_ms, default_ms = self._now_ms(), self._horizons.default * 1000
+        own_ms = {stream_folder(stream): seconds * 1000 for stream, seconds in self._horizons.own.items()}
+
+        def kept_ms(path: str) -> float:
+            return own_ms.get(path.partition("/")[0], default_ms)
+
+        return [path for path, at_ms in removed.items() if at_ms <= now_ms - kept_ms(path)]
 
     def delete(self, paths: list[str]) -> int:
         """Delete data files; return their number."""
@@ -92,14 +98,14 @@ class SettledUpkeep:
         """Iterate over data files that no version has, of those not in ``known``; ``epoch`` is the owner's."""
         now_ms = self._now_ms()
         kept_ms = now_ms - STAGED_KEPT_SECONDS * 1000
-        old_ms = min(kept_ms, now_ms - self._horizon_ms)
+        old_ms = min(kept_ms, now_ms - self._horizons.longest * 1000)
         for file in self._storage.walk():
             if file.name not in known and _is_abandoned(file, epoch, kept_ms=kept_ms, old_ms=old_ms):
                 yield file.name
 
     def clean_log(self) -> tuple[int, int]:
         """Delete log entries and checkpoints that no version within the horizon needs; return how many of each."""
-        limit_ms = self._now_ms() - self._horizon_ms
+        limit_ms = self._now_ms() - self._horizons.longest * 1000
         newest = self.newest_checkpoint
         return clean_log(self._storage, newest_checkpoint=newest, limit_ms=limit_ms, time_of=self._time_of)
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from conf.clock import Clock
 from conf.log import log
 from delta_store.entries.settled_log import DataFile
-from delta_store.reading.settled_events import existing_in
+from delta_store.reading.settled_events import existing_in, told_in
 from delta_store.settling.settle_batch import Progress, SettleBatch
 from delta_store.settling.spark_session import is_remote
 from delta_store.settling.staging import REWRITE_SCHEMA, Rewriting, staged
@@ -89,7 +89,9 @@ class Maintenance:
 
     def drop_dead_files(self, progress: Progress) -> int:
         """Remove the files of which every message is dead, without reading them; return how many rows they held."""
-        live = existing_in(self._settle.events(progress))
+        events = self._settle.events(progress)
+        live = existing_in(events)
+        progress.owner.horizons.know((one.stream, one.history_ns) for one in told_in(events) if one.stream in live)
         fronts = {
             stream: (mark.stream_id, mark.first_seq) if stream in live else (mark.stream_id + 1, 0)
             for stream, mark in progress.watermarks.items()
@@ -109,7 +111,7 @@ class Maintenance:
         events = rows.where(sf.col("subject_partition") == EVENTS_PARTITION)
         bounds = events.transform(existing_streams).transform(live_bounds(None))
         dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
-        old_ns = self._clock.now_ns() - round(2 * self._pace.schedule.horizon_seconds * 1e9)
+        old_ns = self._clock.now_ns() - round(2 * progress.owner.horizons.longest * 1e9)
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
         self._delete(progress, rows.where(sf.col("subject_partition") != CONSUMERS_PARTITION), dead)
         progress.debt.note_rewritten(progress.owner.snapshot.rows)

@@ -79,6 +79,7 @@ class Progress:
         self.typed.learn(told)
         for one in told:
             self.windows_ns[one.stream] = one.window_ns
+            self.owner.horizons.learn(one.stream, one.history_ns)
             (self.mirrors.add if one.is_mirror else self.mirrors.discard)(one.stream)
 
 
@@ -229,7 +230,7 @@ class SettleBatch:
         owner = SettledOwner.open(storage, clock=clock, horizon_seconds=self._horizon_seconds)
         owner.claim()
         place = TypedPlace(self.location.rpartition("/")[0], self.options)
-        typed = TypedTables(owner, place, clock=clock, horizon_seconds=self._horizon_seconds)
+        typed = TypedTables(owner, place, clock=clock)
         partitions: dict[str, set[str]] = {}
         debt = Debt(owner.snapshot.rows)
         for file in owner.snapshot.files.values():
@@ -237,7 +238,7 @@ class SettleBatch:
             if file.consumers_only:
                 debt.note_consumers(file.rows, 0)
         debt.note_batch(0, scattered=0, watermarks=owner.note.watermarks)
-        heads = FollowedHeads(owner, clock=clock, horizon_seconds=self._horizon_seconds)
+        heads = FollowedHeads(owner, clock=clock)
         progress = Progress(owner, FolderLayout(partitions), debt, typed, heads)
         progress.learn(told_in(self.events(progress)))
         return progress

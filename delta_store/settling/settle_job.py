@@ -68,7 +68,6 @@ class SettleJob:
         schedule = Schedule(
             compact_interval_seconds=settings.settle.compact_interval_seconds,
             vacuum_interval_seconds=settings.settle.vacuum_interval_seconds,
-            horizon_seconds=settings.history.horizon_seconds,
         )
         self._maintenance = Maintenance(spark, self._settle, schedule=schedule, clock=self._clock)
         self._starts = 0

@@ -58,9 +58,9 @@ class _Following:
 class TypedTables:
     """The tables as the owner of ``messages`` sees them. One thread at a time."""
 
-    def __init__(self, owner: SettledOwner, place: TypedPlace, *, clock: Clock, horizon_seconds: float) -> None:
+    def __init__(self, owner: SettledOwner, place: TypedPlace, *, clock: Clock) -> None:
         self._owner, self._place = owner, place
-        self._clock, self._horizon_seconds = clock, horizon_seconds
+        self._clock = clock
         self._streams: dict[str, _Following] = {}
         self._unknown: set[str] = set()
         """Streams whose schema can't be used here: their tables are left as they are."""
@@ -138,7 +138,7 @@ class TypedTables:
         for name, stream in self._streams.items():
             if stream.catching_up is None and not stream.rests(self._clock):
                 with self._guarded(name, stream):
-                    self._opened(name, stream).vacuum()
+                    self._opened(name, stream).vacuum(self._owner.horizons.of(name))
         self._find_others()
 
     def _find_others(self) -> None:
@@ -236,8 +236,8 @@ class TypedTables:
 
     def _opened(self, name: str, stream: _Following) -> TypedTable:
         if stream.table is None:
-            options = {"clock": self._clock, "horizon_seconds": self._horizon_seconds}
-            table = TypedTable(name, epoch=self._owner.epoch, **options)  # type: ignore[arg-type]
+            owner = self._owner
+            table = TypedTable(name, epoch=owner.epoch, clock=self._clock, horizon_seconds=owner.horizons.of(name))
             rows, dead = (typed_storage(self._place, name, dead_letters=it) for it in (False, True))
             table.open(rows, dead, stream.stream_id, stream.terms)
             stream.table, stream.verified = table, None

@@ -16,7 +16,6 @@ class Schedule:
     compact_interval_seconds: float = 300.0
     """Also the interval at which all dead rows are deleted, however few."""
     vacuum_interval_seconds: float = 3600.0
-    horizon_seconds: float = 7 * 24 * 3600.0
 
 
 @dataclass(slots=True)

@@ -91,13 +91,15 @@ class StoreState:
 
         Raises ``NoSuchStream``, ``NoSuchCut``, ``PastHorizon``, ``FileGone`` or ``DamagedData``.
         """
-        view = self.view(stream)
+        return self._past.read(self.view(stream), lambda view: self._at(view, as_of))
+
+    def _at(self, view: View, as_of: AsOf) -> StreamAt:
         point = point_of(self._past, view, as_of)
         if point.seq <= 0:
             return StreamAt(view, -1, [], Cut(0, 1, ()), None)
         base, cut = self._past.past(view, point)
-        files = [one for one in base.of_stream(stream) if one.has_messages and one.seq[0] <= cut.up_to_seq]
-        self._require(stream, [one for one in files if one.path not in self.pinned.settled.files])
+        files = [one for one in base.of_stream(view.stream) if one.has_messages and one.seq[0] <= cut.up_to_seq]
+        self._require(view.stream, [one for one in files if one.path not in self.pinned.settled.files])
         return StreamAt(view, base.version, files, cut, _max_age(view) if as_of == NOW else None)
 
     def tail(self, at: StreamAt) -> Any:

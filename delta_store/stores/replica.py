@@ -78,7 +78,7 @@ class Replica:
         self._tail_bytes = tail_bytes
         self.catalog = Catalog(domain=domain)
         self.payloads = Payloads(self._settled, self._journal, tail_bytes=tail_bytes)
-        self.past = PointInTime(self._settled, self._journal)
+        self.past = PointInTime(self._settled, self._journal, clock=clock)
         self.reader = StoreReader(self, threads, clock=clock)
         self.journal_version = -1
         """Version of the journal that the catalog is at; -1 before there is one."""

@@ -18,6 +18,7 @@ from conf.limits import (
 from delta_store.config import api_errors
 from delta_store.config.api_errors import stream_invalid_config
 from delta_store.config.field_tags import level_needed, raised_to_least
+from delta_store.config.history import fault_of_history
 from delta_store.config.server_metadata import own, recorded, size
 from delta_store.config.stream_config import StreamConfig
 from delta_store.config.stream_parts import Placement
@@ -58,6 +59,8 @@ def normalise(request: Request, *, pedantic: bool = False, find: Find = no_strea
     _check_subjects(config)
     _check_transform(config)
     _check_table(config)
+    if fault := fault_of_history(config.metadata):
+        raise stream_invalid_config(fault)
     config = _with_republish(config, pedantic=pedantic)
     if config.placement is not None and config.placement.preferred:
         raise stream_invalid_config("preferred server not permitted in placement")

@@ -14,6 +14,8 @@
 
 from enum import StrEnum
 
+from delta_store.values.oldest_point import OldestPoint
+
 
 class ReadErrorKind(StrEnum):
     """Stable names of the errors, for logs and APIs; append only."""
@@ -45,16 +47,16 @@ class DamagedData(ReadError):
 
 
 class PastHorizon(ReadError):
-    """The state asked for is older than the history horizon; ``seq`` is None when a time was asked for.
+    """The state asked for is older than the history horizon; ``seq`` is that which was asked for, where it is known.
 
-    ``oldest`` is the first sequence whose state can be read; 0 where nobody has looked, or only the present one can.
+    ``oldest`` is the oldest point that can be read; None where nobody has looked.
     """
 
     kind = ReadErrorKind.PAST_HORIZON
 
-    def __init__(self, stream: str, seq: int | None, oldest: int = 0) -> None:
-        point = "that time" if seq is None else f"sequence {seq}"
-        first = f"; the oldest that can be read is sequence {oldest}" if oldest else ""
+    def __init__(self, stream: str, seq: int | None, oldest: OldestPoint | None = None) -> None:
+        point = "that point" if seq is None else f"sequence {seq}"
+        first = f"; the oldest that can be read is {oldest}" if oldest else ""
         super().__init__(f"stream {stream!r}: the state at {point} is past the history horizon{first}")
         self.stream, self.seq, self.oldest = stream, seq, oldest
 

@@ -342,7 +342,7 @@ def test_the_settle_job_works_as_often_as_told(tmp_path: Path, monkeypatch: pyte
     set_all(monkeypatch, settle__compact_interval_seconds=11, settle__vacuum_interval_seconds=12)
     set_all(monkeypatch, settle__trigger_interval_seconds=13, history__horizon_seconds=14)
     job = settle_job.SettleJob(cast(Any, None), data_location(str(tmp_path)), load_settings())
-    assert job._maintenance._pace.schedule == settle_job.Schedule(11, 12, 14)
+    assert job._maintenance._pace.schedule == settle_job.Schedule(11, 12)
     assert job._settle._horizon_seconds == 14
 
     class Started(Exception):

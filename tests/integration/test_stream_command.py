@@ -14,6 +14,7 @@ from nats.aio.client import Client
 
 from tests.servers import silt_server
 
+NO_PAST = {"silt.history": "0"}
 SILT = str(Path(sys.executable).with_name("silt"))
 
 
@@ -42,6 +43,9 @@ async def _fill(url: str) -> None:
     await js.publish("orders.2", b"\xff")
     await _ask(client, "STREAM.PURGE.ORDERS", {"filter": "orders.0", "silt_no_erase": True})
     await _ask(client, "STREAM.PURGE.ORDERS", {"filter": "orders.1"})
+    await _ask(client, "STREAM.CREATE.BRIEF", config | {"name": "BRIEF", "subjects": ["b"], "metadata": NO_PAST})
+    for _ in range(2):
+        await js.publish("b", b"")
     bucket = {
         "name": "OBJ_FILES",
         "subjects": ["$O.FILES.C.>", "$O.FILES.M.>"],
@@ -105,6 +109,21 @@ def test_changes_and_versions(url: str) -> None:
     assert json.loads(now)["change"] == "removed"
     assert silt(url, "stream", "versions", "ORDERS", "-o", "json")[:2] == (0, b"[]\n")
     assert silt(url, "stream", "diff", "NONE", "1")[0] == 5
+
+
+def test_a_stream_says_how_long_its_past_is_kept(url: str) -> None:
+    """The command shows it; a point beyond it is an error that names the oldest, however it is asked for."""
+    code, out, _ = silt(url, "stream", "history", "BRIEF", "-o", "json")
+    told = json.loads(out)
+    assert (code, told["own"], told["history"], told["oldest_seq"]) == (0, True, 0, 2)
+    code, out, _ = silt(url, "stream", "history", "ORDERS")
+    assert (code, b"168h0m0s" in out) == (0, True)
+    oldest = "the oldest that can be read is sequence 2, or the time 20"
+    for verb in ("info", "get", "dump"):
+        code, _, said = silt(url, "stream", verb, "BRIEF", *(["1"] if verb == "get" else []), "--as-of", "1")
+        assert (code != 0, oldest in said) == (True, True), said
+    code, _, said = silt(url, "stream", "rewind", "BRIEF", "--to", "1")
+    assert (code != 0, oldest in said) == (True, True), said
 
 
 def test_objects_then(url: str) -> None:

@@ -86,13 +86,13 @@ class Store(Publisher):
         data.mkdir(parents=True, exist_ok=True)
         self.journal = Journal.open(open_storage(str(data / "journal")), shard="0", clock=SystemClock())
         self.journal.claim()
-        self.schedule = Schedule(compact_interval_seconds=0, vacuum_interval_seconds=0, horizon_seconds=horizon_seconds)
+        self.schedule = Schedule(compact_interval_seconds=0, vacuum_interval_seconds=0)
+        self.horizon_seconds = horizon_seconds
         self.start()
 
     def start(self) -> None:
         """Make the settle job's parts, as a process that has just been started."""
-        horizon_seconds = self.schedule.horizon_seconds
-        self.sink = SettleBatch(str(self.data / "messages"), horizon_seconds=horizon_seconds)
+        self.sink = SettleBatch(str(self.data / "messages"), horizon_seconds=self.horizon_seconds)
         self.maintenance = Maintenance(self.spark, self.sink, schedule=self.schedule, clock=SystemClock())
 
     @property

@@ -22,7 +22,7 @@ from ingest.publishing.copied_messages import CopyStore
 from ingest.publishing.group import Group
 from tests.spark.store import SECOND, START_NS, Store
 from tests.spark.test_transforms import journal_rows
-from tests.tables import marks_of
+from tests.tables import marks_of, sequence_before
 
 MakeStore = Callable[..., Store]
 
@@ -65,7 +65,7 @@ def test_a_mirror_settles_with_its_gaps(store: MakeStore) -> None:
     past = PointInTime(SettledTable(str(here.data / "messages")), JournalTail(str(here.data / "journal")))
     assert [one.seq for one in past.multi_last("M", ["o.>"], up_to_seq=12).messages] == [5, 12]
     assert [one.seq for one in past.multi_last("M", [">"], up_to_seq=21).messages] == [12, 13, 20]
-    assert past.sequence_before("M", START_NS + 13 * SECOND) == 12
+    assert sequence_before(past, "M", START_NS + 13 * SECOND) == 12
     shown = query(here.spark, here.data, "SELECT seq FROM M ORDER BY seq").collect()
     assert [row.seq for row in shown] == here.live("M")
     here.truncate()

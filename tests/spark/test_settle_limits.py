@@ -4,14 +4,19 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from deltalake import DeltaTable
 
+from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.past_files import past_files
+from delta_store.reading.point_in_time import Point, PointInTime
 from delta_store.reading.settled import SettledTable
 from delta_store.settled import settled_upkeep
 from delta_store.settling import upkeep_choice
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row, restore_watermarks
+from delta_store.values.read_errors import PastHorizon
 from delta_store.values.records import Row
 from delta_store.values.schemas import MESSAGES_COLUMNS
 from delta_store.values.watermark import Op
@@ -158,6 +163,25 @@ def test_a_catalog_rebuilt_from_the_table_is_the_same(store: MakeStore) -> None:
             )  # fmt: skip
         with here.sink.lock:
             here.maintenance.delete_dead_rows(here.sink.progress())
+
+
+def test_a_stream_keeps_its_past_as_long_as_it_says(store: MakeStore) -> None:
+    """Upkeep leaves the files of one that asks for them, though the setting keeps none; also after a restart."""
+    here = store(horizon_seconds=0)
+    for name, metadata in (("KEPT", {"silt.history": "1h"}), ("GONE", {})):
+        here.create(name, max_msgs_per_subject=1, metadata=metadata)
+    for _ in range(2):
+        for name in ("KEPT", "GONE"):
+            here.publish(name, "x")
+        here.settle()
+    here.start()
+    here.maintenance.run_due()
+    past = PointInTime(SettledTable(str(here.data / "messages")), JournalTail(str(here.data / "journal")))
+    state = past.with_view("KEPT", lambda view: past.payloads(past.base(view, Point(1)), view, np.array([1])))
+    assert [one.seq for one in state] == [1]
+    with pytest.raises(PastHorizon, match="the oldest that can be read is sequence 2, or the time 2025-"):
+        past.multi_last("GONE", ["GONE.x"], up_to_seq=1)
+    assert [len(past_files(past.settled, name)) for name in ("KEPT", "GONE")] == [1, 0]
 
 
 def test_old_events_are_forgotten(store: MakeStore) -> None:

@@ -11,7 +11,7 @@ from delta_store.stores.stores_open import open_stores
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
 from tests.spark.store import Store
-from tests.tables import live_sequences
+from tests.tables import live_sequences, sequence_before
 
 TOKENS = ["plain", "per%cent", "sl/ash", "eq=ual", "ünïcode", "sp:ecial$", "x" * 60]
 
@@ -63,7 +63,7 @@ def test_spark_commits_are_read_by_their_own_rules(store: Callable[..., Store]) 
                 mine, filters, point
             )
     times = {row.seq: row.ts_ns for row in rows if row.stream == "KV" and row.kind == Kind.MESSAGE}
-    assert past.sequence_before("KV", times[17]) == 16
+    assert sequence_before(past, "KV", times[17]) == 16
 
 
 def truth(rows: list[Row], filters: list[str], point: int) -> list[int]:

@@ -126,7 +126,7 @@ def test_damage_and_a_lost_past_are_statuses(tmp_path: Path) -> None:
         for reply, body in bodies:
             responder.respond([WireMessage(b"$JS.API.DIRECT.GET.S", reply, b"", json.dumps(body).encode())])
         await sink.complete([b"mp", b"md"])
-        assert b"NATS/1.0 410 Past History Horizon\r\n\r\n" in sink.frames[b"mp"]
+        assert b"NATS/1.0 410 Past History Horizon\r\nSilt-Oldest-Sequence: " in sink.frames[b"mp"]
         assert b"NATS/1.0 500 damaged_data\r\n\r\n" in sink.frames[b"md"]
         responder.respond([WireMessage(b"$JS.API.DIRECT.GET.S", b"o", b"", b'{"seq":1599}')])
         await sink.complete([b"o"])

@@ -179,14 +179,14 @@ def test_vacuum_deletes_what_no_version_needs(tmp_path: Path) -> None:
     table.commit(lambda _: Change(removed={gone}))
     rows = pa.table({"number": [9], "at": [_START]})
     lost = write_file(table.storage, rows, epoch=1, names=_NAMES).path
-    assert table.vacuum() == 0
+    assert table.vacuum(_HORIZON) == 0
     with mock.patch("delta_store.beside.beside_table.BESIDE_CHECKPOINT_COMMITS", 1):
         table.upkeep()
         clock.seconds += 2 * _HORIZON
         _append(table, 7)
         table.upkeep()
     clock.seconds += 1e9
-    assert table.vacuum() == 2
+    assert table.vacuum(_HORIZON) == 2
     assert not (tmp_path / gone).exists()
     assert not (tmp_path / lost).exists()
     assert not (tmp_path / LOG_FOLDER / entry_name(0)).exists()

@@ -46,7 +46,7 @@ class Followed:
 
     def opened(self) -> HeadTables:
         """The tables as a settle job that has just been started opens them."""
-        heads = HeadTables.open(self.tables.owner, clock=SystemClock(), horizon_seconds=HORIZON)
+        heads = HeadTables.open(self.tables.owner, clock=SystemClock())
         heads.follow()
         return heads
 
@@ -192,7 +192,7 @@ def test_an_existing_store_gets_them(tmp_path: Path) -> None:
     tables.rows.append(history.remove([11], "delete", erase=True))
     tables.settle()
     tables.apply_limits()
-    heads = HeadTables.open(tables.owner, clock=SystemClock(), horizon_seconds=HORIZON)
+    heads = HeadTables.open(tables.owner, clock=SystemClock())
     heads.follow()
     assert plain_views.live(tmp_path) == 2 * [{"S": live_sequences(tables.rows)}]
     assert head_rows.holding(read_heads(str(tmp_path / "messages")), "S", seq=12) is None
@@ -209,7 +209,7 @@ def test_rows_go_when_cleanup_has_deleted_what_they_name(tmp_path: Path) -> None
     clock = SteppedClock()
     history, tables = History(per_subject=1), Tables(tmp_path)
     tables.rows.append(history.create())
-    heads = HeadTables.open(tables.owner, clock=clock, horizon_seconds=HORIZON)
+    heads = HeadTables.open(tables.owner, clock=clock)
     for number in range(24):
         tables.rows.append(history.publish(f"s.{number % 3}"))
         tables.settle()
@@ -244,7 +244,7 @@ def test_tables_of_another_messages_are_made_anew(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "messages")
     (tmp_path / "backup").rename(tmp_path / "messages")
     owner = open_owner(LocalStorage(tmp_path / "messages"), SystemClock())
-    HeadTables.open(owner, clock=SystemClock(), horizon_seconds=HORIZON).follow()
+    HeadTables.open(owner, clock=SystemClock()).follow()
     truth = {
         name: live_sequences([row for row in here.settled(name) if row.position <= mark.position])
         for name, mark in owner.note.watermarks.items()
@@ -257,7 +257,7 @@ def test_a_failure_stops_no_batch_and_is_made_up_for(tmp_path: Path, monkeypatch
     """With a full disk the tables stay behind, also in maintenance; with room again they catch up at the next batch."""
     history, tables = History(per_subject=1), Tables(tmp_path)
     tables.rows.append(history.create())
-    heads = FollowedHeads(tables.owner, clock=SystemClock(), horizon_seconds=HORIZON)
+    heads = FollowedHeads(tables.owner, clock=SystemClock())
     write, full = LocalStorage.write, Event()
 
     def written(self: LocalStorage, blob: Blob) -> None:

@@ -31,7 +31,7 @@ def test_they_live_in_an_object_store(data: DataLocation) -> None:
     place, history, clock = data.table(MESSAGES_FOLDER), History(per_subject=1), SystemClock()
     storage = open_storage(place, data.options)
     owner = open_owner(storage, clock)
-    heads = HeadTables.open(owner, clock=clock, horizon_seconds=1000)
+    heads = HeadTables.open(owner, clock=clock)
     settle(owner, [history.create(), history.publish("s.kept")])
     for number in range(3):
         before = set(owner.snapshot.files)

@@ -21,7 +21,7 @@ def stored(data: Path) -> tuple[Tables, History]:
     """A store of 41 messages of five subjects, of which the last of each is live."""
     tables, history = Tables(data), History(per_subject=1)
     tables.commit([history.create(), history.publish("s.kept")])
-    heads = HeadTables.open(tables.owner, clock=SystemClock(), horizon_seconds=1000)
+    heads = HeadTables.open(tables.owner, clock=SystemClock())
     for _ in range(4):
         tables.commit([history.publish(f"s.{number % 4}") for number in range(10)])
         tables.settle()

@@ -68,7 +68,7 @@ def test_sql_and_views(data: DataLocation) -> None:
     history, tables = History(per_subject=1), Tables(_UNUSED, store=data)
     tables.commit([history.create(), *(history.publish(f"s.{number % 3}") for number in range(9))])
     tables.settle(tables.rows[:8])
-    heads = HeadTables.open(tables.owner, clock=SystemClock(), horizon_seconds=1000)
+    heads = HeadTables.open(tables.owner, clock=SystemClock())
     heads.follow()
     live = silt(data, "sql", "SELECT subject, seq FROM S ORDER BY seq", "-o", "json")
     assert json.loads(live.output) == [{"subject": f"s.{number}", "seq": 7 + number} for number in range(3)]
@@ -82,7 +82,7 @@ def test_verify_and_repair(data: DataLocation) -> None:
     """Each damage by its file; what can be made anew is, and the rest stays named."""
     history, tables = History(per_subject=1), Tables(_UNUSED, store=data)
     tables.commit([history.create()])
-    heads = HeadTables.open(tables.owner, clock=SystemClock(), horizon_seconds=1000)
+    heads = HeadTables.open(tables.owner, clock=SystemClock())
     for _ in range(3):
         tables.commit([history.publish(f"s.{number}") for number in range(3)])
         tables.settle()

@@ -13,7 +13,7 @@ from delta_store.reading.settled import SettledTable
 from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
-from tests.tables import History, Tables, grown, live_before, live_sequences
+from tests.tables import History, Tables, grown, live_before, live_sequences, sequence_before
 
 FILTERS = [["s.>"], ["s.1"], ["s.0", "s.3"], ["s.*", "s.2"], ["none"]]
 
@@ -73,7 +73,7 @@ def test_a_time_means_the_last_message_before_it_removed_or_not(tmp_path: Path, 
     for row in messages:
         for ts_ns in (row.ts_ns, row.ts_ns + 1):
             before = max((one.seq for one in messages if one.ts_ns < ts_ns), default=0)
-            assert past.sequence_before("S", ts_ns) == before
+            assert sequence_before(past, "S", ts_ns) == before
     assert past.multi_last("S", ["s.>"], up_to_ts_ns=messages[0].ts_ns).messages == []
 
 
@@ -147,9 +147,9 @@ def test_a_point_whose_version_was_cleaned_up_is_past_the_horizon(tmp_path: Path
     with pytest.raises(PastHorizon, match="the oldest that can be read is sequence 7"):
         past.multi_last("S", ["s.>"], up_to_seq=2)
     with pytest.raises(PastHorizon):
-        past.sequence_before("S", history.rows[2].ts_ns)
+        sequence_before(past, "S", history.rows[2].ts_ns)
     assert [message.seq for message in past.multi_last("S", ["s.>"], up_to_seq=8).messages] == [7, 8]
-    assert past.sequence_before("S", history.now_ns + 1) == 8
+    assert sequence_before(past, "S", history.now_ns + 1) == 8
 
 
 def test_a_vacuumed_file_is_past_the_horizon(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_stream_that_has_been_quiet_for_longer_than_the_horizon_is_read(tmp_pa
     past = reader(tables)
     then = past.multi_last("S", ["s.>"], up_to_ts_ns=removal.ts_ns + 1)
     assert ([one.seq for one in then.messages], then.up_to_seq) == ([2], 2)
-    assert past.sequence_before("S", removal.ts_ns + 1) == 2
+    assert sequence_before(past, "S", removal.ts_ns + 1) == 2
     with pytest.raises(PastHorizon, match="past the history horizon"):
         past.multi_last("S", ["s.>"], up_to_seq=2)
 

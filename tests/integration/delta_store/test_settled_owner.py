@@ -310,16 +310,18 @@ def test_a_checkpoint_in_parts_is_refused(tmp_path: Path) -> None:
 
 
 def test_properties_follow_the_settings(tmp_path: Path) -> None:
-    """A claim puts them right; the table is the same one, and nothing is changed where nothing differs."""
+    """Upkeep puts them right; the table is the same one, and nothing is changed where nothing differs."""
     _open(tmp_path)
     before = DeltaTable(str(tmp_path)).metadata()
-    open_owner(LocalStorage(tmp_path), SteppedClock(), horizon_seconds=77)
+    owner = open_owner(LocalStorage(tmp_path), SteppedClock(), horizon_seconds=77)
+    owner.vacuum()
     delta = DeltaTable(str(tmp_path))
     assert delta.metadata().configuration["delta.logRetentionDuration"] == "interval 77 seconds"
     assert (delta.metadata().id, delta.metadata().partition_columns) == (before.id, ["stream", "subject_partition"])
     assert (delta.protocol().min_reader_version, delta.protocol().min_writer_version) == (1, 2)
-    open_owner(LocalStorage(tmp_path), SteppedClock(), horizon_seconds=77)
-    assert [b"metaData" in _entry(tmp_path, version).read_bytes() for version in range(4)] == [True, False, True, False]
+    open_owner(LocalStorage(tmp_path), SteppedClock(), horizon_seconds=77).vacuum()
+    changes = [b"metaData" in _entry(tmp_path, version).read_bytes() for version in range(5)]
+    assert changes == [True, False, False, True, False]
 
 
 @pytest.mark.parametrize("claims", [True, False])

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from api.direct.direct_request import BAD_REQUEST, MALFORMED_REQUEST, DirectRequest, parse_body, parse_subject
-from api.jetstream.api_call import ApiRequest, AskedPast, AskedVersions, NeedMessage, NeedPast
+from api.jetstream.api_call import ApiRequest, AskedHistory, AskedPast, AskedVersions, NeedMessage, NeedPast
 from api.jetstream.dispatch import dispatch
 from conf.limits import VERSIONS_PAGE
 from delta_store.config.api_errors import past_horizon
 from delta_store.streams.removal_rows import read_removal
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.oldest_point import OldestPoint
 from delta_store.values.settling import Settling
+from delta_store.values.stream_history import StreamHistory
 
 
 def needed(api: Any, endpoint: str, body: Any) -> NeedPast:
@@ -115,6 +117,26 @@ def test_the_difference_of_two_points(filled: Any) -> None:
     assert filled.error("STREAM.DIFF.S", {})[1] == 10003
     assert filled.error("STREAM.DIFF.S", {"from": 1, "filter": "a..b"})[1] == 10003
     assert filled.error("STREAM.DIFF.NONE", {"from": 1})[1] == 10059
+
+
+def test_the_history_of_a_stream(filled: Any) -> None:
+    """For how long it is kept, by itself or by the setting, the oldest point, and what is there for the past alone."""
+    wanted = needed(filled, "STREAM.HISTORY.S", {})
+    assert wanted.asked == AskedHistory("S")
+    filled.account.horizon_seconds = 2.0
+    for own_ns, history in ((5, 5), (None, 2 * 10**9)):
+        reply = wanted.reply(StreamHistory(own_ns, OldestPoint(2, 10**9), 3, 4))
+        assert isinstance(reply, bytes)
+        assert json.loads(reply) == {
+            "type": "io.nats.jetstream.api.v1.stream_history_response",
+            "history": history,
+            "own": own_ns is not None,
+            "oldest_seq": 2,
+            "oldest_time": "1970-01-01T00:00:01Z",
+            "held_files": 3,
+            "held_bytes": 4,
+        }
+    assert filled.error("STREAM.HISTORY.NONE", {})[1] == 10059
 
 
 def test_the_versions_of_a_stream(filled: Any) -> None:

@@ -75,6 +75,19 @@ def test_changes_and_versions(tmp_path: Path) -> None:
     over(tmp_path, use)
 
 
+def test_how_far_back_a_stream_can_be_read(tmp_path: Path) -> None:
+    """By the setting, as this one says nothing, with what is there for its past alone."""
+    stored(tmp_path)
+
+    async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
+        told = (await client.get("/v1/streams/S/history")).json()
+        assert (told["stream"], told["history"], told["own"]) == ("S", 7 * 86_400 * 10**9, False)
+        assert (told["oldest_seq"], told["held_files"], told["held_bytes"]) == (1, 0, 0)
+        check_problem(await client.get("/v1/streams/NONE/history"), 404, 10059)
+
+    over(tmp_path, use)
+
+
 def test_what_is_no_point(tmp_path: Path) -> None:
     """Nonsense is a bad request, a time before the stream no stream."""
     stored(tmp_path)

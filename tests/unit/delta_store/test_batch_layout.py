@@ -26,6 +26,7 @@ from delta_store.values.watermark import Run
 COLUMNS = pa.schema([*MESSAGES_SCHEMA.remove_metadata(), ("whole", pa.bool_()), ("id_hash", pa.int64())])
 CONSUMERS = ("consumer", "consumer_state", "consumer_delete", "source_state")
 CONFIG = b'{"config":{"name":"A","duplicate_window":%d%s}}'
+MORE = b',"mirror":{"name":"O"},"metadata":{"silt.history":"1s"}'
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
@@ -44,7 +45,13 @@ def test_a_summary_counts_rows_and_tells_both_ends() -> None:
     """By kind, with damage, ids, and the settings in STREAM rows."""
     rows = table(
         {"seq": 2, "event_no": 2, "kind": "remove", "subject": "", "first_seq": 3, "data": b"{}"},
-        {"seq": 0, "kind": "stream", "subject": "", "first_seq": 0, "data": CONFIG % (5, b',"mirror":{"name":"O"}')},
+        {
+            "seq": 0,
+            "kind": "stream",
+            "subject": "",
+            "first_seq": 0,
+            "data": CONFIG % (5, MORE),
+        },
         {"seq": 2, "evicts": 1, "subject": "a.c", "first_seq": 2, "whole": False},
         {"seq": 1, "msg_id": "m", "id_hash": -7, "ts_ns": 3},
         {"seq": 2, "event_no": 3, "kind": "consumer", "subject": "c", "first_seq": 3, "data": b"{}"},
@@ -56,7 +63,7 @@ def test_a_summary_counts_rows_and_tells_both_ends() -> None:
         BatchRun(Run("A", 1, 2, 1, 2, (0, 1), (2, 3), 3), 3, 2, 1, hashes),
         BatchRun(Run("B", 9, 0, 0, 0, (4, 6), (4, 6), 5), 1, 0, 0, ()),
     }
-    assert report.told == (Told(1, 0, 1, "A", 5, True),)
+    assert report.told == (Told(1, 0, 1, "A", 5, True, "", 10**9),)
     assert (report.hashes.tolist(), report.times.tolist(), report.rows) == ([-7], [3], 6)
     assert all(run.subjects == () for run in summarised(in_order(rows), {"A", "B"}).runs)
 

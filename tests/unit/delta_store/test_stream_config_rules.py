@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_store.config.api_errors import ApiRefusal
+from delta_store.config.history import HISTORY, own_history
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.stream_config_rules import (
     normalise,
@@ -62,6 +63,20 @@ def test_accepted_or_refused_and_then_stable(request: dict[str, Any], pedantic: 
     assert StreamConfig.from_json(shown) == config
     if config.num_replicas == 1:
         assert checked_update(config, config) == config
+
+
+@pytest.mark.parametrize("text", ["30d", "2w", "1d12h", "12h30m", "0", "1.5h"])
+def test_a_stream_may_say_how_long_its_past_is_kept(text: str) -> None:
+    """By a duration, which may begin with weeks and days."""
+    assert own_history(normalise({"name": "S", "metadata": {HISTORY: text}}).metadata) is not None
+
+
+@pytest.mark.parametrize("text", ["", "d", "7", "-1h", "1d-1h", "h12", "1d2w", "for ever", "999999999w", "1d 2h"])
+def test_nonsense_about_the_past_is_refused(text: str) -> None:
+    """With an error that shows it and what it might be."""
+    with pytest.raises(ApiRefusal, match="is no duration such as 30d, 12h or 0"):
+        normalise({"name": "S", "metadata": {HISTORY: text}})
+    assert own_history({HISTORY: text}) is None
 
 
 @pytest.mark.parametrize("copied", [{"mirror": {"name": "O"}}, {"subjects": ["a"], "sources": [{"name": "O"}]}])

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delta_store.dialect.durations import parse_age
 from delta_store.dialect.times import ZERO_TIME, format_time, parse_time
 
 
@@ -46,3 +47,12 @@ def test_parse(text: str, ts_ns: int) -> None:
 def test_round_trip(ts_ns: int) -> None:
     """What is written is read back."""
     assert parse_time(format_time(ts_ns)) == ts_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("2w", 1_209_600), ("1w1d", 691_200), ("1d12h", 129_600), ("90s", 90), ("1d1.5s", 86_401.5), ("", None)],
+)
+def test_an_age_may_begin_with_weeks_and_days(text: str, seconds: float | None) -> None:
+    """What follows them is a duration of Go's; an empty text is none."""
+    assert parse_age(text) == (None if seconds is None else seconds * 10**9)
