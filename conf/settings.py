@@ -184,6 +184,26 @@ class HistorySettings(_Section):
     horizon_seconds: float = Field(default=7 * 24 * 3600.0, ge=0)
 
 
+class LimitsSettings(_Section):
+    """Limits of the account, as a nats-server's operator sets them for its own JetStream; -1 for none.
+
+    A leaf node is not told what its hub's operator has set for the account, so they are set here.
+    """
+
+    max_storage: int = Field(default=-1, ge=-1)
+    """Bytes of all streams with storage ``file``; ``max_memory`` of those with ``memory``."""
+    max_memory: int = Field(default=-1, ge=-1)
+    max_streams: int = Field(default=-1, ge=-1)
+    max_consumers: int = Field(default=-1, ge=-1)
+    """Of one stream."""
+    max_ack_pending: int = Field(default=-1, ge=-1)
+    """Of one consumer."""
+    storage_max_stream_bytes: int = Field(default=-1, ge=-1)
+    memory_max_stream_bytes: int = Field(default=-1, ge=-1)
+    """Highest ``max_bytes`` of one stream."""
+    max_bytes_required: bool = False
+
+
 class Settings(_Section):
     """All settings of all processes; each process makes them once, by :func:`load_settings`."""
 
@@ -195,6 +215,7 @@ class Settings(_Section):
     reads: ReadsSettings = ReadsSettings()
     http: HttpSettings = HttpSettings()
     history: HistorySettings = HistorySettings()
+    limits: LimitsSettings = LimitsSettings()
 
 
 def load_settings(**sections: Mapping[str, Any]) -> Settings:

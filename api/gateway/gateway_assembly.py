@@ -21,6 +21,7 @@ from conf.limits import REMOTE_COMMIT_INTERVAL_MS
 from conf.settings import JournalSettings, Settings
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.reading.store_reader import StoreReader
+from delta_store.streams.account import AccountLimits
 from ingest.flow.group_commit import Pace
 from ingest.protocol.interest import InterestTable
 
@@ -77,6 +78,7 @@ def assemble(
     upkeep = GatewayUpkeep(
         stores.journal, stores.settled, data=stores.data, executor=threads, report=report, chosen=settings.journal
     )
+    stores.catalog.account.limits = AccountLimits(**settings.limits.model_dump())
     core = GatewayCore(
         stores.catalog,
         reads,

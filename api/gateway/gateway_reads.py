@@ -15,6 +15,7 @@ from api.jetstream.responses import msg_get_reply
 from api.responder.direct_responder import DirectResponder, Read, Sink
 from conf.limits import READ_QUEUE_MAX
 from delta_store.config import api_errors
+from delta_store.reading.past_streams import PastStream
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import StoreReader
 from delta_store.values.read_errors import NoSuchCut, NoSuchStream, PastHorizon, ReadError
@@ -104,8 +105,7 @@ class GatewayReads:
     async def _of_past(self, wanted: NeedPast) -> bytes | StartedReply:
         """Return the reply to a request about the past."""
         try:
-            asked = wanted.asked
-            pasts = []
+            asked, pasts = wanted.asked, list[PastStream]()
             if isinstance(asked, AskedHistory):
                 reply = wanted.reply(await self._reader.history(asked.stream))
             elif isinstance(asked, AskedVersions):

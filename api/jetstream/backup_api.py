@@ -114,6 +114,7 @@ def restore(call: ApiCall) -> Result:
     source_rules.refuse_unsupported(config, domain=call.catalog.domain)
     call.refuse_unanswerable(config.as_json())
     call.catalog.routes.refuse_overlap(config)
+    call.catalog.account.admit(config)
     call.catalog.require_change()
     subject = f"$JS.SNAPSHOT.RESTORE.{name}.{call.registry.new_id()}"
     most = call.account.reply_bytes_max

@@ -141,8 +141,10 @@ def _create(call: ApiCall, named: Naming) -> Result:
     if known is not None:
         config = _kept(config, known.config)
     config = consumer_config_rules.with_required_level(config)
-    config = consumer_config_rules.with_defaults(config, state.config, pedantic=request.get("pedantic", False))
-    consumer_config_rules.check(config, state.config, starts_at_time="opt_start_time" in asked)
+    most = call.catalog.account.limits.max_ack_pending
+    pedantic = request.get("pedantic", False)
+    config = consumer_config_rules.with_defaults(config, state.config, pedantic=pedantic, ack_pending_max=most)
+    consumer_config_rules.check(config, state.config, starts_at_time="opt_start_time" in asked, ack_pending_max=most)
     call.refuse_unanswerable(config_json(config, dynamic=True))
     action = request.get("action", "")
     if known is not None:
@@ -193,7 +195,9 @@ def _update(
 
 
 def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dict[str, Any]:
-    consumer_create_rules.check_new(config, state.config, company=call.directory.company(state.name))
+    most = call.catalog.account.limits.consumers_of(state.config)
+    company = call.directory.company(state.name)
+    consumer_create_rules.check_new(config, replace(state.config, max_consumers=most), company)
     newest = call.directory.newest(state.name)
     created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
     if not config.name:

@@ -113,7 +113,7 @@ def message_json(message: StreamMessage, *, no_hdr: bool = False) -> Json:
 
 
 def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) -> Json:
-    """Return the account info object: streams, bytes used and reserved, no limits, and the API's counters."""
+    """Return the account info object: streams, bytes used and reserved, limits, and the API's counters."""
     used = {"memory": 0, "file": 0}
     reserved = {"memory": 0, "file": 0}
     for state in catalog.streams.values():
@@ -126,16 +126,7 @@ def account_stats(catalog: Catalog, account: ApiAccount, *, consumers: int = 0) 
         "reserved_storage": reserved["file"],
         "streams": len(catalog.streams),
         "consumers": consumers,
-        "limits": {
-            "max_memory": -1,
-            "max_storage": -1,
-            "max_streams": -1,
-            "max_consumers": -1,
-            "max_ack_pending": -1,
-            "memory_max_stream_bytes": -1,
-            "storage_max_stream_bytes": -1,
-            "max_bytes_required": False,
-        },
+        "limits": catalog.account.limits.as_json(),
     }
     if catalog.domain:
         shown["domain"] = catalog.domain

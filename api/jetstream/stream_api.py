@@ -155,7 +155,9 @@ def _normalised(call: ApiCall, request: dict[str, Any]) -> StreamConfig:
     def find(name: str) -> StreamConfig | None:
         return streams[name].config if name in streams else None
 
-    return stream_config_rules.normalise(request, pedantic=request.get("pedantic", False), find=find)
+    config = stream_config_rules.normalise(request, pedantic=request.get("pedantic", False), find=find)
+    call.catalog.account.limits.check(config)
+    return config
 
 
 def _page(call: ApiCall, request: dict[str, Any]) -> tuple[list[StreamState], int]:

@@ -57,15 +57,21 @@ def required_level(config: MachineConfig) -> int:
     return level_needed(MachineConfig, partial(getattr, config))
 
 
-def with_defaults(config: MachineConfig, stream: StreamConfig, *, pedantic: bool = False) -> MachineConfig:
-    """Fill in the defaults; ``pedantic`` refuses values that would be adjusted. Raises ``ApiRefusal``."""
+def with_defaults(
+    config: MachineConfig, stream: StreamConfig, *, pedantic: bool = False, ack_pending_max: int = -1
+) -> MachineConfig:
+    """Fill in the defaults; ``pedantic`` refuses values that would be adjusted. Raises ``ApiRefusal``.
+
+    ``ack_pending_max`` is the account's limit, if positive.
+    """
     config = replace(config, **raised_to_least(MachineConfig, partial(getattr, config), pedantic=pedantic))
     if not config.is_push and config.max_waiting == 0:
         config = replace(config, max_waiting=CONSUMER_WAITING_DEFAULT)
     config = replace(config, ack_wait=_ack_wait(config, pedantic=pedantic))
     config = _with_stream_limits(config, stream.consumer_limits, pedantic=pedantic)
     if config.max_ack_pending == 0 and config.ack_policy != "none":
-        config = replace(config, max_ack_pending=CONSUMER_ACK_PENDING_DEFAULT)
+        most = ack_pending_max if ack_pending_max > 0 else CONSUMER_ACK_PENDING_DEFAULT
+        config = replace(config, max_ack_pending=min(most, CONSUMER_ACK_PENDING_DEFAULT))
     if config.priority_policy == "pinned_client" and config.priority_timeout == 0:
         config = replace(config, priority_timeout=PIN_DEFAULT_NS)
     if config.ack_policy == "flow_control" and not pedantic:
@@ -98,8 +104,11 @@ def _with_stream_limits(config: MachineConfig, limits: ConsumerLimits, *, pedant
     return config
 
 
-def check(config: MachineConfig, stream: StreamConfig, *, starts_at_time: bool) -> None:
-    """Check a configuration; ``starts_at_time``: a start time was given. Raises ``ApiRefusal``."""
+def check(config: MachineConfig, stream: StreamConfig, *, starts_at_time: bool, ack_pending_max: int = -1) -> None:
+    """Check a configuration; ``starts_at_time``: a start time was given. Raises ``ApiRefusal``.
+
+    ``ack_pending_max`` is the account's limit, if positive.
+    """
     _check_names_and_replicas(config, stream)
     _check_ack_times(config)
     if config.ack_policy == "flow_control":
@@ -113,6 +122,8 @@ def check(config: MachineConfig, stream: StreamConfig, *, starts_at_time: bool) 
     else:
         _check_pull(config, stream)
     _check_stream_limits(config, stream)
+    if 0 < ack_pending_max < config.max_ack_pending:
+        raise errors.consumer_max_ack_pending_exceeds(ack_pending_max)
     _check_direct(config)
     _check_filters(config)
     _check_start(config, starts_at_time=starts_at_time)

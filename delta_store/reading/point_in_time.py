@@ -192,8 +192,10 @@ class PointInTime:
     def point(self, view: View, up_to_seq: int | None, up_to_ts_ns: int | None) -> Point:
         """Return the point of a sequence (inclusive), a time (exclusive), or now.
 
-        Raises ``PastHorizon``, also for one that lies before the stream's own history.
+        Raises ``PastHorizon``, also for one that lies before the stream's own history. Before its creation it was empty.
         """
+        if up_to_ts_ns is not None and up_to_ts_ns <= view.stream_id:
+            return Point(0, up_to_ts_ns)
         if up_to_ts_ns is not None:
             point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
         elif up_to_seq is None or up_to_seq > view.last_seq:

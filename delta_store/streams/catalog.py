@@ -10,6 +10,7 @@ from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.matching import iter_matching
 from delta_store.streams import expiry, retention
+from delta_store.streams.account import Account
 from delta_store.streams.copy_links import CopyLink, links_by_origin
 from delta_store.streams.event_rows import stream_data
 from delta_store.streams.routes import RouteTable
@@ -26,6 +27,8 @@ class Catalog:
         self.held = False
         """Whether changes are refused, because nothing can be committed for now; reads go on."""
         self.streams: dict[str, StreamState] = {}
+        self.account = Account(self.streams)
+        """The limits of all streams together."""
         self.ended: dict[str, Position] = {}
         """Position of the last row of each deleted stream: rows up to it are skipped in a replay."""
         self.restoring: dict[str, StreamState] = {}
@@ -53,10 +56,11 @@ class Catalog:
             raise api_errors.INSUFFICIENT_STORAGE.error
 
     def create(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-        """Create a stream; raise 10058 when its name and 10065 when its subjects are in use."""
+        """Create a stream; raise 10058 or 10065 when its name or subjects are in use, or a limit's error."""
         if config.name in self.streams or config.name in self.restoring:
             raise api_errors.STREAM_NAME_EXISTS.error
         self.routes.refuse_overlap(config)
+        self.account.admit(config)
         self.require_change()
         # An id that no stream has had: files and caches distinguish incarnations by it.
         state = self.open(config, stream_id=max(now_ns, self.newest_id + 1), created_ns=now_ns)
@@ -66,9 +70,10 @@ class Catalog:
         return state
 
     def update(self, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-        """Change a stream's configuration and apply lowered limits; raise 10059 and 10065."""
+        """Change a stream's configuration and apply lowered limits; raise 10059, 10065 or a limit's error."""
         state = self.stream(config.name)
         self.routes.refuse_overlap(config)
+        self.account.admit(config)
         self.require_change()
         self.reconfigure(state, config, ts_ns=state.next_ts(now_ns))
         data = stream_data(config, state.created_ns, restored=state.restored)

@@ -9,10 +9,11 @@ from delta_store.values.records import Kind, RowColumns
 
 
 def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-    """Begin a stream that nobody sees until :func:`show`; raise 10130 and 10065."""
+    """Begin a stream that nobody sees until :func:`show`; raise 10130, 10065 or a limit's error."""
     if config.name in catalog.streams or config.name in catalog.restoring:
         raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
     catalog.routes.refuse_overlap(config)
+    catalog.account.admit(config)
     catalog.require_change()
     catalog.newest_id = max(now_ns, catalog.newest_id + 1)
     state = catalog.restoring[config.name] = StreamState(config, stream_id=catalog.newest_id, created_ns=now_ns)

@@ -23,7 +23,8 @@ class BatchChecks:
     def __init__(self, state: StreamState) -> None:
         self._state = state
         self._stored = 0
-        self._bytes = 0
+        self.size = 0
+        """Stored bytes of the messages that were checked."""
         self._by_subject: dict[str, int] = {}
         self._msg_ids: set[bytes] = set()
         self._expected: dict[str, int] = {}
@@ -107,13 +108,13 @@ class BatchChecks:
     def _full(self, message: BatchMessage, fields: Fields) -> ApiRefusal | None:
         config, index, subject = self._state.config, self._state.index, message.subject
         self._stored += 1
-        self._bytes += stored_size(subject, message.header, message.payload)
+        self.size += stored_size(subject, message.header, message.payload)
         mine = self._by_subject[subject] = self._by_subject.get(subject, 0) + 1
         if config.discard != "new":
             return None
         if 0 < config.max_msgs < index.msgs + self._stored:
             return api_errors.store_failed(retention.MESSAGES_EXCEEDED)
-        if 0 < config.max_bytes < index.bytes + self._bytes:
+        if 0 < config.max_bytes < index.bytes + self.size:
             return api_errors.store_failed(retention.BYTES_EXCEEDED)
         if config.discard_new_per_subject and b"Nats-Rollup" not in fields:
             sid = index.table.ids.get(subject)

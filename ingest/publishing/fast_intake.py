@@ -16,6 +16,7 @@ from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.api_level import LEVEL_HEADER, value_refused
 from delta_store.streams.fast_batches import FastBatch
 from delta_store.streams.open_batches import BatchMessage
+from delta_store.values.records import stored_size
 from ingest.publishing import fast_reply, publish_checks
 from ingest.publishing.batch_checks import BatchChecks
 from ingest.publishing.fast_reply import FastReply
@@ -173,7 +174,9 @@ class FastIntake:
         if error is not None and error.err_code == api_errors.BATCH_REPEATS.error.err_code:
             self._repeated(place, message)
             return
+        size = stored_size(message.subject, message.header, message.payload)
         error = error or publish_checks.last_msg_id_error(self.state, message.fields)
+        error = error or publish_checks.overdrawn(self.featured.catalog.account, self.state, size)
         counted = error or self.featured.counted(message._replace(reply=b""))
         if isinstance(counted, ApiRefusal):
             self._failed(place, counted)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from conf.limits import HEADER_BYTES_MAX, REPUBLISH_DEPTH_MAX
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams import retention
+from delta_store.streams.account import Account
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.open_batches import BatchMessage
 from delta_store.streams.routes import Route
@@ -93,7 +94,7 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
     catalog.expire_stream(state, now_ns=now_ns, rows=group.rows)
     state.dedup.forget(now_ns)
     store = FeaturedStore(catalog, state, now_ns, group)
-    if not any(run.headers) and _takes_all(state, run):
+    if not any(run.headers) and _takes_all(catalog.account, state, run):
         store.store_run(NewRun(run.subjects, run.sids, None, run.payloads, None), run.replies)
     else:
         _Intake(store, FastIntake(store) if _has_fast_batch(run.replies) else None).sift(run)
@@ -101,35 +102,38 @@ def _decide_stream(catalog: Catalog, state: StreamState, run: _Run, now_ns: int,
     return store.again
 
 
-def _takes_all(state: StreamState, run: _Run) -> bool:
+def _takes_all(account: Account, state: StreamState, run: _Run) -> bool:
     """Whether the stream can't refuse any of these messages, which have no headers."""
     if state.singly or state.payload_rule is not None or 0 < state.config.max_msg_size < max(map(len, run.payloads)):
         return False
-    return not _has_fast_batch(run.replies) and _never_full(state, run)
+    return not _has_fast_batch(run.replies) and _never_full(account, state, run)
 
 
-def _never_full(state: StreamState, run: _Run) -> bool:
-    config = state.config
-    if config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0):
+def _never_full(account: Account, state: StreamState, run: _Run) -> bool:
+    config, bounded = state.config, account.limits.bytes_of(state.config.storage) >= 0
+    has_room = config.discard == "old" or (config.max_msgs <= 0 and config.max_bytes <= 0)
+    if has_room and not bounded:
         return True
     size = int(stored_sizes(run.subjects, run.headers, run.payloads).sum())
-    return retention.has_room(config, state.index, messages=len(run.subjects), size=size)
+    if bounded and not account.has_room(config.storage, size):
+        return False
+    return has_room or retention.has_room(config, state.index, messages=len(run.subjects), size=size)
 
 
 class _Intake:
     """The intake of messages into one stream, each with the checks that it needs."""
 
-    __slots__ = ("acks", "fast", "featured", "group", "now_ns", "state")
+    __slots__ = ("account", "acks", "fast", "featured", "group", "now_ns", "state")
 
     def __init__(self, featured: FeaturedStore, fast: FastIntake | None) -> None:
         """``fast`` takes messages that may belong to a fast batch."""
-        self.featured, self.fast = featured, fast
+        self.featured, self.fast, self.account = featured, fast, featured.catalog.account
         self.state, self.acks, self.now_ns, self.group = featured.state, featured.acks, featured.now_ns, featured.group
 
     def sift(self, run: _Run) -> None:
         """Store plain messages in bulk and decide the others one by one, all in order."""
         state = self.state
-        room = _never_full(state, run)
+        room = _never_full(self.account, state, run)
         largest = state.config.max_msg_size if state.config.max_msg_size > 0 else 1 << 62
         first_ts = state.next_ts(self.now_ns)
         fast = self.fast
@@ -191,6 +195,7 @@ class _Intake:
             size = stored_size(subject, header, payload)
             error = publish_checks.after_msg_id(state, found, sid=run.sids[place], header_bytes=len(header or b""))
             error = error or publish_checks.misfit(state, header, payload)
+            error = error or publish_checks.overdrawn(self.account, state, size)
             error = error or publish_checks.fullness(state, found, sid=run.sids[place], size=size)
         if error:
             self._refuse(reply, error)
@@ -237,6 +242,9 @@ class _Intake:
             if error:
                 self._refuse(reply, error)
                 return
+        if error := publish_checks.overdrawn(self.account, self.state, checks.size):
+            self._refuse(reply, error)
+            return
         last = len(messages) - 1
         for place, (message, found) in enumerate(zip(messages, all_fields, strict=True)):
             subject, header, payload = message

@@ -13,6 +13,7 @@ from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.index.matching import last_by_subject
 from delta_store.streams import retention
+from delta_store.streams.account import Account
 from delta_store.streams.counters import BrokenCounter
 from delta_store.streams.msg_ttl import ttl_seconds
 from delta_store.streams.stream_state import StreamState
@@ -79,6 +80,11 @@ def misfit(state: StreamState, header: bytes | None, payload: bytes) -> ApiRefus
     """Return the error of a payload without the schema that the stream wants."""
     reason = state.payload_rule(header or b"", payload) if state.payload_rule is not None else None
     return api_errors.payload_misfit(reason) if reason else None
+
+
+def overdrawn(account: Account, state: StreamState, size: int) -> ApiRefusal | None:
+    """Return the error of so many stored bytes that all streams together may not hold."""
+    return None if account.has_room(state.config.storage, size) else api_errors.ACCOUNT_EXCEEDED.error
 
 
 def fullness(state: StreamState, fields: Fields, *, sid: int, size: int) -> ApiRefusal | None:

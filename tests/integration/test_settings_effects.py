@@ -38,7 +38,7 @@ from api.rest.keys import hash_of, new_key
 from api.up.supervisor import Supervisor
 from conf.data_location import data_location
 from conf.limits import SETTLE_START_NICE
-from conf.settings import Settings, load_settings
+from conf.settings import LimitsSettings, Settings, load_settings
 from delta_store.settling import settle_job
 from delta_store.storage.object_store import open_object_store
 from ingest.protocol.credentials import CredentialSource
@@ -212,11 +212,17 @@ def test_what_is_not_settled_is_bounded(bound: str, tmp_path: Path) -> None:
 
 @shows("nats.connect_timeout_seconds", "nats.credentials_file", "nats.leaf_nkey_seed_file")
 @shows("nats.leaf_credentials_file", "reads.cache_bytes_max", "reads.concurrency_max", "reads.timeout_seconds")
+@shows(
+    "limits.max_storage", "limits.max_memory", "limits.max_streams", "limits.max_consumers", "limits.max_ack_pending"
+)
+@shows("limits.storage_max_stream_bytes", "limits.memory_max_stream_bytes", "limits.max_bytes_required")
 def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Links, caches and threads as the environment says."""
     set_all(monkeypatch, nats__connect_timeout_seconds=7.5, nats__credentials_file=tmp_path / "own.creds")
     set_all(monkeypatch, nats__leaf_nkey_seed_file=tmp_path / "leaf.nk", reads__cache_bytes_max=12345)
     set_all(monkeypatch, reads__concurrency_max=3, reads__timeout_seconds=8.5, data=tmp_path)
+    limits = {name: number for number, name in enumerate(LimitsSettings.model_fields, 1)} | {"max_bytes_required": True}
+    set_all(monkeypatch, **{f"limits__{name}": value for name, value in limits.items()})
     options, settings = parse([])
     stores = claim_stores(options, settings)
     links = GatewayLinks(options, settings)
@@ -226,6 +232,7 @@ def test_what_the_gateway_is_built_with(tmp_path: Path, monkeypatch: pytest.Monk
     assert (of_leaf.connect_timeout_seconds, of_client.connect_timeout_seconds) == (7.5, 7.5)
     assert (of_leaf.credentials.nkey_seed_file, of_leaf.credentials.credentials_file) == (tmp_path / "leaf.nk", None)
     assert of_client.credentials.credentials_file == tmp_path / "own.creds"
+    assert stores.catalog.account.limits.as_json() == limits
     reads = built._parts.reads._reader._threads
     assert (stores.payloads.tail._bytes_max, reads._executor._max_workers, reads.timeout_seconds) == (12345, 3, 8.5)
     monkeypatch.delenv("SILT_NATS__LEAF_NKEY_SEED_FILE")

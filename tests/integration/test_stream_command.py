@@ -77,7 +77,7 @@ def test_streams_then(url: str) -> None:
     assert silt(url, "stream", "info", "ORDERS", "--as-of", "1d")[0] == 5
     assert silt(url, "stream", "ls", "--as-of", "1d", "-o", "ndjson")[:2] == (0, b"")
     listed = silt(url, "stream", "ls", "--as-of", "6", "-o", "ndjson")[1].decode().splitlines()
-    assert {json.loads(line)["name"] for line in listed} == {"ORDERS", "OBJ_FILES"}
+    assert {json.loads(line)["name"] for line in listed} == {"ORDERS", "BRIEF", "OBJ_FILES"}
     assert silt(url, "stream", "info", "ORDERS", "--as-of", "soon")[0] == 2
 
 

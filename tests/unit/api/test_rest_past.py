@@ -82,7 +82,7 @@ def test_how_far_back_a_stream_can_be_read(tmp_path: Path) -> None:
     async def use(client: httpx.AsyncClient, _replica: Replica) -> None:
         told = (await client.get("/v1/streams/S/history")).json()
         assert (told["stream"], told["history"], told["own"]) == ("S", 7 * 86_400 * 10**9, False)
-        assert (told["oldest_seq"], told["held_files"], told["held_bytes"]) == (1, 0, 0)
+        assert (told["oldest_seq"], told["held_files"] > 0) == (1, True)
         check_problem(await client.get("/v1/streams/NONE/history"), 404, 10059)
 
     over(tmp_path, use)
