@@ -192,7 +192,7 @@ class PointInTime:
     def point(self, view: View, up_to_seq: int | None, up_to_ts_ns: int | None) -> Point:
         """Return the point of a sequence (inclusive), a time (exclusive), or now.
 
-        Raises ``PastHorizon``, also for one that lies before the stream's own history. Before its creation it was empty.
+        Raises ``PastHorizon``, also for one before the stream's own history. Before its creation it was empty.
         """
         if up_to_ts_ns is not None and up_to_ts_ns <= view.stream_id:
             return Point(0, up_to_ts_ns)
