@@ -196,7 +196,7 @@ def _properties(note: CommitNote) -> CommitProperties:
 
 def sequence_before(past: PointInTime, stream: str, ts_ns: int) -> int:
     """The last sequence stored before a time, removed messages included; 0 for none."""
-    return past.with_view(stream, lambda view: past.point(view, None, ts_ns).seq)
+    return past.with_view(stream, lambda view: past.sequence_before(view, ts_ns))
 
 
 def live_sequences(rows: Iterable[Row], up_to_seq: int = 1 << 62) -> set[int]:

@@ -5,6 +5,7 @@ A cut is read at the versions that the view has pinned; it is older than what th
 
 from typing import Final
 
+from delta_store.reading.kept_points import require_kept
 from delta_store.reading.point_in_time import Pinned, Point, PointInTime, View
 from delta_store.reading.state_at import END
 from delta_store.values.as_of import AsOf
@@ -24,7 +25,11 @@ def point_of(past: PointInTime, view: View, as_of: AsOf) -> Point:
         place = place_in(_cut(past, view, as_of.cut), view.stream, view.stream_id)
     except ValueError as error:
         raise DamagedData(f"cut {as_of.cut!r} in stream {CUTS!r}", str(error)) from error
-    return _BEFORE if place is None else past.kept(view, Point(place.seq, event_no=place.event_no))
+    if place is None:
+        return _BEFORE
+    point = Point(place.seq, event_no=place.event_no)
+    require_kept(past, view, point)
+    return point
 
 
 def _cut(past: PointInTime, view: View, name: str) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 
 from delta_store.entries.settled_log import Int64s, Snapshot
 from delta_store.reading.cut_points import point_of
+from delta_store.reading.kept_points import read_view
 from delta_store.reading.point_in_time import Pinned, PointInTime, View, with_pinned
 from delta_store.reading.read_plan import FoundLasts, WantedLasts
 from delta_store.values.as_of import AsOf
@@ -45,7 +46,7 @@ def _steps(past: PointInTime, wanted: WantedLasts, as_of: AsOf, pinned: Pinned) 
     for stream, filters in wanted.streams:
         if stream < last_stream:
             continue
-        found = past.read(past.view(stream, pinned), partial(_lasts, past, SubjectFilter(filters), as_of))
+        found = read_view(past, past.view(stream, pinned), partial(_lasts, past, SubjectFilter(filters), as_of))
         seqs = found.seqs[found.seqs > last_seq] if stream == last_stream else found.seqs
         for start in range(0, len(seqs), _STEP):
             yield found._replace(seqs=seqs[start : start + _STEP])
@@ -62,7 +63,7 @@ def _page(past: PointInTime, wanted: WantedLasts, steps: Iterator[_Lasts]) -> Fo
     found: list[tuple[str, StreamMessage]] = []
     room = wanted.bytes_max
     for view, base, seqs in steps:
-        for message in past.read(view, partial(past.payloads, base, wanted=seqs)):
+        for message in read_view(past, view, partial(past.payloads, base, wanted=seqs)):
             room -= len(message.data) + len(message.headers or b"")
             if found and (room < 0 or len(found) == wanted.messages_max):
                 return FoundLasts(found, more=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from delta_store.reading.cut_points import point_of
 from delta_store.reading.journal_scan import unsettled
+from delta_store.reading.kept_points import oldest_point
 from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns, with_sizes
 from delta_store.reading.own_history import history_of
 from delta_store.reading.past_files import past_files
@@ -96,7 +97,9 @@ class PastStreams:
 
     def history(self, stream: str) -> StreamHistory:
         """Return how far back a stream can be read, and what that costs. Raises ``NoSuchStream`` or ``DamagedData``."""
-        own_ns, oldest = self._past.with_view(stream, lambda view: (history_of(view.events), self._past.oldest(view)))
+        own_ns, oldest = self._past.with_view(
+            stream, lambda view: (history_of(view.events), oldest_point(self._past, view))
+        )
         files = past_files(self._past.settled, stream)
         return StreamHistory(own_ns, oldest, len(files), sum(file.size for file in files))
 

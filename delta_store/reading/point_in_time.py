@@ -19,8 +19,7 @@ from conf.data_location import DataLocation
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail, open_tables
-from delta_store.reading.oldest_point import held_since, kept_since
-from delta_store.reading.own_history import history_of, is_over
+from delta_store.reading.kept_points import read_view, require_kept
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_times import SettledTimes, last_stored_ns
@@ -35,7 +34,6 @@ from delta_store.reading.state_at import (
     live_at,
     removed_since,
 )
-from delta_store.values.oldest_point import OldestPoint
 from delta_store.values.read_errors import DamagedData, FileGone, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind
 from delta_store.values.stream_message import StreamMessage
@@ -113,7 +111,7 @@ class PointInTime:
         """``clock`` tells from when the histories of streams count back."""
         self.settled = settled
         self.journal = journal
-        self._clock = clock
+        self.clock = clock
 
     def multi_last(
         self,
@@ -140,19 +138,7 @@ class PointInTime:
 
     def with_view(self, stream: str, read: Callable[[View], Answer]) -> Answer:
         """Read from a pinned view; retry when truncation or vacuum deleted a file of the view meanwhile."""
-        return with_pinned(self, lambda pinned: self.read(self.view(stream, pinned), read))
-
-    def read(self, view: View, read: Callable[[View], Answer]) -> Answer:
-        """Read from a view; an error of the horizon says what the oldest readable point is."""
-        try:
-            return read(view)
-        except PastHorizon as error:
-            raise PastHorizon(view.stream, error.seq, self.oldest(view)) from error
-
-    def oldest(self, view: View) -> OldestPoint:
-        """Return the oldest point that can be read: what the tables hold, as far as the stream's history goes back."""
-        held, start = held_since(self.settled, view), self._history_start(view)
-        return held if start is None else kept_since(held, start, view)
+        return with_pinned(self, lambda pinned: read_view(self, self.view(stream, pinned), read))
 
     def pinned(self) -> Pinned:
         """Return the newest version of each table. Raises ``DamagedData``: nothing past damage is read."""
@@ -197,30 +183,13 @@ class PointInTime:
         if up_to_ts_ns is not None and up_to_ts_ns <= view.stream_id:
             return Point(0, up_to_ts_ns)
         if up_to_ts_ns is not None:
-            point = Point(self._sequence_before(view, up_to_ts_ns), up_to_ts_ns)
+            point = Point(self.sequence_before(view, up_to_ts_ns), up_to_ts_ns)
         elif up_to_seq is None or up_to_seq > view.last_seq:
             return Point(END)
         else:
             point = Point(up_to_seq)
-        return self.kept(view, point)
-
-    def kept(self, view: View, point: Point) -> Point:
-        """Return a point. Raises ``PastHorizon`` for one that lies before the stream's own history."""
-        start = self._history_start(view)
-        if start is not None and is_over(point, start, view.events):
-            raise PastHorizon(view.stream, None if point.before_ns else point.seq)
+        require_kept(self, view, point)
         return point
-
-    def _history_start(self, view: View) -> Point | None:
-        """Return where the stream's own history begins; None where it has none, or the tables don't reach so far."""
-        history = history_of(view.events)
-        if history is None:
-            return None
-        start_ns = self._clock.now_ns() - history
-        try:
-            return Point(self._sequence_before(view, start_ns), start_ns)
-        except PastHorizon:
-            return None
 
     def past(self, view: View, point: Point) -> Past:
         """Return what decides the state at a point. Raises ``PastHorizon``, ``DamagedData`` or ``FileGone``."""
@@ -324,7 +293,8 @@ class PointInTime:
             raise DamagedData(f"messages of stream {view.stream!r}", f"sequence {missing[0]} can't be read back")
         return [found[seq] for seq in wanted.tolist()]
 
-    def _sequence_before(self, view: View, ts_ns: int) -> int:
+    def sequence_before(self, view: View, ts_ns: int) -> int:
+        """Return the last sequence stored before a time, removed ones included; 0 for none. Raises as :meth:`past`."""
         if view.tail is not None:
             tail = view.tail.filter(pc.equal(view.tail["kind"], Kind.MESSAGE.value))
             earlier = _ints(tail, "seq")[_ints(tail, "ts_ns") < ts_ns]

@@ -13,6 +13,7 @@ from delta_store.entries.settled_log import DataFile
 from delta_store.reading.cut_points import point_of
 from delta_store.reading.journal_scan import unsettled
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.kept_points import read_view
 from delta_store.reading.point_in_time import Pinned, PointInTime, View
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Cut
@@ -91,7 +92,7 @@ class StoreState:
 
         Raises ``NoSuchStream``, ``NoSuchCut``, ``PastHorizon``, ``FileGone`` or ``DamagedData``.
         """
-        return self._past.read(self.view(stream), lambda view: self._at(view, as_of))
+        return read_view(self._past, self.view(stream), lambda view: self._at(view, as_of))
 
     def _at(self, view: View, as_of: AsOf) -> StreamAt:
         point = point_of(self._past, view, as_of)

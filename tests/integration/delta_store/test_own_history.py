@@ -3,6 +3,7 @@
 import random
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -12,6 +13,7 @@ from deltalake import DeltaTable
 
 from conf.data_location import DataLocation
 from delta_store.reading.journal_tail import JournalTail, open_tables
+from delta_store.reading.kept_points import oldest_point
 from delta_store.reading.past_streams import PastStreams
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
@@ -98,7 +100,7 @@ def test_a_state_is_kept_for_so_long_after_it_was_the_present(tmp_path: Path, se
             newest = {row.subject: row.seq for row in rows if row.seq in live and row.kind == Kind.MESSAGE}
             assert point.read(past) == sorted(newest.values()), (point, now_ns)
             answered += [point.seq] if point.seq else []
-        oldest = past.with_view("S", past.oldest)
+        oldest = past.with_view("S", partial(oldest_point, past))
         assert oldest.seq == min(answered, default=0)
         assert not Asked(ts_ns=oldest.from_ns).ended_before(rows, now_ns - 150)
 
@@ -149,7 +151,7 @@ def test_the_oldest_point_that_is_named_can_be_read(tmp_path: Path) -> None:
     tables.settle([*tables.rows[:-1], row])
     cleaned(tables)
     past = reader(tables, START_NS)
-    oldest = past.with_view("S", past.oldest)
+    oldest = past.with_view("S", partial(oldest_point, past))
     named = parse_as_of(oldest.time, now=datetime.now(UTC))
     assert Asked(seq=oldest.seq).read(past) == Asked(ts_ns=named.before_ns or 0).read(past) == [4]
     with pytest.raises(PastHorizon):

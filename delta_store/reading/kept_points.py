@@ -1,25 +1,61 @@
-"""The oldest point at which a stream can still be read: as far as log entries and files go, and as its history does."""
+"""Which points of a stream can still be read: as far as log entries and files go, and as its own history does."""
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import DataFile, Snapshot
-from delta_store.reading.own_history import is_over
+from delta_store.reading.own_history import history_of, is_over
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_times import SettledTimes
-from delta_store.reading.state_at import removed_since
+from delta_store.reading.state_at import Place, removed_since
 from delta_store.values.oldest_point import OldestPoint, just_after
-from delta_store.values.read_errors import FileGone, ReadError
+from delta_store.values.read_errors import FileGone, PastHorizon, ReadError
 from delta_store.values.records import Kind
 
 if TYPE_CHECKING:
-    from delta_store.reading.point_in_time import Point, View
+    from delta_store.reading.point_in_time import Point, PointInTime, View
+
+Answer = TypeVar("Answer")
 
 
-def held_since(settled: SettledTable, view: "View") -> OldestPoint:
-    """Return the oldest point that the tables hold. Bisects the versions."""
+def read_view(past: "PointInTime", view: "View", read: Callable[["View"], Answer]) -> Answer:
+    """Read from a view; an error of the horizon says what the oldest readable point is."""
+    try:
+        return read(view)
+    except PastHorizon as error:
+        raise PastHorizon(view.stream, error.seq, oldest_point(past, view)) from error
+
+
+def require_kept(past: "PointInTime", view: "View", point: "Point") -> None:
+    """Raise ``PastHorizon`` for a point that lies before the stream's own history."""
+    start = _history_start(past, view)
+    if start is not None and is_over(point, start, view.events):
+        raise PastHorizon(view.stream, None if point.before_ns else point.seq)
+
+
+def oldest_point(past: "PointInTime", view: "View") -> OldestPoint:
+    """Return the oldest point that can be read. Bisects the versions."""
+    held, start = _held_since(past.settled, view), _history_start(past, view)
+    return held if start is None else _kept_since(held, start, view)
+
+
+def _history_start(past: "PointInTime", view: "View") -> Place | None:
+    """Return where the stream's own history begins; None where it has none, or the tables don't reach so far."""
+    history = history_of(view.events)
+    if history is None:
+        return None
+    start_ns = past.clock.now_ns() - history
+    try:
+        return past.sequence_before(view, start_ns), start_ns, 0
+    except PastHorizon:
+        return None
+
+
+def _held_since(settled: SettledTable, view: "View") -> OldestPoint:
+    """Return the oldest point that the tables hold."""
     seq = _oldest_sequence(settled, view.stream, view.stream_id)
     if seq == 1:
         return OldestPoint(1, just_after(view.stream_id))
@@ -31,11 +67,11 @@ def held_since(settled: SettledTable, view: "View") -> OldestPoint:
     return OldestPoint(seq, just_after(stored) if stored else 0)
 
 
-def kept_since(held: OldestPoint, start: "Point", view: "View") -> OldestPoint:
+def _kept_since(held: OldestPoint, start: Place, view: "View") -> OldestPoint:
     """Return the oldest point of those that the tables hold that is no older than ``start``, a point that is a time."""
-    seq = max(start.seq + is_over((start.seq, 0, 0), start, view.events), held.seq)
+    seq = max(start[0] + is_over((start[0], 0, 0), start, view.events), held.seq)
     known = held.seq and seq <= max(view.last_seq, held.seq)
-    return OldestPoint(seq if known else 0, max(held.from_ns, just_after(start.before_ns)))
+    return OldestPoint(seq if known else 0, max(held.from_ns, just_after(start[1])))
 
 
 def _stored_ns(settled: SettledTable, view: "View", seq: int) -> int:
