@@ -42,8 +42,8 @@ class SharedFile:
 class SharedFiles:
     """The rendered tables of one process, least recently asked for evicted first; belongs to one event loop."""
 
-    def __init__(self, sql: SqlDesk, clock: Clock, *, bytes_max: int = SHARED_BYTES_MAX) -> None:
-        self._sql, self._clock, self._bytes_max = sql, clock, bytes_max
+    def __init__(self, sql: SqlDesk, clock: Clock) -> None:
+        self._sql, self._clock = sql, clock
         self._secret = secrets.token_bytes(32)
         self._by_key: OrderedDict[str, SharedFile] = OrderedDict()
         self._rendering: dict[str, asyncio.Lock] = {}
@@ -58,7 +58,7 @@ class SharedFiles:
             self._by_key[key] = found
             self._by_key.move_to_end(key)
         self._rendering.pop(key, None)
-        while sum(file.size for file in self._by_key.values()) > self._bytes_max:
+        while sum(file.size for file in self._by_key.values()) > SHARED_BYTES_MAX:
             self._by_key.popitem(last=False)
         return found
 
@@ -84,8 +84,10 @@ class SharedFiles:
         try:
             async for chunk in answer.chunks():
                 size += len(chunk)
-                if size > self._bytes_max:
-                    raise problems.Refused(413, problems.TOO_LARGE, f"the table is larger than {self._bytes_max} bytes")
+                if size > SHARED_BYTES_MAX:
+                    raise problems.Refused(
+                        413, problems.TOO_LARGE, f"the table is larger than {SHARED_BYTES_MAX} bytes"
+                    )
                 await asyncio.to_thread(content.write, chunk)
         finally:
             answer.release()

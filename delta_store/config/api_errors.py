@@ -225,11 +225,6 @@ def stream_identity_mismatch(identity: str) -> ApiRefusal:
     return ApiRefusal(400, 10225, f"consumer's stream identity does not match: {identity}")
 
 
-def snapshot_failed(reason: str) -> ApiRefusal:
-    """A stream's snapshot was not made."""
-    return ApiRefusal(500, 10064, f"snapshot failed: {reason}")
-
-
 def update_failed(reason: str) -> ApiRefusal:
     """A stream's configuration was not changed."""
     return ApiRefusal(500, 10069, reason)

@@ -5,7 +5,7 @@ Invariants: versions are applied one by one without a gap, and stamps only grow:
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from delta_store.entries.journal_file import Span
@@ -124,18 +124,14 @@ class JournalState:
             self.removed.popitem(last=False)
 
 
-def settled_files(
-    files: Iterable[JournalFile], settled: Mapping[str, Position], gone: Collection[int] = ()
-) -> list[JournalFile]:
-    """Return the files whose every row is settled: at or below its stream's position, or of a stream id in ``gone``.
+def settled_files(files: Iterable[JournalFile], settled: Mapping[str, Position]) -> list[JournalFile]:
+    """Return the files whose every row is settled: at or below its stream's position.
 
     An older incarnation of a stream counts as settled once a newer one is: its rows come first in the journal.
     """
-    return [file for file in files if all(_is_settled(span, settled, gone) for span in file.spans)]
+    return [file for file in files if all(_is_settled(span, settled) for span in file.spans)]
 
 
-def _is_settled(span: Span, settled: Mapping[str, Position], gone: Collection[int]) -> bool:
-    if span.stream_id in gone:
-        return True
+def _is_settled(span: Span, settled: Mapping[str, Position]) -> bool:
     position = settled.get(span.stream)
     return position is not None and Position(span.stream_id, span.last_seq, span.last_event) <= position

@@ -144,18 +144,16 @@ class Journal:
         self.written = Volume(done.rows + file.rows, done.bytes + file.size, done.files + 1)
         return entry.version
 
-    def truncate(
-        self, settled: Mapping[str, Position], *, gone: Collection[int] = (), relies_on: int | None = None
-    ) -> int:
+    def truncate(self, settled: Mapping[str, Position], *, relies_on: int | None = None) -> int:
         """Remove from the table the files whose every row is settled; return their number.
 
-        A file is settled when each of its streams is settled up to its last row in it, or its stream id is in ``gone``.
+        A file is settled when each of its streams is settled up to its last row in it.
         The caller has made the settled rows durable; ``relies_on`` is the version of ``messages`` that holds them,
         which the commit records: what is torn above it may be settled again. The files themselves stay until
         :meth:`delete_removed`. Raises as :meth:`commit`.
         """
         with self._upkeep_lock:
-            files = settled_files(self.reader.live_files(), settled, gone)
+            files = settled_files(self.reader.live_files(), settled)
             for start in range(0, len(files), JOURNAL_REMOVES_PER_COMMIT_MAX):
                 chunk = files[start : start + JOURNAL_REMOVES_PER_COMMIT_MAX]
                 self._commit(_Content("TRUNCATE", removed=chunk, relies_on=relies_on))

@@ -86,11 +86,6 @@ class MessageFiles:
         self._footers: Lru[str, _Footer] = Lru(_FILES_KEPT)
         self._rows: Lru[tuple[str, int, str, int], _Rows] = Lru(cache_bytes, lambda rows: int(rows.table.nbytes))
 
-    @property
-    def cached_bytes(self) -> int:
-        """Bytes of the cached row groups."""
-        return self._rows.size
-
     def fetch(self, path: str, stream: str, stream_id: int, wanted: Int64s) -> list[MessageRun]:
         """Return the messages with the ascending sequences ``wanted`` in the file at ``path``, by row group.
 

@@ -11,8 +11,6 @@ from delta_store.transforms.row_order import INCARNATION, MESSAGE_KEY, ROW_KEY, 
 from delta_store.values.records import Kind
 
 REMOVAL = "ranges array<array<bigint>>, reason string, erase boolean"
-BLOCK = 1024
-"""Removed ranges are matched by blocks of this many sequences, so that matching is an equi-join."""
 END = (1 << 62) - 1
 """A sequence behind all others, for the newest state."""
 

@@ -88,12 +88,6 @@ class LeafLink(HubLink):
         session = self.attachment.session
         return session is not None and session.out.writable.is_set()
 
-    @property
-    def outbound_bytes(self) -> int:
-        """Bytes queued and not yet handed to the kernel."""
-        session = self.attachment.session
-        return session.out.size if session is not None else 0
-
     async def drain(self, timeout: float) -> None:
         """Wait until :attr:`writable` or detached. Raises ``TimeoutError`` after ``timeout`` seconds."""
         session = self.attachment.session

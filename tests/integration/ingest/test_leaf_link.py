@@ -255,7 +255,9 @@ def test_a_hub_that_does_not_read_closes_the_tap_and_then_the_door(tmp_path: Pat
                 await asyncio.sleep(0)
                 assert taken < 100
             assert not link.writable
-            assert link.outbound_bytes <= LINK_OUTBOUND_BYTES_MAX
+            session = link.attachment.session
+            assert session is not None
+            assert session.out.size <= LINK_OUTBOUND_BYTES_MAX
             with pytest.raises(TimeoutError):
                 await link.drain(0.05)
             link.subscribe(b"late")

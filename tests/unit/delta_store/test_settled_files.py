@@ -45,7 +45,7 @@ def test_wanted_messages_come_back_from_any_row_group(tmp_path: Path, cache_byte
         found = [one for run in files.fetch(path, "S", history.stream_id, ascending(1, 7, 30, 31)) for one in run]
         assert sorted(message.seq for message in found) == [1, 7, 30]
         assert {message.data for message in found} == {b"S/1", b"S/7", b"S/30"}
-        assert files.cached_bytes <= cache_bytes
+        assert files._rows.size <= cache_bytes
     assert files.fetch(path, "NONE", 1, ascending(1)) == []
 
 
