@@ -18,7 +18,7 @@ from api.moving.moved_config import Json, moved_config, not_followed
 from api.moving.origin import NotMoved, Origin
 from api.moving.stream_comparison import ComparedSpan, StreamComparison
 from api.moving.stream_import import stream_info
-from consumers.client.errors import ApiError, JetStreamError, RequestError
+from consumers.client.errors import ApiError, JetStreamError, MessageNotFound, RequestError
 
 NOTE: Final = "silt.cutover"
 """Key of the mirror's metadata: what the origin had before the cutover began."""
@@ -30,7 +30,8 @@ _STALLED_SECONDS: Final = 30.0
 _CATCH_UP_SECONDS: Final = 10.0
 """How long clients wait at most for the last messages."""
 _ACKS_SECONDS: Final = 1.0
-"""How long acks on their way are waited for."""
+_ACKS_QUIET_SECONDS: Final = 0.25
+"""How long acks on their way are waited for at most, and after the last one."""
 
 
 class CutOver(NamedTuple):
@@ -134,9 +135,12 @@ class Cutover:
                 f"{name} differs from its origin: of the messages up to {span.upto:,} there are {difference}; "
                 f"nats stream rm {name} here, and follow it anew"
             )
+        removed = 0
         for seq in difference.surplus:
-            await self._here.call(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
-        return len(difference.surplus)
+            with suppress(MessageNotFound):  # what a limit has removed here, too
+                await self._here.call(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
+                removed += 1
+        return removed
 
     async def _note(self, name: str, before: _Before) -> None:
         noted = json.dumps({"subjects": before.config.get("subjects") or [], "pauses": before.pauses})
@@ -157,11 +161,16 @@ class Cutover:
         return 0 if same else await self._align(name)
 
     async def _acks_arrived(self, name: str) -> None:
-        deadline = self._clock() + _ACKS_SECONDS
-        while self._clock() < deadline:
+        """Wait for acks on their way: until none is owed, or none has come for a while."""
+        begun = moved = self._clock()
+        last: list[int] = []
+        while (now := self._clock()) < min(begun + _ACKS_SECONDS, moved + _ACKS_QUIET_SECONDS):
             infos = await consumer_positions.consumer_infos(self._there, name)
-            if not any(one.get("num_ack_pending") for one in infos):
+            owed = [one.get("num_ack_pending", 0) for one in infos]
+            if not any(owed):
                 return
+            if owed != last:
+                last, moved = owed, now
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _promote(self, name: str, before: _Before) -> dict[str, Any]:
