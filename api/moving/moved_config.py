@@ -59,7 +59,7 @@ def following_config(config: Mapping[str, Any], origin: OriginPrefixes) -> Json:
 def not_followed(config: Mapping[str, Any]) -> str:
     """Return why a stream can't be followed, empty where it can."""
     if config.get("retention", "limits") != "limits":
-        return f"retention {config['retention']}: a mirror would take messages away from the consumers there"
+        return "it is a work queue or an interest stream: a mirror would take messages away from the consumers there"
     return next((words for field, words in _NOT_FOLLOWED.items() if config.get(field)), "")
 
 

@@ -5,16 +5,21 @@ import base64
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import nats
+import pytest
 from nats.aio.client import Client
 from nats.js.api import KeyValueConfig, ObjectStoreConfig
 from typer.testing import CliRunner
 
 from api.cli.verbs import command_line
+from api.moving import origin
 from tests.integration.clients.test_nats_cli_backup import seen
 from tests.moving_load import Ledger, Movers, connected
+from tests.servers import answers_api, nats_server, silt_server, wait_until
+from tests.tools import nats_server_of
 from tests.waits import until
 from tests.wire import Wire
 
@@ -106,6 +111,42 @@ def test_streams_and_buckets_come_whole(pair: tuple[str, str]) -> None:
     use(pair[1], read_buckets)
 
 
+def same_messages(pair: tuple[str, str]) -> None:
+    """Each stream has the same messages, gaps and bounds at both."""
+    for name in STREAMS:
+        here, there = (asyncio.run(seen(url, name)) for url in pair)
+        assert here["messages"] == there["messages"]
+        bounds = ("messages", "first_seq", "last_seq", "num_subjects", "deleted")
+        assert {key: here["state"].get(key) for key in bounds} == {key: there["state"].get(key) for key in bounds}
+        assert [one["name"] for one in here["consumers"]] == [one["name"] for one in there["consumers"]]
+
+
+def test_servers_without_such_backups_are_read_by_message(
+    pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that waits for acks goes on behind its ack floor, others where they were."""
+    use(pair[0], fill)
+    monkeypatch.setattr(origin, "ARCHIVE_LEVEL", 99)
+    assert {one["outcome"] for one in imported(pair, *STREAMS)} == {"imported"}
+    same_messages(pair)
+    here, there = (asyncio.run(seen(url, "ORDERS"))["places"] for url in pair)
+    assert here["none"]["delivered"] == there["none"]["delivered"]
+    assert here["work"]["ack_floor"] == there["work"]["ack_floor"] == there["work"]["delivered"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2.10.26", "2.12.8", "2.14.6"])
+def test_older_servers_are_read(version: str, tmp_path: Path) -> None:
+    """Each by what it has."""
+    binary = nats_server_of(version)
+    with nats_server(tmp_path / "old", jetstream=True, binary=binary) as old, silt_server(tmp_path / "silt") as silt:
+        wait_until(lambda: answers_api(old.url), what="the older JetStream answers")
+        pair = old.url, silt.hub.url
+        use(pair[0], fill)
+        assert {one["outcome"] for one in imported(pair, "--all")} == {"imported"}
+        same_messages(pair)
+
+
 async def _two_orders(url: str, second: bytes) -> None:
     async with Wire.open(url) as wire:
         await wire.ask("$JS.API.STREAM.CREATE.ORDERS", b'{"name":"ORDERS","subjects":["orders.>"]}')
@@ -113,10 +154,17 @@ async def _two_orders(url: str, second: bytes) -> None:
         await wire.ask("orders.2", second)
 
 
+async def _others(url: str) -> None:
+    async with Wire.open(url) as wire:
+        await wire.ask("$JS.API.STREAM.CREATE.OTHER", b'{"name":"OTHER"}')
+        await wire.ask("$JS.API.STREAM.CREATE.QUEUE", b'{"name":"QUEUE","retention":"workqueue"}')
+
+
 def test_what_can_not_be_done_is_said(pair: tuple[str, str]) -> None:
     """Each failure has its exit code and says what to do."""
     asyncio.run(_two_orders(pair[0], b"two"))
     asyncio.run(_two_orders(pair[1], b"other"))
+    asyncio.run(_others(pair[0]))
     for status, words, arguments in (
         (2, "--all", ("--from", pair[0])),
         (2, "--from", ("ORDERS",)),
@@ -125,6 +173,8 @@ def test_what_can_not_be_done_is_said(pair: tuple[str, str]) -> None:
         (1, "--domain", ("--from", pair[0], "--domain", "none", "ORDERS")),
         (1, "there is no stream 'NONE'", ("--from", pair[0], "NONE")),
         (1, "2 different (the first is 1)", ("--from", pair[0], "ORDERS")),
+        (1, "give --follow", ("--from", pair[0], "OTHER", "--as-mirror")),
+        (1, "work queue", ("--from", pair[0], "QUEUE", "--follow")),
         (1, "stands for itself", ("--from", pair[0], "ORDERS", "--follow")),
     ):
         ended, text = silt("import", *arguments, "--server", pair[1])
