@@ -28,6 +28,8 @@ class Ledger:
     """The longest time between two acknowledged publishes."""
     moved: list[str] = field(default_factory=list)
     """Which clients have gone over."""
+    over: bool = False
+    """Whether nothing more is published."""
 
 
 class Movers:
@@ -59,22 +61,23 @@ class Movers:
             now = time.perf_counter()
             ledger.longest_ms, last = max(ledger.longest_ms, (now - last) * 1000), now
             await asyncio.sleep(pause)
+        ledger.over = True
         if at:
             ledger.moved.append("publisher")
 
     async def worker(self, stream: str, durable: str) -> None:
         """Work messages off at the origin until the stream stands for itself elsewhere, then there."""
         ledger = self.ledgers.setdefault(stream, Ledger())
-        at, idle = 0, False
+        at, at_end = 0, False
         reader = await self._connections[0].jetstream().pull_subscribe_bind(durable, stream)
-        while not (self.stopping.is_set() and idle):
-            idle = False
+        while not at_end:
+            is_over = ledger.over
             try:
                 messages = await reader.fetch(10, timeout=FETCH_SECONDS)
             except (NatsError, JetStreamError, TimeoutError):
-                idle = True
+                at_end = is_over
                 if not at and await self._stands_there(stream):
-                    at, idle = 1, False
+                    at, at_end = 1, False
                     reader = await self._connections[1].jetstream().pull_subscribe_bind(durable, stream)
                     ledger.moved.append(durable)
                 continue

@@ -68,6 +68,8 @@ class Cutover:
 
     async def run(self, name: str) -> CutOver:
         """Cut a stream over. Raises :class:`NotMoved`, or ``JetStreamError`` or ``OSError`` where a server is away."""
+        if (done := await self._done(name)) is not None:
+            return done
         mirror = await self._mirror(name)
         before = await self._before(name, mirror)
         if why := not_followed(before.config):
@@ -86,8 +88,16 @@ class Cutover:
             raise
         info = await self._promote(name, before)
         pause_ms = int((self._clock() - begun) * 1000)
-        state = info["state"]
-        return CutOver(name, state["messages"], state["first_seq"], state["last_seq"], count, removed, pause_ms)
+        return _cut_over(info, count, removed=removed, pause_ms=pause_ms)
+
+    async def _done(self, name: str) -> CutOver | None:
+        """Return what a cutover that was killed at its very end has done; None of any other stream."""
+        info = await stream_info(self._here, name)
+        if info is None or info["config"].get("mirror"):
+            return None
+        if (await self._origin.info(name))["config"].get("subjects") != [_parked(name)]:
+            return None
+        return _cut_over(info, info["state"]["consumer_count"], removed=0, pause_ms=0)
 
     async def _mirror(self, name: str) -> Json:
         """Return a mirror's information. Raises :class:`NotMoved` where it is none."""
@@ -150,7 +160,7 @@ class Cutover:
 
     async def _stop_origin(self, name: str, before: _Before) -> int:
         """Let nothing happen at the origin, and have all of it here; return how many more messages had left it."""
-        await self._there.call(f"STREAM.UPDATE.{name}", before.config | {"subjects": [f"silt.cutover.{name}"]})
+        await self._there.call(f"STREAM.UPDATE.{name}", before.config | {"subjects": [_parked(name)]})
         if self._origin.level >= PAUSE_LEVEL:
             await consumer_positions.pause(self._there, name, dict.fromkeys(before.pauses, consumer_positions.FOREVER))
         final = (await self._origin.info(name))["state"]
@@ -195,3 +205,14 @@ class Cutover:
             config = (await self._mirror(name))["config"]
             config["metadata"].pop(NOTE, None)
             await self._here.call(f"STREAM.UPDATE.{name}", config)
+
+
+def _parked(name: str) -> str:
+    """Return the subject that an origin has in place of its own."""
+    return f"silt.cutover.{name}"
+
+
+def _cut_over(info: Json, consumers: int, *, removed: int, pause_ms: int) -> CutOver:
+    state = info["state"]
+    counts = state["messages"], state["first_seq"], state["last_seq"]
+    return CutOver(info["config"]["name"], *counts, consumers, removed, pause_ms)
