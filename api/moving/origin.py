@@ -68,6 +68,6 @@ class Origin:
         infos = await consumer_infos(self.api, stream)
         found = list(map(told_consumer, infos))
         if self.level >= ARCHIVE_LEVEL and any(map(waits, infos)):
-            async with self.read(stream) as reading:
+            async with read_archive(self.api, stream, begin=True) as reading:
                 found = list(reading.consumers)
         return list(filter(None, (moved_consumer(one, last_seq=last_seq) for one in found)))

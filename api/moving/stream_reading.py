@@ -14,6 +14,8 @@ from delta_store.values import subjects
 from delta_store.values.stream_message import MessageRun
 
 _MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
+_SMALL: Final = {"chunk_size": 16 * 1024, "window_size": 32 * 1024}
+"""What a server sends before its first ack: little, where no more is wanted."""
 _SEQUENCE_MAX: Final = (1 << 64) - 1
 
 
@@ -28,9 +30,15 @@ class StreamReading(NamedTuple):
 
 
 @asynccontextmanager
-async def read_archive(api: Api, stream: str, *, consumers: bool = True) -> AsyncIterator[StreamReading]:
-    """Read a stream by its backup (API level 5). Raises ``JetStreamError`` or :class:`BadArchive`."""
-    async with backups.backup(api, stream, {} if consumers else {"no_consumers": True}) as taken:
+async def read_archive(
+    api: Api, stream: str, *, consumers: bool = True, begin: bool = False
+) -> AsyncIterator[StreamReading]:
+    """Read a stream by its backup (API level 5), or only its ``begin``, which has state and consumers.
+
+    Raises ``JetStreamError`` or :class:`BadArchive`.
+    """
+    request = ({} if consumers else {"no_consumers": True}) | (_SMALL if begin else {})
+    async with backups.backup(api, stream, request) as taken:
         items = _items(stream, taken.chunks)
         state, found, first = None, [], None
         async for item in items:
