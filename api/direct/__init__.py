@@ -1,1 +1,1 @@
-"""Direct Get without IO: the request, its messages, the frames of the reply. Imports pure rooms of `delta_store`."""
+"""Direct Get without IO: request, messages, the reply's frames. Imports `jetstream`, pure rooms of `delta_store`."""

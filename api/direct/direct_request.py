@@ -7,29 +7,13 @@ processDirectGetRequest and processDirectGetLastBySubjectRequest; ADR-31).
 
 from typing import NamedTuple
 
+from api.jetstream.request_shapes import MSG_GET_REQUEST
 from delta_store.config.api_level import level_refused
-from delta_store.dialect.json_shapes import FLAG, INT, TEXT, TEXTS, TIME, UINT64, Struct, unmarshal
+from delta_store.dialect.json_shapes import UINT64, Struct, unmarshal
 from delta_store.dialect.json_syntax import JsonError
-from delta_store.values.point_shape import AS_OF, POINT
+from delta_store.values.point_shape import AS_OF
 
-_REQUEST = Struct(
-    "JSApiMsgGetRequest",
-    {
-        "seq": UINT64,
-        "last_by_subj": TEXT,
-        "next_by_subj": TEXT,
-        "batch": INT,
-        "max_bytes": INT,
-        "start_time": TIME,
-        "multi_last": TEXTS,
-        "up_to_seq": UINT64,
-        "up_to_time": TIME,
-        "no_hdr": FLAG,
-        "silt_max_subjects": UINT64,
-        AS_OF: POINT,
-    },
-    is_open=True,
-)
+_REQUEST = Struct(MSG_GET_REQUEST.name, {**MSG_GET_REQUEST.fields, "silt_max_subjects": UINT64}, is_open=True)
 _NAMES = {
     "start_time": "start_time_ns",
     "up_to_time": "up_to_time_ns",

@@ -5,6 +5,7 @@ pinned before ``messages``, which may be ahead.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from conf.data_location import DataLocation
-from delta_store.beside.beside_table import log_of, read_state
+from delta_store.beside.beside_table import read_state
+from delta_store.checking.beside_log import read_verified
 from delta_store.entries import head_rows
 from delta_store.entries.beside_entry import BesideState
 from delta_store.entries.findings import Finding, Seen, Severity, finding
@@ -20,8 +22,7 @@ from delta_store.entries.head_rows import HeadRow
 from delta_store.heads.stored_rows import read_rows
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, Columns, Cut, EventRow, cut_at, live_at, merged
-from delta_store.storage.open_storage import open_storage
-from delta_store.values.journal_errors import NotStored
+from delta_store.storage.storage import Storage
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.schemas import HEADS_FOLDER, HEADS_SCHEMA, MESSAGES_FOLDER, REMOVED_FOLDER, REMOVED_SCHEMA
 
@@ -48,7 +49,7 @@ class _Read(NamedTuple):
 def look_at_heads(data: DataLocation) -> HeadsLook:
     """Verify both tables. Raises ``StorageError`` where they can't be read at all."""
     found: list[Finding] = []
-    tables = {name: _read(data, name, found) for name in _SCHEMAS}
+    tables = {name: read_verified(data, name, found, partial(_read, name=name)) for name in _SCHEMAS}
     seen = [
         Seen(name, one.state.version, one.state.version + 1, len(one.state.files), one.state.rows)
         for name, one in tables.items()
@@ -60,20 +61,9 @@ def look_at_heads(data: DataLocation) -> HeadsLook:
     return HeadsLook(tuple(seen), tuple(found))
 
 
-def _read(data: DataLocation, name: str, found: list[Finding]) -> _Read | None:
-    """Read a table, or add what is wrong with it."""
-    storage = open_storage(data.table(name), data.options)
-    log = log_of(storage)
-    try:
-        log.verify(log.listed().versions)
-        state = read_state(storage)
-        return _Read(state, read_rows(storage, state.files.values(), _SCHEMAS[name]))
-    except DamagedData as error:
-        place, what = error.file.removeprefix(f"{storage.uri.rstrip('/')}/"), error.reason
-    except NotStored as error:
-        place, what = error.name, "missing"
-    found.append(finding(Severity.REPAIRABLE, name, place, what))
-    return None
+def _read(storage: Storage, name: str) -> _Read:
+    state = read_state(storage)
+    return _Read(state, read_rows(storage, state.files.values(), _SCHEMAS[name]))
 
 
 def _against_rows(data: DataLocation, heads: Mapping[str, HeadRow], removed: pa.Table) -> Iterator[Finding]:

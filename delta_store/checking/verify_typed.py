@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from conf.data_location import DataLocation
 from delta_store.beside import typed_reader
-from delta_store.beside.beside_table import log_of
 from delta_store.beside.typed_reader import TypedTableRead
 from delta_store.beside.typed_table import STREAM_ID
+from delta_store.checking.beside_log import read_verified
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.settled_log import Int64s
 from delta_store.heads.stored_rows import read_rows
@@ -93,6 +93,10 @@ def _tables(data: DataLocation, found: list[Finding]) -> dict[str, TypedTableRea
     return {folder: table for folder, table in read if table is not None}
 
 
+def _read(data: DataLocation, folder: str, found: list[Finding]) -> TypedTableRead | None:
+    return read_verified(data, folder, found, lambda _: typed_reader.read_folder(data.uri, data.options, folder))
+
+
 def _look(data: DataLocation) -> TypedLook:
     found: list[Finding] = []
     tables = _tables(data, found)
@@ -107,20 +111,6 @@ def _look(data: DataLocation) -> TypedLook:
         elif folder.removesuffix(DEAD_LETTERS) not in tables:
             _seqs_in(table, None, found)
     return TypedLook(tuple(seen), tuple(found))
-
-
-def _read(data: DataLocation, folder: str, found: list[Finding]) -> TypedTableRead | None:
-    """Read a table's log, or add what is wrong with it."""
-    storage = open_storage(data.table(folder), data.options)
-    log = log_of(storage)
-    try:
-        log.verify(log.listed().versions)
-        return typed_reader.read_folder(data.uri, data.options, folder)
-    except DamagedData as error:
-        _add(found, folder, error.file.removeprefix(f"{storage.uri.rstrip('/')}/"), error.reason)
-    except NotStored as error:
-        _add(found, folder, error.name, "missing")
-    return None
 
 
 def _origins(data: DataLocation, tables: Mapping[str, TypedTableRead], found: list[Finding]) -> dict[str, _Origin]:

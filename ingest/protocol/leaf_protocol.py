@@ -97,17 +97,17 @@ def with_queues(frames: bytes, queues: Iterable[bytes]) -> bytes:
 
 def encode_subscribe(subject: bytes, queue: bytes = b"") -> bytes:
     """Return the LS+ frame. Raises ``ValueError`` for a subject or queue with spaces."""
-    check_token("subject", subject)
-    if not queue:
-        return b"LS+ %b\r\n" % subject
-    check_token("queue", queue)
-    return b"LS+ %b %b 1\r\n" % (subject, queue)
+    return b"LS+ %b%b\r\n" % (_subject_and_queue(subject, queue), b" 1" if queue else b"")
 
 
 def encode_unsubscribe(subject: bytes, queue: bytes = b"") -> bytes:
     """Return the LS- frame. Raises ``ValueError`` for a subject or queue with spaces."""
+    return b"LS- %b\r\n" % _subject_and_queue(subject, queue)
+
+
+def _subject_and_queue(subject: bytes, queue: bytes) -> bytes:
     check_token("subject", subject)
     if not queue:
-        return b"LS- %b\r\n" % subject
+        return subject
     check_token("queue", queue)
-    return b"LS- %b %b\r\n" % (subject, queue)
+    return b"%b %b" % (subject, queue)
