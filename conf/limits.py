@@ -246,6 +246,9 @@ SETTLE_START_NICE = 4
 SETTLE_HEARTBEAT_SECONDS = 5.0
 """How often the settle job reports that it is alive."""
 
+LOCK_POLL_SECONDS = 0.25
+"""How often one that stands by looks whether the kernel has released a folder's lock."""
+
 # --- leases in an object store: ours ---
 LEASE_BEAT_SECONDS = 1.0
 """How often the owner of a store renews its lease."""

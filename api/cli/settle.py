@@ -18,6 +18,9 @@ def settle(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="By a query for what is there, again and again.")
     ] = False,
+    stand_by: Annotated[
+        bool, typer.Option("--stand-by", help="Wait for the end of another settle job on a folder; a bucket's is.")
+    ] = False,
 ) -> None:
     """Carry the journal into the messages table, apply limits, compact and clean up. Needs Java 17 or 21.
 
@@ -28,5 +31,6 @@ def settle(
     arguments += ["--remote", remote] if remote else []
     arguments += ["--once"] if once else []
     arguments += ["--available-now"] if available_now else []
+    arguments += ["--stand-by"] if stand_by else []
     sys.argv = ["silt settle", *arguments]
     runpy.run_module("delta_store.settling.settle_main", run_name="__main__", alter_sys=True)

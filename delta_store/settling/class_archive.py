@@ -14,7 +14,6 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
 from typing import Final
 
 FOLDER: Final = Path(sys.prefix, "var", "silt")
@@ -78,25 +77,11 @@ def _changed(java: str) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Settle one message in a folder."""
-    from conf.clock import SystemClock
-    from conf.data_location import data_location
-    from conf.settings import Settings
-    from delta_store.journal.journal import Journal
-    from delta_store.log.journal_reader import SHARD
-    from delta_store.settling.settle_job import SettleJob
+    from delta_store.settling.rehearsal import settle_one_message
     from delta_store.settling.spark_session import open_session
-    from delta_store.storage.local_storage import LocalStorage
-    from delta_store.values.records import Kind, Row, RowColumns, checksum
-    from delta_store.values.schemas import JOURNAL_FOLDER
 
-    data, now_ns = Path(arguments[0], "data"), SystemClock().now_ns()
-    journal = Journal.open(LocalStorage(data / JOURNAL_FOLDER), shard=SHARD, clock=SystemClock())
-    journal.claim()
-    rows, crc = RowColumns(), checksum("classes", None, b"")
-    rows.append(Row("CLASSES", now_ns, 1, 0, Kind.MESSAGE, "classes", now_ns, None, 1, 0, None, b"", crc))
-    journal.commit(rows)
     spark = open_session("silt classes", master="local[1]")
-    SettleJob(spark, data_location(str(data)), Settings()).run(Event(), once=True)
+    settle_one_message(spark, Path(arguments[0], "data"))
     spark.stop()
     return 0
 

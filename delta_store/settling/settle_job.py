@@ -5,7 +5,6 @@ batches. Under Spark Connect they run in a process of the server's, which claims
 claims it back for maintenance between two queries. Epochs keep them apart: who was stopped amid a commit is fenced.
 """
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from delta_store.settling.journal_source import JournalSource
 from delta_store.settling.maintenance import Maintenance
 from delta_store.settling.settle_batch import SettleBatch
 from delta_store.settling.settle_query import start_settling
-from delta_store.settling.spark_session import is_remote, whereabouts
+from delta_store.settling.spark_session import is_remote
 from delta_store.settling.upkeep_pace import Schedule
 from delta_store.settling.warm_up import warm_up
 from delta_store.values.journal_errors import Fenced
@@ -71,7 +70,6 @@ class SettleJob:
         )
         self._maintenance = Maintenance(spark, self._settle, schedule=schedule, clock=self._clock)
         self._starts = 0
-        self._said_ready = False
         self._tell = tell or (lambda _state, _error: None)
 
     def run(self, stop: Event, *, once: bool) -> None:
@@ -117,19 +115,15 @@ class SettleJob:
         self._starts += 1
         checkpoint = self._checkpoints / f"settle-checkpoint-{self._starts}"
         rmtree(checkpoint, ignore_errors=True)
-        if self._starts == 1 and not once and self._is_idle():
-            warm_up(self._spark)
+        warms_up = self._starts == 1 and not once and self._is_idle()
         interval = None if once or self._rounds else self._settings.settle.trigger_interval_seconds
         query = start_settling(
             self._journal, self._settle, checkpoint=self._as_spark_takes(checkpoint), interval_seconds=interval
         )
-        if not self._said_ready:
-            self._said_ready = True
-            said = {"ready": True, "master": whereabouts(self._spark), "data": self._data.uri}
-            sys.stdout.write(json.dumps(said) + "\n")
-            sys.stdout.flush()
         self._tell(SettleState.SETTLING, "")
         try:
+            if warms_up:  # while the query starts
+                warm_up(self._spark)
             self._attend(query, stop)
         finally:
             self._end(query)

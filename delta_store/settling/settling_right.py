@@ -1,7 +1,8 @@
 """The right to be a store's one settle job: the kernel's lock on a folder, a lease in an object store.
 
-Who finds a folder taken is refused; who finds an object store taken stands by until its settle job ends, dies or is cut
-off. That nothing is settled twice is the affair of the epoch in each commit.
+Who finds an object store taken stands by until its settle job ends, dies or is cut off. Who finds a folder taken is
+refused, or stands by where that is asked for: until the process ends, however it ends; one that is merely stopped keeps
+its lock. That nothing is settled twice is the affair of the epoch in each commit.
 """
 
 import json
@@ -19,15 +20,23 @@ from delta_store.storage.store_lock import settle_lock
 
 
 @contextmanager
-def settling_right(data: DataLocation, stop: Event) -> Iterator[Event]:
+def settling_right(data: DataLocation, stop: Event, *, stands_by: bool = False) -> Iterator[Event]:
     """Hold the right while the block runs; yield an event that is set, with ``stop``, when it is lost.
 
-    Raises :class:`AlreadySettling`, ``OSError``, and :class:`StorageFailed` for a store that does not answer.
+    ``stands_by`` waits for a folder, too. Raises :class:`AlreadySettling`, ``OSError``, and :class:`StorageFailed` for
+    a store that does not answer.
     """
     lost = Event()
     if data.is_local:
-        with settle_lock(data.folder):
+        lock = settle_lock(data.folder)
+        if stands_by:
+            lock.wait(Event(), _stand_by)
+        else:
+            lock.acquire()
+        try:
             yield lost
+        finally:
+            lock.release()
         return
 
     def lose() -> None:

@@ -10,9 +10,11 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Self
 
+from conf.limits import LOCK_POLL_SECONDS
 from delta_store.storage.private_files import make_private_folder
 
 LOCK_FILE = ".silt.lock"
@@ -48,17 +50,36 @@ class FolderLock:
         """``taken`` makes the error for when another process has the lock, from its id if known."""
         self._folder, self._name, self._taken = folder, name, taken
         self._fd = -1
+        self._owner_pid: int | None = None
+        """Who had the lock at the last attempt."""
 
     def acquire(self) -> None:
         """Take the lock (the folder is made if missing); raise the error of ``taken``, or ``OSError``."""
+        if not self._attempt():
+            raise self._taken(self._folder, self._owner_pid)
+
+    def wait(self, stop: Event, told: Callable[[str], None]) -> bool:
+        """Wait for the lock; return False when ``stop`` is set first. ``told`` gets the owner when waiting begins.
+
+        Raises ``OSError``.
+        """
+        if self._attempt():
+            return True
+        told(f"process {self._owner_pid or 'unknown'}")
+        while not stop.wait(LOCK_POLL_SECONDS):
+            if self._attempt():
+                return True
+        return False
+
+    def _attempt(self) -> bool:
         make_private_folder(self._folder)
         fd = os.open(self._folder / self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = _owner(fd)
+            self._owner_pid = _owner(fd)
             os.close(fd)
-            raise self._taken(self._folder, owner) from None
+            return False
         except OSError:
             os.close(fd)
             raise
@@ -66,6 +87,7 @@ class FolderLock:
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"pid": os.getpid()}).encode(), 0)
         self._fd = fd
+        return True
 
     def release(self) -> None:
         """Release the lock; idempotent."""

@@ -4,13 +4,15 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from deltalake import DeltaTable
 
+from tests.servers import wait_until
 from tests.spark.sparks import ROOT, SPARK_HOME, delta_jars, environment, standalone
 from tests.spark.store import Store
 
@@ -85,3 +87,39 @@ def test_stops_when_asked_and_refuses_a_second(filled: Store) -> None:
         first.stdout.close()
         first.kill()
         first.wait()
+
+
+@contextmanager
+def running(command: Sequence[object]) -> "Iterator[subprocess.Popen[str]]":
+    """A process that is killed when the block ends."""
+    with subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    """The next line of a process."""
+    assert process.stdout is not None
+    line: dict[str, Any] = json.loads(process.stdout.readline())
+    return line
+
+
+@pytest.mark.slow
+def test_who_stands_by_settles_on(filled: Store) -> None:
+    """With a warm Spark, once the first is killed; what is published meanwhile is settled once."""
+    job = [sys.executable, FILE, "--data", filled.data]
+    with running(job) as first:
+        assert said(first)["ready"] is True
+        with running([*job, "--stand-by"]) as second:
+            assert said(second)["holder"] == f"process {first.pid}"
+            publish(filled, 30)
+            first.kill()
+            assert said(second)["ready"] is True
+            publish(filled, 30)
+            wait_until(lambda: settled(filled.data) == list(range(1, 91)), what="all is settled", seconds=120)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(60) == 0
