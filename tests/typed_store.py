@@ -24,10 +24,10 @@ from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob
 from delta_store.typed.table_folders import table_folder
 from delta_store.values.records import Row, RowColumns
-from delta_store.values.schemas import MESSAGES_FOLDER, MESSAGES_SCHEMA
+from delta_store.values.schemas import JOURNAL_SCHEMA, MESSAGES_FOLDER
 from delta_store.values.watermark import Op
 from tests.spark.store import Publisher
-from tests.staged import append_note, open_owner, settled_values
+from tests.staged import append_note, open_owner
 
 NUMBERS = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 WORDS = {**NUMBERS, "properties": {"n": {"type": "integer"}, "word": {"type": ["string", "null"]}}}
@@ -67,11 +67,9 @@ class TypedStore(Publisher):
     def stage(self) -> tuple[list[Row], BatchReport]:
         """Write the files of all rows that were decided since the last time."""
         rows, self.rows = list(self.rows.rows()), RowColumns()
-        columns = zip(*(settled_values(row) for row in rows), strict=True)
-        arrays = [pa.array(column, one.type) for column, one in zip(columns, MESSAGES_SCHEMA, strict=True)]
-        table = pa.table(arrays, schema=MESSAGES_SCHEMA)
-        table = table.append_column("whole", pa.repeat(pa.scalar(True), len(rows)))
-        table = table.append_column("id_hash", pa.nulls(len(rows), pa.int64()))
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, one.type) for column, one in zip(columns, JOURNAL_SCHEMA, strict=True)]
+        table = pa.table(arrays, schema=JOURNAL_SCHEMA)
         writing = Writing(self.owner.epoch, self.owner.note.batch + 1)
         staging = Staging(
             self.owner.storage.uri, self.location.options, writing, frozenset(), "", typed=self.typed.place()

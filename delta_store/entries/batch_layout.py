@@ -1,7 +1,6 @@
 """The rows of a batch as Arrow tables: their order, their summary, the files they go into. Pure.
 
-Columns are those of ``messages`` with ``whole``, whether the row matches its checksum, and ``id_hash``, the hash of a
-message's id.
+Columns are those of ``messages``, ``whole`` and ``id_hash`` (:mod:`delta_store.entries.batch_columns`).
 """
 
 import json
@@ -73,6 +72,8 @@ def summarised(rows: pa.Table, bucketed: Collection[str] = ()) -> BatchReport:
 def of_consumers(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Split rows into those of consumers and all others."""
     theirs = pc.equal(rows["subject_partition"], CONSUMERS_PARTITION)
+    if not pc.any(theirs).as_py():  # filtering copies
+        return rows.slice(0, 0), rows
     return rows.filter(theirs), rows.filter(pc.invert(theirs))
 
 
@@ -127,9 +128,8 @@ def laid_out(rows: pa.Table, bucketed: Collection[str], *, spread_rows_min: int)
 
 
 def _spread(stream: str, rows: pa.Table, bucketed: Collection[str]) -> Iterator[FolderRows]:
-    subjects = _coded(rows["subject"])[1]
-    exact = stream not in bucketed and len(subjects) <= SUBJECT_PARTITIONS_EXACT_MAX
     codes, texts = _coded(rows["subject"])
+    exact = stream not in bucketed and len(texts) <= SUBJECT_PARTITIONS_EXACT_MAX
     of_subject = [subject_folder(text, exact=exact) for text in texts]
     folders = sorted(set(of_subject))
     number_of = {folder: number for number, folder in enumerate(folders)}

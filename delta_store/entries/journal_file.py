@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
@@ -24,6 +25,8 @@ _LAYOUT: Final = Layout(
 )
 _LARGE_BYTES: Final = 256 * 1024
 """Size from which on a file is written in parts."""
+_ROWS_AT_ONCE: Final = 8192
+"""Rows whose payloads are Python's objects at a time."""
 STATISTICS: Final = ("stream", "stream_id", "seq", "event_no", "ts_ns")
 """Columns with file statistics, all of them complete.
 
@@ -108,15 +111,30 @@ def columns_of(table: pa.Table) -> RowColumns:
     return RowColumns(**{name: _list(table[name]) for name in RowColumns.__slots__})
 
 
+def whole_rows(table: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which rows of a table with the journal's columns match their checksums."""
+    found = np.zeros(table.num_rows, dtype=np.bool_)
+    for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+        part = table.slice(start, _ROWS_AT_ONCE)
+        subjects, headers, data = (part[name].to_numpy().tolist() for name in ("subject", "headers", "data"))
+        sums = np.array(_checksums(subjects, headers, data), dtype=np.int64)
+        found[start : start + len(sums)] = sums == part["crc"].to_numpy()
+    return found
+
+
 def checksums(rows: RowColumns) -> list[int]:
     """Return :func:`delta_store.values.records.checksum` of each row, without a Python frame per row."""
-    of_subject = {subject: crc32(subject.encode()) for subject in set(rows.subject)}
-    running: Iterable[int] = map(of_subject.__getitem__, rows.subject)
-    without = rows.headers.count(None)
-    if without < len(rows):
-        headers = [block or b"" for block in rows.headers] if without else rows.headers
-        running = map(crc32, headers, running)  # None has been counted out
-    return list(map(crc32, rows.data, running))
+    return _checksums(rows.subject, rows.headers, rows.data)
+
+
+def _checksums(subjects: list[str], headers: list[bytes | None], data: list[bytes]) -> list[int]:
+    of_subject = {subject: crc32(subject.encode()) for subject in set(subjects)}
+    running: Iterable[int] = map(of_subject.__getitem__, subjects)
+    without = headers.count(None)
+    if without < len(headers):
+        blocks = [block or b"" for block in headers] if without else headers
+        running = map(crc32, blocks, running)  # None has been counted out
+    return list(map(crc32, data, running))
 
 
 def spans_of(rows: RowColumns) -> tuple[Span, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_store.entries.journal_file import checksums
+from delta_store.entries.journal_file import whole_rows
 from delta_store.entries.settled_log import DataFile, Snapshot
 from delta_store.reading.journal_tail import JournalTail, behind
 from delta_store.values.read_errors import DamagedData
@@ -145,9 +145,7 @@ def _verified_one(path: str, table: Any) -> Any:
 
 
 def _is_whole(table: Any) -> bool:
-    content = RowColumns(**{name: table[name].to_pylist() for name in ("seq", "subject", "headers", "data")})
-    sums: list[int] = table["crc"].to_pylist()
-    return checksums(content) == sums
+    return bool(whole_rows(table).all())
 
 
 def _above(table: Any, watermarks: Watermarks) -> Any:

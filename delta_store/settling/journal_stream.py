@@ -1,39 +1,28 @@
-"""The journal as a source of Structured Streaming, read by Silt's own reader of its log.
+"""The journal's files as a source of Structured Streaming, read by Silt's own reader of its log.
 
-An offset is a version of the journal; a batch holds the files of the commits behind it. A commit of a few messages is a
-file of its own, so the cost is by file: Spark's Delta source reads each log entry twice and opens each file in 2 ms, of
-code that has yet to be compiled in the first minute; this takes a fifth, from the first batch on. Invariant: each entry
-and each file is verified by its checksum before its rows are a batch's.
+An offset is a version of the journal; a batch holds the files of the commits behind it, by name: who writes their rows
+reads them (``journal_rows``). A commit of a few messages is a file of its own, so the cost is by file: Spark's Delta
+source reads each log entry twice and opens each file in 2 ms, of code that has yet to be compiled in the first minute;
+this takes a fifth, from the first batch on. Invariant: each log entry is verified before its files are a batch's.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from conf.limits import STAGED_BYTES
-from delta_store.entries.journal_file import DamagedFile, decode_table
 from delta_store.entries.log_entry import JournalFile
 from delta_store.log.followed_journal import FollowedJournal
-from delta_store.storage.open_storage import open_storage
-from delta_store.storage.read_many import each
-from delta_store.storage.storage import Storage
-from delta_store.values.read_errors import DamagedData
-from delta_store.values.schemas import JOURNAL_DDL, JOURNAL_SCHEMA
+from delta_store.settling.journal_rows import FILES_DDL, FILES_SCHEMA
 
 FORMAT: Final = "silt_journal"
-_READ_BYTES: Final = STAGED_BYTES // 4
-"""Bytes of files that are handed over together."""
-_READS_AT_ONCE: Final = 8
-"""Files of an object store: up to 8 MiB each, mostly a few KB, and twenty a second."""
 
 
 class JournalFiles(InputPartition):
-    """Files of the journal: path, bytes and checksum of each, in commit order."""
+    """Files of the journal as rows of :data:`FILES_SCHEMA`, in commit order."""
 
     def __init__(self, files: list[tuple[str, int, int]]) -> None:
         self.files = files
@@ -51,8 +40,8 @@ class JournalStream(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Return the journal's columns."""
-        return JOURNAL_DDL
+        """Return the columns of a file."""
+        return FILES_DDL
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":  # noqa: N802  # Spark's name
         """Return the reader of a query."""
@@ -92,23 +81,11 @@ class JournalStreamReader(DataSourceStreamReader):
         return [JournalFiles([(file.name, file.size, file.checksum) for file in files])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows of a batch. Raises ``DamagedData``, ``StorageError``."""
+        """Iterate over the files of a batch."""
         assert isinstance(partition, JournalFiles)
-        storage = _storage(self._path, tuple(sorted(self._storage_options.items())))
-        tables: list[pa.Table] = []
-        size = 0
-        bodies = each(self._path, storage.read, [name for name, *_ in partition.files], at_once=_READS_AT_ONCE)
-        for (name, length, checksum), body in zip(partition.files, bodies, strict=True):
-            try:
-                tables.append(decode_table(body, size=length, checksum=checksum))
-            except DamagedFile as error:
-                raise DamagedData(f"{self._path}/{name}", str(error)) from error
-            size += length
-            if size >= _READ_BYTES:
-                yield from _batches(tables)
-                tables, size = [], 0
-        if tables:
-            yield from _batches(tables)
+        columns = zip(*partition.files, strict=True) if partition.files else ((),) * len(FILES_SCHEMA)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, FILES_SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=FILES_SCHEMA)
 
     def __getstate__(self) -> dict[str, Any]:
         """Go to the executors without the journal's log."""
@@ -117,12 +94,3 @@ class JournalStreamReader(DataSourceStreamReader):
     def _files_behind(self, version: int, *, refresh: bool = False) -> list[JournalFile]:
         journal = self._journal.newest() if refresh else self._journal.known()
         return [file for file in journal.live_files() if file.version > version]
-
-
-def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    yield from pa.concat_tables(tables).cast(JOURNAL_SCHEMA).combine_chunks().to_batches()
-
-
-@lru_cache(maxsize=4)
-def _storage(path: str, options: tuple[tuple[str, str], ...]) -> Storage:
-    return open_storage(path, dict(options))

@@ -1,7 +1,8 @@
-"""The sink of the settle job: one batch of journal rows into ``messages``.
+"""The sink of the settle job: the rows of one batch of journal files into ``messages``.
 
-Executors write the rows first and report what is in them; the decision comes after, and one commit makes the files part
-of the table. A batch that can't be taken as it is leaves no file behind: it is sifted, and written again.
+Executors read and write the rows first and report what is in them; the decision comes after, and one commit makes the
+files part of the table. A batch that can't be taken as it is leaves no file behind: Spark sifts its rows, and they are
+written again.
 
 The position is the watermark in ``messages``, never Spark's checkpoint: rows at or below it are skipped, rows behind a
 gap stop the job, and a batch is appended once, whatever is killed between. Invariant: a commit's watermark covers
@@ -16,16 +17,19 @@ from secrets import token_hex
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from conf.clock import SystemClock
 from conf.log import log
+from delta_store.entries.batch_columns import id_hashes
 from delta_store.entries.batch_report import BatchReport, Told
 from delta_store.entries.staged_file import Writing
 from delta_store.heads.followed_heads import FollowedHeads
 from delta_store.reading.settled_events import StreamEvent, stream_events, told_in
 from delta_store.settled.settled_owner import SettledOwner
+from delta_store.settling.journal_rows import JournalRows
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
 from delta_store.settling.settle_debt import Debt
 from delta_store.settling.staging import Staging, staged
@@ -35,11 +39,10 @@ from delta_store.storage.open_storage import open_storage
 from delta_store.transforms.batch_rows import above, gaps_behind, once
 from delta_store.transforms.msg_id_window import dedup_window
 from delta_store.transforms.row_order import is_kind
-from delta_store.transforms.settled_rows import id_hash, staged_columns
 from delta_store.values.folder_layout import FolderLayout
 from delta_store.values.journal_errors import Fenced, StorageFull
 from delta_store.values.records import Kind
-from delta_store.values.schemas import CONSUMERS_PARTITION
+from delta_store.values.schemas import CONSUMERS_PARTITION, JOURNAL_FOLDER
 from delta_store.values.watermark import Care, Claim, CommitNote, JournalGap, Op, Watermarks, advance, care_for
 
 
@@ -93,6 +96,8 @@ class SettleBatch:
         """Settle into the table at ``location``, a folder or a URL with delta-rs's storage options."""
         self.location = location
         self.options = dict(options or {})
+        self._data = location.rpartition("/")[0]
+        self._journal = JournalRows(f"{self._data}/{JOURNAL_FOLDER}", self.options)
         self._horizon_seconds = horizon_seconds
         self._progress: Progress | None = None
         self._paused = False
@@ -146,53 +151,63 @@ class SettleBatch:
             raise
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Settle one batch; raise :class:`JournalGap`, :class:`DamagedRows`, what the table or Spark raises."""
+        """Settle files; raise :class:`JournalGap`, :class:`DamagedRows`, what the table or Spark raises."""
         del batch_id  # starts at 0 with each new checkpoint
         with self.lock, self.guarded():
             if not self._paused:
                 self._settle(batch)
 
-    def _settle(self, rows: DataFrame) -> None:
+    def _settle(self, files: DataFrame) -> None:
         progress = self.progress()
-        report = self._stage(rows, progress)
+        report = self._stage(files, progress, journal=self._journal)
         care = care_for((one.run for one in report.runs), progress.watermarks)
         if care is not Care.AS_IT_IS:
             _discard(report, progress)
         if care is Care.NOTHING_NEW:
             return
-        if care is Care.SIFT:
-            rows = rows.transform(above(progress.watermarks)).transform(once)
-            report = self._stage(rows, progress)
+        sifts = care is Care.SIFT
+        if sifts:
+            report = self._stage(self._rows(files, progress, sifts=True), progress)
         try:
-            kept = self._checked(rows, report, progress, sifted=care is Care.SIFT)
+            kept = self._checked(files, report, progress, sifted=sifts)
         except BaseException:
             _discard(report, progress)
             raise
         self._append(kept, report, progress)
 
-    def _checked(self, rows: DataFrame, report: BatchReport, progress: Progress, *, sifted: bool) -> BatchReport:
+    def _rows(self, files: DataFrame, progress: Progress, *, sifts: bool) -> DataFrame:
+        """Return the rows of a batch's files as Spark's; the new ones once each, if it ``sifts``."""
+        rows = self._journal.of(files)
+        return rows.transform(above(progress.watermarks)).transform(once) if sifts else rows
+
+    def _checked(self, files: DataFrame, report: BatchReport, progress: Progress, *, sifted: bool) -> BatchReport:
         """Return what to append of new rows; raise :class:`JournalGap`, :class:`DamagedRows`."""
         if damaged := sum(one.damaged for one in report.runs):
             raise DamagedRows(f"{damaged} rows of the journal do not match their checksums")
         if sifted:
             mirrors = progress.mirrors | {one.stream for one in report.told if one.is_mirror}
+            rows = self._rows(files, progress, sifts=True)
             if gap := rows.transform(gaps_behind(progress.watermarks, mirrors)).head(1):
                 raise JournalGap(gap[0]["stream"], gap[0]["seq_before"], gap[0]["seq"])
         progress.learn(report.told)
-        return self._without_repeats(rows, report, progress)
+        return self._without_repeats(files, report, progress, sifted=sifted)
 
-    def _without_repeats(self, rows: DataFrame, report: BatchReport, progress: Progress) -> BatchReport:
+    def _without_repeats(
+        self, files: DataFrame, report: BatchReport, progress: Progress, *, sifted: bool
+    ) -> BatchReport:
         """Drop messages whose id is in their stream's window already; the gateway never lets one through."""
         if not len(report.hashes):
             return report
+        spark = files.sparkSession
         if progress.guard is None:
-            progress.guard = self._guard(rows.sparkSession, progress)
+            progress.guard = self._guard(spark, progress)
         repeated = progress.guard.may_repeat(report.hashes)
         progress.guard.remember(report.hashes, report.times, window_ns=progress.longest_window_ns)
         if not repeated:
             return report
         since_ns = int(report.times.min()) - progress.longest_window_ns
-        recent = _bearing_ids(self.rows(rows.sparkSession)).where(sf.col("ts_ns") > since_ns)
+        recent = _bearing_ids(self.rows(spark)).where(sf.col("ts_ns") > since_ns)
+        rows = self._rows(files, progress, sifts=sifted)
         kept = self._stage(rows.transform(dedup_window(progress.windows_ns, recent)), progress)
         if dropped := report.rows - kept.rows:
             log.warning("messages with an id of their window dropped", messages=dropped)
@@ -221,15 +236,14 @@ class SettleBatch:
             if file.subject_partition == CONSUMERS_PARTITION:
                 progress.debt.note_consumers(file.rows, file.size)
 
-    def _stage(self, rows: DataFrame, progress: Progress) -> BatchReport:
-        staging = self.staging(progress)._replace(typed=progress.typed.place())
-        return staged(rows.transform(staged_columns), staging)
+    def _stage(self, rows: DataFrame, progress: Progress, *, journal: JournalRows | None = None) -> BatchReport:
+        return staged(rows, self.staging(progress)._replace(typed=progress.typed.place(), journal=journal))
 
     def _load(self) -> Progress:
         storage, clock = open_storage(self.location, self.options), SystemClock()
         owner = SettledOwner.open(storage, clock=clock, horizon_seconds=self._horizon_seconds)
         owner.claim()
-        place = TypedPlace(self.location.rpartition("/")[0], self.options)
+        place = TypedPlace(self._data, self.options)
         typed = TypedTables(owner, place, clock=clock)
         partitions: dict[str, set[str]] = {}
         debt = Debt(owner.snapshot.rows)
@@ -270,5 +284,6 @@ def _bearing_ids(rows: DataFrame) -> DataFrame:
 
 def _msg_ids(rows: DataFrame) -> tuple[Int64s, Int64s]:
     """Return hash and time of each message with an id."""
-    found = rows.select(id_hash().alias("hash"), "ts_ns").toArrow()
-    return as_int64s(found["hash"]), as_int64s(found["ts_ns"])
+    found = rows.select("stream", "stream_id", "msg_id", "ts_ns").toArrow()
+    hashes = id_hashes(*(found[name].to_pylist() for name in ("stream", "stream_id", "msg_id")))
+    return np.array(hashes, dtype=np.int64), as_int64s(found["ts_ns"])

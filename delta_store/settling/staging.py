@@ -4,14 +4,17 @@ Nothing names the files until the driver commits them. It runs in Python process
 """
 
 import secrets
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from conf.limits import SETTLE_ROWS_PER_FOLDER_MIN, STAGED_BYTES
+from delta_store.entries.batch_columns import completed
 from delta_store.entries.batch_layout import (
     in_order,
     laid_out,
@@ -23,6 +26,7 @@ from delta_store.entries.batch_layout import (
 from delta_store.entries.batch_report import REPORT_DDL, BatchReport, merged
 from delta_store.entries.settled_file import decode, encode
 from delta_store.entries.staged_file import StagedFile, Writing, staged_path
+from delta_store.settling.journal_rows import JournalRows
 from delta_store.settling.typed_staging import NO_TABLES, TypedPlace, TypedWriters
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Blob, Storage
@@ -34,6 +38,10 @@ REWRITE_SCHEMA = pa.schema(
     ]
 )
 """A file's name, and the positions of its rows to leave out."""
+
+
+_WRITES_AT_ONCE: Final = 4
+"""Files on their way to the disk or store while the next ones are encoded."""
 
 
 class Staging(NamedTuple):
@@ -50,25 +58,31 @@ class Staging(NamedTuple):
     """Recent messages of a stream that are spread by subject at once."""
     typed: TypedPlace = NO_TABLES
     """The typed tables for which the batch is written as well."""
+    journal: JournalRows | None = None
+    """Reads the rows, where a task gets the names of files."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of one task, without superseded ones of consumers; yield its report as one row.
+        """Write the journal's rows of one task, without superseded ones of consumers; yield its report as one row.
 
         Raises ``StorageError``; then no file is left.
         """
-        writer, typing = _Writer(self), TypedWriters(self.typed)
-        try:
-            yield self._written(writer, typing, batches)._replace(typed=typing.end()).as_arrow()
-        except Exception:
-            writer.discard()
-            typing.discard()
-            raise
+        typing = TypedWriters(self.typed)
+        rows = batches if self.journal is None else self.journal(batches)
+        with _Writer(self) as writer:
+            try:
+                report = self._written(writer, typing, rows)._replace(typed=typing.end())
+                writer.finish()
+            except Exception:
+                writer.discard()
+                typing.discard()
+                raise
+        yield report.as_arrow()
 
     def _written(self, writer: "_Writer", typing: TypedWriters, batches: Iterable[pa.RecordBatch]) -> BatchReport:
         reports = [BatchReport()]
         held: list[pa.Table] = []
         for rows in _gathered(batches):
-            ordered = in_order(rows)
+            ordered = completed(in_order(rows))
             typing.take(ordered)
             theirs, others = of_consumers(ordered)
             held += [theirs] if theirs.num_rows else []
@@ -88,13 +102,15 @@ class Rewriting(NamedTuple):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rewrite the files of a task, which are rows of :data:`REWRITE_SCHEMA`; yield its report as one row."""
-        writer = _Writer(self.staging)
-        try:
-            files = (file for rows in _gathered(self._left(batches)) for file in writer.write(in_order(rows)))
-            yield BatchReport(tuple(files)).as_arrow()
-        except Exception:
-            writer.discard()
-            raise
+        with _Writer(self.staging) as writer:
+            try:
+                files = (file for rows in _gathered(self._left(batches)) for file in writer.write(in_order(rows)))
+                report = BatchReport(tuple(files))
+                writer.finish()
+            except Exception:
+                writer.discard()
+                raise
+        yield report.as_arrow()
 
     def _left(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         storage = _storage_of(self.staging)
@@ -113,29 +129,45 @@ def staged(rows: DataFrame, staging: Staging | Rewriting) -> BatchReport:
 
 
 class _Writer:
-    """The files of one attempt of a task."""
+    """The files of one attempt of a task; some are on their way while the next are encoded."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
         self._storage = _storage_of(staging)
         self._unique = secrets.token_hex(8)
         self._paths: list[str] = []
+        self._threads = ThreadPoolExecutor(_WRITES_AT_ONCE, thread_name_prefix="staging")
+        self._under_way: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown()
+
+    def finish(self) -> None:
+        """Wait until all files are durable."""
+        while self._under_way:
+            self._under_way.popleft().result()
 
     def discard(self) -> None:
         """Delete the files: nobody will commit them."""
+        wait(self._under_way)
         self._storage.delete(self._paths)
 
     def write(self, rows: pa.Table) -> Iterator[StagedFile]:
-        """Write rows that are in order."""
+        """Write rows that are in order; the files are durable when :meth:`finish` returns."""
         staging = self._staging
         if not rows.num_rows:
             return
         for part in laid_out(rows, staging.bucketed, spread_rows_min=staging.spread_rows_min):
             where = (part.stream, part.subject_partition)
             path = staged_path(staging.writing, *where, number=len(self._paths), unique=self._unique)
-            self._paths.append(path)
             file = encode(part.rows)
-            self._storage.write(Blob(path, file.body))
+            self._paths.append(path)
+            self._under_way.append(self._threads.submit(self._storage.write, Blob(path, file.body)))
+            if len(self._under_way) > _WRITES_AT_ONCE:
+                self._under_way.popleft().result()
             yield StagedFile(path, *where, file.body.size, file.rows, file.checksum, file.stats)
 
 

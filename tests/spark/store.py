@@ -135,8 +135,15 @@ class Store(Publisher):
         reader = JournalStreamReader(self.source.reader_options(marks, ends=True))
         start, end = reader.initialOffset(), reader.latestOffset()
         for number, partition in enumerate(reader.partitions(start, end)):
-            if rows := list(reader.read(partition)):
-                self.sink(self.spark.createDataFrame(pa.Table.from_batches(rows)), number)
+            files = pa.Table.from_batches(reader.read(partition))
+            if files.num_rows:
+                self.sink(self.spark.createDataFrame(files), number)
+
+    def files(self) -> DataFrame:
+        """The files of the journal, as the source of a query has them."""
+        reader = JournalStreamReader(self.source.reader_options({}, ends=True))
+        [partition] = reader.partitions(reader.initialOffset(), reader.latestOffset())
+        return self.spark.createDataFrame(pa.Table.from_batches(reader.read(partition)))
 
     def settle_by_query(self) -> None:
         """Do the same by a query of the settle job's."""

@@ -5,21 +5,23 @@ import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import count, product
 
 import pytest
 from deltalake import DeltaTable
 
+from delta_store.entries import journal_file
+from delta_store.entries.journal_file import checksums
 from delta_store.entries.staged_file import StagedFile
 from delta_store.log.log_repair import repair_messages
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling import upkeep_choice
+from delta_store.settling.journal_rows import JournalRows
 from delta_store.settling.journal_stream import JournalStreamReader
 from delta_store.settling.settle_batch import DamagedRows
 from delta_store.settling.warm_up import ROWS, warm_up
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Blob
-from delta_store.transforms.settled_rows import staged_columns
 from delta_store.values.journal_errors import Fenced, StorageFull
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import RowColumns, checksum, stored_size
@@ -115,7 +117,7 @@ def test_a_gap_stops_settling(store: MakeStore) -> None:
     assert JournalGap("A", 1, 3).settled == 1
 
 
-def test_damaged_rows_stop_settling(store: MakeStore) -> None:
+def test_damaged_rows_stop_settling(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row whose checksum does not hold is reported, not carried on."""
     here = store()
     here.create("A")
@@ -123,10 +125,12 @@ def test_damaged_rows_stop_settling(store: MakeStore) -> None:
     here.settle()
     before = here.owner.snapshot.version
     staged = set((here.data / "messages").rglob("*.parquet"))
-    batch = here.spark.read.format("delta").load(str(here.data / "journal")).where("kind = 'message'")
-    damaged = batch.selectExpr("* except (seq, crc)", "2L as seq", "crc + 1 as crc").select(batch.columns)
+    here.publish("A", "x")
+    with monkeypatch.context() as damaging:
+        damaging.setattr(journal_file, "checksums", lambda rows: [one + 1 for one in checksums(rows)])
+        here.commit()
     with pytest.raises(DamagedRows):
-        here.sink(damaged, 0)
+        here.settle()
     assert here.owner.note.op is Op.APPEND or here.owner.snapshot.version > before
     assert here.settled_seqs("A") == [1]
     assert set((here.data / "messages").rglob("*.parquet")) == staged
@@ -142,9 +146,8 @@ def test_a_second_committer_fences_the_first(store: MakeStore) -> None:
     here.publish("A", "x")
     here.settle(fresh=True)
     files = set((here.data / "messages").rglob("*.parquet"))
-    batch = here.spark.read.format("delta").load(str(here.data / "journal"))
     with pytest.raises(Fenced):
-        zombie(batch, 0)
+        zombie(here.files(), 0)
     assert zombie.fenced is not None
     assert set((here.data / "messages").rglob("*.parquet")) == files
     assert here.settled_seqs("A") == [1, 2]
@@ -184,15 +187,14 @@ def test_killed_while_staging(store: MakeStore, monkeypatch: pytest.MonkeyPatch)
     for name in "AB":
         here.publish(name, "x")
     here.commit()
-    rows = staged_columns(here.spark.read.format("delta").load(str(here.data / "journal"))).toArrow().to_batches()
+    rows = here.spark.read.format("delta").load(str(here.data / "journal")).toArrow().to_batches()
     with here.sink.lock:
         staging = here.sink.staging(here.sink.progress())
-    written: list[str] = []
+    writes = count()
 
     def write(storage: LocalStorage, blob: Blob) -> None:
-        if written:
+        if next(writes):
             raise StorageFull(blob.name, "no space")
-        written.append(blob.name)
         one(storage, blob)
 
     one = LocalStorage.write
@@ -200,7 +202,7 @@ def test_killed_while_staging(store: MakeStore, monkeypatch: pytest.MonkeyPatch)
         full.setattr(LocalStorage, "write", write)
         with pytest.raises(StorageFull):
             list(staging(iter(rows)))
-    assert written
+    assert next(writes) > 1
     assert not list((here.data / "messages").rglob("part-*"))
     list(staging(iter(rows)))
     assert list((here.data / "messages").rglob("part-*"))
@@ -238,8 +240,7 @@ def test_replayed_rows_are_sifted(store: MakeStore) -> None:
     here.publish("A", "y")
     here.publish("A", "z")
     here.commit()
-    batch = here.spark.read.format("delta").load(str(here.data / "journal"))
-    here.sink(batch.unionByName(batch), 7)
+    here.sink(here.files().unionByName(here.files()), 7)
     assert here.settled_seqs("A") == [1, 2, 3]
 
 
@@ -331,7 +332,8 @@ def _batches(options: dict[str, str]) -> Iterator[tuple[list[int], int]]:
     begin = reader.initialOffset()
     while (end := reader.latestOffset()) != begin:
         [partition] = pickle.loads(pickle.dumps(reader)).partitions(begin, end)
-        rows = [seq for batch in reader.read(partition) for seq in batch["seq"].to_pylist()]
+        read = JournalRows(options["path"], {})
+        rows = [seq for batch in read(reader.read(partition)) for seq in batch["seq"].to_pylist()]
         yield rows, begin["version"]
         begin = end
 

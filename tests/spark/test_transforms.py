@@ -6,9 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_store.transforms.batch_rows import above, gaps_behind, once
 from delta_store.transforms.live_rows import removed_ranges
 from delta_store.transforms.msg_id_window import dedup_window
-from delta_store.transforms.settled_rows import staged_columns
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, superseded_events
-from delta_store.values.records import checksum, stored_size
+from delta_store.values.records import checksum
 from delta_store.values.schemas import JOURNAL_DDL
 from delta_store.values.watermark import Watermark
 
@@ -55,29 +54,6 @@ def test_gaps_behind(spark: SparkSession) -> None:
     assert found == [("A", 6, 8), ("B", 0, 2)]
     healthy = journal_rows(spark, {"seq": 6}, {"seq": 6, "event_no": 2, "kind": "remove"}, {"seq": 7, "event_no": 2})
     assert healthy.transform(gaps_behind({"A": Watermark(1, 5, 1, 1)})).count() == 0
-
-
-def test_staged_columns(spark: SparkSession) -> None:
-    """Size counts bytes, not characters; payload bytes pass through; damage and ids are told."""
-    headers = b"NATS/1.0\r\n\r\n"
-    rows = journal_rows(
-        spark,
-        {"subject": "ä.b", "data": "ö".encode(), "headers": headers},
-        {"seq": 2, "msg_id": "m"},
-        {"seq": 2, "event_no": 2, "kind": "stream", "subject": ""},
-        {"seq": 3, "event_no": 2, "crc": 1},
-        {"seq": 3, "event_no": 3, "kind": "consumer_state", "subject": "c"},
-        {"seq": 4, "msg_id": "m", "stream_id": 2},
-    )
-    staged = rows.transform(staged_columns).orderBy("stream_id", "seq", "event_no").collect()
-    assert staged[0]["size"] == stored_size("ä.b", headers, "ö".encode())
-    assert staged[0]["headers"] == headers
-    partitions = [row["subject_partition"] for row in staged]
-    assert partitions == ["$recent", "$recent", "$events", "$recent", "$consumers", "$recent"]
-    assert [row["whole"] for row in staged] == [True, True, True, False, True, True]
-    hashes = [row["id_hash"] for row in staged]
-    assert [one is None for one in hashes] == [True, False, True, True, True, False]
-    assert hashes[1] != hashes[5]
 
 
 def test_dedup_window(spark: SparkSession) -> None:

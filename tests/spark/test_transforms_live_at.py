@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row
 from delta_store.transforms.live_rows import END, dead_at, live_at
-from delta_store.transforms.settled_rows import settled_columns
 from delta_store.transforms.stream_heads import ended_incarnations
 from delta_store.values.records import Kind, Row
 from delta_store.values.schemas import JOURNAL_DDL
@@ -129,7 +128,7 @@ def test_live_at_is_the_in_memory_rule(spark: SparkSession, seed: int) -> None:
             asked.append(question)
             rows += [tuple(row._replace(stream=question.name)) for row in publisher.rows.rows()]
     rng.shuffle(rows)
-    frame = spark.createDataFrame(rows, JOURNAL_DDL).transform(settled_columns).cache()
+    frame = spark.createDataFrame(rows, JOURNAL_DDL).cache()
     bounds = spark.createDataFrame([question[:4] for question in asked], BOUNDS)
     found: dict[str, set[int]] = defaultdict(set)
     for stream, seq in frame.transform(live_at(bounds)).select("stream", "seq").collect():
