@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from delta_store.values.cut_record import CUTS as CUTS_STREAM
+
 
 class Action(StrEnum):
     """The kinds of permission."""
@@ -66,6 +68,7 @@ LASTS: Final = "/v1/multi-last"
 """The last messages of several streams, each of which the route asks for the permission to."""
 _PAST_WORK: Final = ("branch", "rewind", "undelete")
 """What is done to a whole stream, behind its name."""
+CUTS: Final = "/v1/cuts"
 SQL: Final = "/v1/sql"
 SHARING: Final = "/delta-sharing"
 """The endpoint of Delta Sharing."""
@@ -86,9 +89,9 @@ def need_of(path: str, method: str = "GET") -> Need | None:
     """Return the need of a path, whose escapes are decoded; None if it is open to all."""
     if path in OPEN_PATHS or path.startswith(f"{SHARED_FILES}/"):
         return None
-    if path == "/metrics":
-        return Need(Action.ADMIN)
-    if path in (_STREAMS, LASTS, SQL) or path.startswith(f"{SQL}."):
+    if path == "/metrics" or path.startswith(f"{CUTS}/"):
+        return Need(Action.ADMIN, None if path == "/metrics" else CUTS_STREAM)
+    if path in (_STREAMS, LASTS, CUTS, SQL) or path.startswith(f"{SQL}."):
         return Need(Action.READ)
     if path.startswith(f"{_STREAMS}/"):
         stream, _, rest = path.removeprefix(f"{_STREAMS}/").partition("/")

@@ -37,12 +37,13 @@ def create_app(store: RestStore, settings: Settings, services: Services | None =
     problems.install(app)
 
     def add_late() -> None:
-        from api.rest import lasts_together, past_work, publish, sharing, sql
+        from api.rest import cuts, lasts_together, past_work, publish, sharing, sql
 
         app.include_router(publish.routes(store, services))
         app.include_router(past_work.routes(store, services))
         app.include_router(sql.routes(settings, services))
         app.include_router(lasts_together.routes(store))
+        app.include_router(cuts.routes(store, services))
         app.include_router(sharing.routes(store, settings, services))
 
     app.add_middleware(LateRoutes, add=add_late)

@@ -5,9 +5,9 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.rest.access import LASTS, SHARING, SQL
+from api.rest.access import CUTS, LASTS, SHARING, SQL
 
-_PATHS: Final = (LASTS, SHARING, SQL, "/openapi.json")
+_PATHS: Final = (CUTS, LASTS, SHARING, SQL, "/openapi.json")
 
 
 class LateRoutes:

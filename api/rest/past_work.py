@@ -21,7 +21,7 @@ from api.rest.streams import find_stream
 from conf.limits import HTTP_QUESTION_BYTES_MAX, PAST_WORK_ANSWER_SECONDS
 from delta_store.values.point_shape import AS_OF
 
-_POINT: Final = "A sequence, a time (RFC 3339) or an age (``15m``)"
+_POINT: Final = "A sequence, a time (RFC 3339), an age (``15m``) or ``cut:NAME``"
 _POINTS: Final = [4711, "2026-01-31T12:00:00Z", "15m"]
 
 

@@ -131,7 +131,7 @@ def unfinished() -> Refused:
     return Refused(504, UNANSWERED, detail)
 
 
-_REQUESTS: dict[int, int] = {10058: 409, 10065: 409, 10130: 409, 10047: 507, 10077: 507}
+_REQUESTS: dict[int, int] = {10058: 409, 10065: 409, 10130: 409, 20103: 409, 10047: 507, 10077: 507}
 """Statuses of the JetStream API's errors, by ``err_code``: a name or subject that is taken is a conflict."""
 
 

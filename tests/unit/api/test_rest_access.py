@@ -70,7 +70,7 @@ def bearer(credential: str) -> dict[str, str]:
 
 
 READERS, WRITERS = {"a", "b", "all", "admin"}, {"writer", "admin"}
-LISTS = ("/v1/streams", "/v1/sql", "/delta-sharing/shares", "/schemas", "/tables", "/all-tables", "/silt")
+LISTS = ("/v1/streams", "/v1/cuts", "/v1/sql", "/delta-sharing/shares", "/schemas", "/tables", "/all-tables", "/silt")
 
 
 def requests_of(description: dict[str, Any]) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def opening(method: str, url: str) -> set[str]:
     path = url.partition("?")[0].removesuffix(".csv")
     if path in ("/openapi.json", "/docs"):
         return READERS | WRITERS
-    if path == "/metrics" or path.endswith(("/branch", "/rewind", "/undelete")):
+    if path == "/metrics" or path.startswith("/v1/cuts/") or path.endswith(("/branch", "/rewind", "/undelete")):
         return {"admin"}
     if method == "POST" and path.startswith("/v1/streams/"):
         return WRITERS
