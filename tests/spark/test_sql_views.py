@@ -49,6 +49,24 @@ def test_views_show_live_messages(store: MakeStore) -> None:
     assert query(here.spark, here.data, "SELECT text FROM LOG WHERE seq = 8").head().text is None
 
 
+def test_a_view_costs_what_its_stream_needs(store: MakeStore) -> None:
+    """No join and no other column where nothing was removed; where something was, rows are left out by a join."""
+    here = store()
+    for name, per_subject in (("PLAIN", -1), ("LAST", 1)):
+        here.create(name, max_msgs_per_subject=per_subject)
+        for _ in range(2):
+            here.publish(name, "x")
+    here.settle()
+    register(here.spark, here.data)
+    plain, last = (
+        str(here.spark.sql(f"EXPLAIN SELECT subject, count(*) FROM {name} GROUP BY subject").head()[0])
+        for name in ("PLAIN", "LAST")
+    )
+    assert "Scan" in plain
+    assert not any(word in plain for word in ("Join", "kind", "stream_id", "first_seq"))
+    assert "Join" in last
+
+
 def test_views_keep_their_version(store: MakeStore) -> None:
     """A registered view does not change under its user; registering again shows the rest."""
     here = filled(store)
