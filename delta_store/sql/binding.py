@@ -12,7 +12,7 @@ from delta_store.sql.bucket_relation import HISTORY_SUFFIX, STREAM_PREFIX, bucke
 from delta_store.sql.call_arguments import Arguments
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.named_columns import named_columns
-from delta_store.sql.narrowing import EVERYTHING, Narrow, narrowed
+from delta_store.sql.narrowing import EVERYTHING, Narrow, narrowed, of_filter
 from delta_store.sql.relations import Relations
 from delta_store.sql.report_relation import CONSUMERS_VIEW, STREAMS_VIEW, consumers_query, streams_query
 from delta_store.sql.sql_errors import invalid
@@ -24,7 +24,6 @@ from delta_store.sql.stream_relation import (
     last_of_each,
     last_without_payload,
     messages_view,
-    subject_condition,
     with_payloads,
 )
 from delta_store.values.as_of import NOW, moment
@@ -154,8 +153,9 @@ class Binding:
             case "as_of":
                 return messages_view(read(stream, given.point("point"), narrow=narrow), dialect, columns)
             case "multi_last":
-                condition = subject_condition(given.subjects("filter"), dialect)
-                raw = read(stream, given.point("point", NOW), narrow=by_subject, condition=condition)
+                chosen = given.subjects("filter")
+                narrow = replace(by_subject, subjects=by_subject.subjects or of_filter(chosen))
+                raw = read(stream, given.point("point", NOW), narrow=narrow, subjects=chosen)
                 if _has_payload(columns):
                     return messages_view(last_of_each(raw), dialect, columns)
                 return last_without_payload(raw, dialect)

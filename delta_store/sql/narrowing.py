@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from delta_store.entries.settled_log import DataFile
 from delta_store.sql.statement import Node
+from delta_store.values.subjects import SubjectFilter
 
 Range = tuple[int, int]
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
@@ -55,6 +56,13 @@ EVERYTHING: Final = Narrow()
 def subject_range(prefix: str) -> tuple[str, str]:
     """Return the range of the subjects that begin with a text."""
     return prefix, prefix + _LAST_CHARACTER
+
+
+def of_filter(chosen: SubjectFilter) -> tuple[tuple[str, str], ...] | None:
+    """Return the ranges of the subjects that a filter may match; None for all."""
+    if chosen.starts is None:
+        return None
+    return (*((one, one) for one in sorted(chosen.literals)), *map(subject_range, chosen.starts))
 
 
 def narrowed(tree: Node, values: Mapping[str, Any]) -> dict[int, Narrow]:

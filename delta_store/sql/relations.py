@@ -11,9 +11,11 @@ from delta_store.sql.duck_dialect import DuckDialect, is_pattern
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow
 from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_bounded, tail_evicts
-from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
+from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages, subject_condition
 from delta_store.values.as_of import NOW, AsOf
+from delta_store.values.subjects import SubjectFilter
 
+_ALL: Final = SubjectFilter.everything()
 _RANGES: Final = pa.schema([("low", pa.int64()), ("high", pa.int64())])
 
 
@@ -26,13 +28,20 @@ class Relations:
         self.files: set[str] = set()
         """The settled files that the relations read; probes for evictions, which read footers, are left out."""
 
-    def messages(self, stream: str, as_of: AsOf = NOW, *, narrow: Narrow = EVERYTHING, condition: str = "") -> str:
+    def messages(
+        self, stream: str, as_of: AsOf = NOW, *, narrow: Narrow = EVERYTHING, subjects: SubjectFilter = _ALL
+    ) -> str:
         """Return the query of a stream's live messages at a point, as :func:`live_messages` does.
 
         Raises ``NoSuchStream``, ``PastHorizon``, ``FileGone`` or ``DamagedData``.
         """
         at = self._state.at(stream, as_of)
-        return live_messages(self._relation(at, narrow), self.dialect, condition)
+        files = [file for file in at.files if narrow.admits(file)]
+        relation = self._relation(at, files)
+        bounds = [file.subject for file in files]
+        if relation.tail is None and all(one is not None and subjects.matches_between(*one) for one in bounds):
+            subjects = _ALL
+        return live_messages(relation, self.dialect, subject_condition(subjects, self.dialect))
 
     def source(self, of: str, files: Sequence[DataFile]) -> str:
         """Return settled files of a stream, or of what else they are read for, as they stand behind FROM."""
@@ -44,15 +53,15 @@ class Relations:
         """Return an Arrow table as it stands behind FROM."""
         return self.dialect.name(self._session.table(rows))
 
-    def _relation(self, at: StreamAt, narrow: Narrow) -> StreamRelation:
+    def _relation(self, at: StreamAt, files: Sequence[DataFile]) -> StreamRelation:
+        """Return the relation of a stream's messages in some of its files, and of those that are not settled."""
         stream_id, cut = at.view.stream_id, at.cut
-        chosen = [file for file in at.files if narrow.admits(file)]
         ranges = tuple(one for one in cut.removed if one[1] >= cut.first_seq)
         few = len(ranges) <= INLINE_RANGES_MAX
         return StreamRelation(
             stream_id,
-            settled=self.source(at.view.stream, chosen) if chosen else None,
-            tail=self.table(self._state.tail(at)) if has_tail(at) or not chosen else None,
+            settled=self.source(at.view.stream, files) if files else None,
+            tail=self.table(self._state.tail(at)) if has_tail(at) or not files else None,
             up_to_seq=cut.up_to_seq,
             first_seq=cut.first_seq,
             ranges=ranges if few else (),
@@ -60,7 +69,7 @@ class Relations:
             evicting=self._evicting(at),
             tail_evicts=tail_evicts(at),
             oldest=None if at.max_age_ns is None else str(self._state.now_ns - at.max_age_ns),
-            bounded=is_bounded(at, chosen),
+            bounded=is_bounded(at, files),
         )
 
     def _evicting(self, at: StreamAt) -> str | None:

@@ -115,6 +115,11 @@ class SubjectFilter:
             return True
         return self._found is not None and self._found(subject) is not None
 
+    def matches_between(self, low: str, high: str) -> bool:
+        """Whether it surely matches each valid subject from one text to another: both begin as one filter says."""
+        prefixes = [one[:-1] for one in self.filters if one.endswith(".>") and not has_wildcard(one[:-2])]
+        return self.matches_all or any(low.startswith(one) and high.startswith(one) for one in prefixes)
+
     def select(self, subjects: Iterable[str]) -> list[bool]:
         """Return :meth:`matches` of each subject, at a fraction of the cost of single calls."""
         literals, found = self._literals, self._found

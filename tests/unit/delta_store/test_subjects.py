@@ -68,6 +68,16 @@ def test_many_filters(patterns: list[str], some: list[str]) -> None:
         assert all(wanted)
 
 
+@given(patterns=st.lists(FILTERS, max_size=3), low=LITERALS, high=LITERALS)
+def test_what_matches_two_subjects_may_match_all_between(patterns: list[str], low: str, high: str) -> None:
+    """Where that is said, each subject from one to the other matches."""
+    chosen = SubjectFilter(patterns)
+    if chosen.matches_between(low, high):
+        assert all(chosen.matches(subject) for subject in ALL if low <= subject <= high)
+    assert SubjectFilter(("a.>", "b.>")).matches_between("b.a", "b.c")
+    assert not SubjectFilter(("a.>", "b.>")).matches_between("a.a", "b.c")
+
+
 @given(one=PLAIN, other=PLAIN)
 def test_relations_of_filters(one: str, other: str) -> None:
     """Overlap and containment are those of the sets of subjects that are matched."""
