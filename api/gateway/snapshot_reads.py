@@ -37,7 +37,7 @@ class SnapshotReads:
 
     async def parts(self, work: StreamSnapshot) -> AsyncIterator[bytes]:
         """Iterate over a backup. Raises ``ReadError``, ``TimeoutError`` or :class:`StreamGone`."""
-        state = write_json(work.state | {"consumer_count": len(work.consumers)})
+        state = write_json(work.state | {"consumer_count": len(work.consumers)} | work.increment)
         yield s2_frames.BEGIN + s2_frames.encode(MAGIC + encode(ArchiveEntry(STATE_NAME, work.now_ns, 0, b"", state)))
         for name, content in work.consumers:
             yield s2_frames.encode(encode(ArchiveEntry(CONSUMER_PREFIX + name, work.now_ns, 0, b"", content)))

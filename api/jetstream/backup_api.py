@@ -15,6 +15,7 @@ from conf.limits import (
     SNAPSHOT_WINDOW_BYTES,
     SNAPSHOT_WINDOW_BYTES_MAX,
 )
+from delta_store.archive.entries import FROM_SEQ, LIVE_BEFORE
 from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.segments import Ints
@@ -43,6 +44,8 @@ class StreamSnapshot(NamedTuple):
     mean_bytes: int
     """Bytes of a message, on average."""
     now_ns: int
+    increment: dict[str, Any]
+    """What the state in the archive says of earlier messages that are not sent; empty where all are."""
     past: Any = None
     """By what the messages of a past point are read; None where the stream is sent as it stands."""
 
@@ -60,7 +63,8 @@ class StreamUpload(NamedTuple):
 def snapshot(call: ApiCall) -> Result:
     """Begin to send a stream, as it stands now, with its consumers unless they are not wanted.
 
-    As of a past point it is the stream of then, without consumers, whose past states are not kept.
+    As of a past point it is the stream of then, without consumers, whose past states are not kept. With a first
+    sequence to send (``silt_from_seq``) it is an increment, see :mod:`delta_store.archive.archive_chain`.
     """
     call.require_body()
     state = call.stream()
@@ -82,6 +86,9 @@ def snapshot(call: ApiCall) -> Result:
             (name, archived(config, progress, last_seq=index.last_seq)) for name, config, progress in found
         )
     shown = state_json(state, consumers=call.consumer_count(state.name))
+    live, from_seq = index.live.sequences(index.first_seq, index.last_seq), request.get(FROM_SEQ, 0)
+    begins = int(np.searchsorted(live, min(from_seq, index.last_seq + 1)))
+    increment = {FROM_SEQ: from_seq, LIVE_BEFORE: _spans(live[:begins]).tolist()} if from_seq > 0 else {}
     work = StreamSnapshot(
         state.name,
         state.stream_id,
@@ -90,11 +97,13 @@ def snapshot(call: ApiCall) -> Result:
         window // chunk,
         shown,
         consumers,
-        _spans(index.live.sequences(index.first_seq, index.last_seq)),
+        _spans(live[begins:]),
         index.bytes // max(1, index.msgs),
         call.now_ns,
+        increment,
     )
-    return Started({"config": state.config.as_json(), "state": shown}, work)
+    said = {FROM_SEQ: from_seq} if increment else {}
+    return Started({"config": state.config.as_json(), "state": shown, **said}, work)
 
 
 def restore(call: ApiCall) -> Result:

@@ -1,6 +1,7 @@
 """The shapes of the request bodies, field by field as nats-server 2.15 knows them; fields ``silt_…`` are our own."""
 
 from consumers.config.consumer_config import MachineConfig
+from delta_store.archive.entries import FROM_SEQ
 from delta_store.config.field_tags import shapes
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_shapes import ANYTHING, FLAG, INT, TEXT, TEXTS, TIME, UINT64, MapOf, Struct, Word
@@ -52,6 +53,7 @@ SNAPSHOT_REQUEST = Struct(
         "window_size": INT,
         "jsck": FLAG,
         AS_OF: POINT,
+        FROM_SEQ: UINT64,
     },
 )
 RESTORE_REQUEST = Struct(

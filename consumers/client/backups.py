@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from consumers.client.api_call import Api, nats_errors
-from consumers.client.errors import TransferFailed, api_error
+from consumers.client.errors import JetStreamError, TransferFailed, api_error
 from consumers.client.pull_status import read_status
 
 SILENCE_SECONDS: Final = 15.0
@@ -32,6 +32,8 @@ class Backup:
     state: dict[str, Any]
     chunks: AsyncIterator[bytes]
     """The archive; ends when it is whole. Raises :class:`TransferFailed`."""
+    told: Mapping[str, Any]
+    """All that the server told when it began."""
 
 
 @asynccontextmanager
@@ -42,7 +44,7 @@ async def backup(api: Api, stream: str, request: Mapping[str, Any]) -> AsyncIter
         subscription = await api.client.subscribe(inbox)
     try:
         begun = await api.call(f"STREAM.SNAPSHOT.{stream}", {**request, "deliver_subject": inbox})
-        yield Backup(begun["config"], begun["state"], _received(api.client, subscription))
+        yield Backup(begun["config"], begun["state"], _received(api.client, subscription), begun)
     finally:
         with nats_errors("STREAM.SNAPSHOT"):
             await subscription.unsubscribe()
@@ -86,6 +88,11 @@ async def restore(api: Api, meta: Mapping[str, Any], chunks: AsyncIterable[bytes
         with nats_errors("the end of the restore"):
             done = await client.request(subject, b"", timeout=_DONE_SECONDS)
         return _check(done)
+    except TransferFailed:
+        # An archive that ends early is refused: the server need not wait for the rest.
+        with suppress(JetStreamError), nats_errors("the end of the restore"):
+            await client.request(subject, b"", timeout=SILENCE_SECONDS)
+        raise
     finally:
         with nats_errors("STREAM.RESTORE"):
             await subscription.unsubscribe()

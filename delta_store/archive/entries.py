@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 MAGIC: Final = b"NATSARC1"
 STATE_NAME: Final = "state.json"
 CONSUMER_PREFIX: Final = "consumers/"
+FROM_SEQ: Final = "silt_from_seq"
+LIVE_BEFORE: Final = "silt_live"
+"""What an increment's state says besides: its first sequence, and which earlier messages were still there."""
 
 
 class ArchiveHead(NamedTuple):

@@ -1,7 +1,7 @@
 """Messages of an archive in columns, as they are read from it."""
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,14 @@ class EntryRun(NamedTuple):
         """Return them as readers see messages."""
         headers = self.headers if self.headers is not None else [None] * self.messages
         return MessageRun((self.subjects, self.seqs.tolist(), self.ts_ns.tolist(), headers, self.data))
+
+    def chosen(self, kept: npt.NDArray[np.bool_]) -> "EntryRun":
+        """Return some of the messages."""
+        subjects, seqs, ts_ns, headers, data, sizes = self
+        blocks = [*compress(headers, kept)] if headers is not None else None
+        return EntryRun(
+            [*compress(subjects, kept)], seqs[kept], ts_ns[kept], blocks, [*compress(data, kept)], sizes[kept]
+        )
 
     def part(self, start: int, stop: int) -> "EntryRun":
         """Return the messages from one place up to another."""

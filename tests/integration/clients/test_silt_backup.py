@@ -79,3 +79,61 @@ def test_what_can_not_be_done_is_said(pair: tuple[str, str], tmp_path: Path) -> 
     assert silt(url, "restore", str(tmp_path / "full"))[0] == 2
     shown(url, "backup", "S", str(tmp_path / "s"))
     assert silt(url, "restore", str(tmp_path / "s"))[0] == 1
+
+
+def test_increments_are_restored_as_one(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
+    """Each adds what came and went since; either server restores the whole as it stood last, pending acks included."""
+    reference, url = pair
+    make(cli, url)
+    folder = str(tmp_path / "b")
+    shown(url, "backup", "ORDERS", folder)
+    for line in (
+        "pub orders.later more-{{Count}} --count=30 --jetstream",
+        "stream rmm ORDERS 20 --force",
+        "stream rmm ORDERS 410 --force",
+        "consumer next ORDERS work --count=3 --ack",
+        "consumer next ORDERS work --no-ack",
+    ):
+        command(cli, url, line)
+    assert shown(url, "backup", "ORDERS", folder, "--incremental")["messages"] == 425
+    # Nothing has come, one message and a consumer are gone.
+    command(cli, url, "stream rmm ORDERS 415 --force")
+    command(cli, url, "consumer rm ORDERS some --force")
+    made = shown(url, "backup", "ORDERS", folder, "--incremental")
+    assert (made["messages"], made["last_seq"], made["consumers"]) == (424, 430, 2)
+    assert (tmp_path / "b" / "increment-0001.s2").stat().st_size < (tmp_path / "b" / "stream.tar.s2").stat().st_size
+    before = asyncio.run(seen(url, "ORDERS"))
+    assert shown(reference, "restore", folder)["messages"] == 424
+    assert asyncio.run(seen(reference, "ORDERS")) == before
+    command(cli, url, "stream rm ORDERS --force")
+    assert shown(url, "restore", folder)["messages"] == 424
+    assert asyncio.run(seen(url, "ORDERS")) == before
+
+
+def test_what_does_not_follow_is_refused(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
+    """An increment of another stream, by a server that makes none, or to what is no backup; a chain with a gap."""
+    reference, url = pair
+    asyncio.run(_fill(url))
+    folder = tmp_path / "b"
+    assert silt(url, "backup", "S", str(folder), "--incremental")[0] == 2
+    shown(url, "backup", "S", str(folder))
+    shown(url, "backup", "S", str(folder), "--incremental")
+    shown(url, "backup", "S", str(folder), "--incremental")
+    note = folder / "increment-0001.json"
+    for name in ("s2", "json"):
+        (folder / f"increment-0002.{name}").replace(folder / f"increment-0001.{name}")
+    (folder / "increment-0001.s2").write_bytes((folder / "increment-0001.s2").read_bytes()[:-4])
+    command(cli, url, "stream rm S --force")
+    status, text = silt(url, "restore", str(folder))
+    assert (status, "unexpected EOF" in text) == (1, True)
+    assert "S" not in command(cli, url, "stream ls --names").split()
+    asyncio.run(_fill(url))
+    status, text = silt(url, "backup", "S", str(folder), "--incremental")
+    assert (status, "it is of another stream" in text) == (1, True)
+    assert note.exists()
+    asyncio.run(_fill(reference))
+    shown(reference, "backup", "S", str(tmp_path / "r"))
+    assert silt(reference, "backup", "S", str(tmp_path / "r"), "--incremental")[0] == 1
+    command(cli, url, f"stream backup S {tmp_path}/n --no-progress")
+    status, text = silt(url, "backup", "S", str(tmp_path / "n"), "--incremental")
+    assert (status, "not written by silt stream backup" in text) == (1, True)
