@@ -30,7 +30,7 @@ from delta_store.archive.message_entries import encode_run
 from delta_store.archive.s2_frames import FrameReader
 
 
-class _Part(NamedTuple):
+class _OpenArchive(NamedTuple):
     """One archive, opened."""
 
     state: dict[str, Any]
@@ -73,7 +73,7 @@ def _spans(said: Any) -> Any:
         raise BadArchive(f"error in {STATE_NAME}: {LIVE_BEFORE} is no list of ranges") from None
 
 
-def _check(chain: Sequence[_Part]) -> None:
+def _check(chain: Sequence[_OpenArchive]) -> None:
     """Refuse archives that do not follow one another."""
     before = 0
     for number, part in enumerate(chain):
@@ -99,7 +99,7 @@ def _within(seqs: Any, spans: Any) -> Any:
     return (places >= 0) & (seqs <= spans[np.maximum(places, 0), 1])
 
 
-def _opened(pieces: Iterable[bytes]) -> _Part:
+def _opened(pieces: Iterable[bytes]) -> _OpenArchive:
     entries = _Entries(pieces)
     messages = iter(entries)
     state = next(messages, None)
@@ -113,7 +113,7 @@ def _opened(pieces: Iterable[bytes]) -> _Part:
             raise BadArchive("expected consumer")
         consumers.append(consumer)
     entries.reader.in_runs = True
-    return _Part(shown, consumers, messages)
+    return _OpenArchive(shown, consumers, messages)
 
 
 def _number(shown: dict[str, Any], key: str, default: int) -> int:
