@@ -51,8 +51,6 @@ RESTORE_GROUP_BYTES = 8 * MIB
 """Ours: messages and bytes of them that a restore stores at a time."""
 RESTORE_WAITING_BYTES_MAX = 16 * MIB
 """Ours: bytes that wait to be committed, past which a restore waits."""
-RESTORE_SEQUENCE_MAX = 2**62 - 1
-"""Ours: a point behind all sequences is 2^62."""
 TRANSFERS_MAX = 16
 """Ours: backups that are read, and restores, at a time; others wait, or are refused."""
 
@@ -195,8 +193,11 @@ REPUBLISH_DEPTH_MAX = 8
 # --- delta_store: ours ---
 SEQUENCE_MAX = 2**63 - 1
 """Sequences are signed 64-bit integers in Delta; a start behind the last one is cut to it."""
-FIRST_SEQ_MAX = 2**62
-"""Highest ``first_seq`` that a stream may be created with: half of the sequences are left."""
+FIRST_SEQ_MAX = 2**61
+"""Highest sequence at which a stream may begin, or a restored one or a mirror may stand.
+
+Reads take 2^62 - 1 for a point behind all sequences, so as many are left to count on.
+"""
 ROUTES_CACHED_MAX = 262_144
 """Publish subjects whose stream is cached; at the limit the cache is emptied."""
 SUBJECT_STEPS_MAX = 2_000_000

@@ -14,9 +14,9 @@ from api.gateway.stream_landing import StreamLanding
 from api.jetstream import transfer_advisories
 from api.jetstream.backup_api import StreamUpload, restore_refused, restored
 from conf.limits import (
+    FIRST_SEQ_MAX,
     RESTORE_GROUP_BYTES,
     RESTORE_GROUP_MESSAGES,
-    RESTORE_SEQUENCE_MAX,
     TRANSFER_SILENCE_SECONDS,
 )
 from delta_store.archive.archive_checker import ArchiveChecker
@@ -91,7 +91,7 @@ class RestoreReceiver:
         checker = ArchiveChecker(
             work.config.name,
             message_bytes_max=work.message_bytes_max,
-            sequence_max=RESTORE_SEQUENCE_MAX,
+            sequence_max=FIRST_SEQ_MAX,
             valid_subject=subjects.literal,
         )
         self._uploads[work.deliver_subject.encode()] = _Upload(work, checker)

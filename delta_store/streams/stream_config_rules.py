@@ -118,7 +118,7 @@ def _with_limits(request: Request, *, pedantic: bool) -> StreamConfig:
     if 0 < config.max_age < MAX_AGE_MIN_NS:
         raise stream_invalid_config("max age needs to be >= 100ms")
     if config.first_seq > FIRST_SEQ_MAX:
-        raise stream_invalid_config(f"first sequence can not be above {FIRST_SEQ_MAX}")
+        raise stream_invalid_config(f"first sequence can not be above {FIRST_SEQ_MAX}, half of the sequences there are")
     return replace(config, placement=None) if config.placement == Placement() else config
 
 

@@ -6,10 +6,12 @@ checked at their origin.
 
 import numpy as np
 
+from conf.limits import FIRST_SEQ_MAX
 from delta_store.index.matching import rolled_up
 from delta_store.streams import retention
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.copy_links import CopyLink
+from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_sources import (
     CAUGHT_UP,
     SourcePosition,
@@ -71,7 +73,7 @@ class CopyStore:
     def store(self, run: MessageRun) -> int:
         """Store messages in order; return how many are done, fewer if the next is refused."""
         state = self._state
-        if state.config.sealed:
+        if state.config.sealed or (self._mirrors and run.seqs[-1] > FIRST_SEQ_MAX):
             return 0
         self._catalog.expire_stream(state, now_ns=self._now_ns, rows=self._store.group.rows)
         state.dedup.forget(self._now_ns)
@@ -91,12 +93,19 @@ class CopyStore:
 
     def _needs_a_look(self, run: MessageRun) -> bool:
         config = self._state.config
-        if self._state.singly or config.discard == "new":
+        if self._state.singly or config.discard == "new" or self._overdraws(run):
             return True
         if 0 < config.max_msg_size < max(map(len, run.data)) + max(len(header or b"") for header in run.headers):
             return True
         sought = (_ROLLUP,) if self._mirrors or not config.duplicate_window else (_ROLLUP, _MSG_ID)
         return any(header and any(name in header for name in sought) for header in run.headers)
+
+    def _overdraws(self, run: MessageRun) -> bool:
+        """Whether all streams together may not hold so much more."""
+        account, storage = self._catalog.account, self._state.config.storage
+        if account.limits.bytes_of(storage) < 0:
+            return False
+        return not account.has_room(storage, int(stored_sizes(run.subjects, run.headers, run.data).sum()))
 
     def _store_part(self, run: MessageRun) -> None:
         """Store messages with consecutive sequences."""
@@ -147,9 +156,11 @@ class CopyStore:
         return counted if isinstance(counted, Single) else None
 
     def _refused(self, sid: int, header: bytes | None, payload: bytes, *, size: int, rolls: bool) -> bool:
-        """Whether the message is too large for the stream, or that is full."""
+        """Whether the message is too large for the stream, or that or the account is full."""
         largest = self._state.config.max_msg_size
         if 0 < largest < len(header or b"") + len(payload):
+            return True
+        if publish_checks.overdrawn(self._catalog.account, self._state, size):
             return True
         return bool(retention.refusal(self._state.config, self._state.index, sid=sid, size=size, rolls_up=rolls))
 

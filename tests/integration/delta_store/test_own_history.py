@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from conf.data_location import DataLocation
+from conf.limits import FIRST_SEQ_MAX
 from delta_store.reading.journal_tail import JournalTail, open_tables
 from delta_store.reading.kept_points import oldest_point
 from delta_store.reading.past_streams import PastStreams
@@ -156,6 +157,19 @@ def test_the_oldest_point_that_is_named_can_be_read(tmp_path: Path) -> None:
     assert Asked(seq=oldest.seq).read(past) == Asked(ts_ns=named.before_ns or 0).read(past) == [4]
     with pytest.raises(PastHorizon):
         Asked(seq=oldest.seq - 1).read(past)
+
+
+def test_a_stream_that_begins_late_has_a_past(tmp_path: Path) -> None:
+    """With the highest sequence that one may begin with, settled and not."""
+    first, tables = FIRST_SEQ_MAX, Tables(tmp_path)
+    stream = History(seq=first - 1, per_subject=1)
+    tables.commit([stream.create(first_seq=first), *(stream.publish(f"s.{number % 2}") for number in range(4))])
+    for _ in range(2):
+        past = reader(tables, START_NS)
+        found = [[one - first for one in Asked(seq=first + number).read(past)] for number in range(5)]
+        assert found == [[0], [0, 1], [1, 2], [2, 3], [2, 3]]
+        tables.settle()
+        tables.apply_limits()
 
 
 @pytest.mark.parametrize("place", ["folder", "bucket"])

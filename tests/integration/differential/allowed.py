@@ -103,9 +103,9 @@ ALLOWED: tuple[Difference, ...] = (
         "bodies_of_late_sequences",
         'create {"name": "N", "subjects": ["n"], "first_seq": 9223372036854775808}',
         ("[0].json",),
-        "first sequence can not be above 4611686018427387904",
-        "Delta's integers of 64 bits have a sign: a stream begins no later than half way to their end.",
-        "begins no later than with sequence 2^62",
+        "first sequence can not be above 2305843009213693952",
+        "Delta's integers of 64 bits have a sign: a stream begins no later than a quarter of the way to their end.",
+        "begins no later than with sequence 2^61",
     ),
     Difference(
         "purge_parts",

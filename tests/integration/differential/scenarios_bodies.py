@@ -133,7 +133,7 @@ async def requests_that_nobody_waits_for(side: Side) -> None:
 @scenario
 async def bodies_of_late_sequences(side: Side) -> None:
     """Streams that begin with the last sequences there are."""
-    await side.create("L", subjects=["l"], first_seq=2**62)
+    await side.create("L", subjects=["l"], first_seq=2**61)
     await side.publish("l")
     await side.create("M", subjects=["m"], first_seq=2**64)
     await side.create("N", subjects=["n"], first_seq=2**63)
