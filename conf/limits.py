@@ -63,6 +63,12 @@ REWRITTEN_BYTES_MAX = 64 * MIB
 """Most messages, and bytes of their columns, that a rewind or an undelete stores again: they are one commit."""
 REWIND_TRIES = 5
 """How often a rewind is planned anew because messages from before its point have left the stream meanwhile."""
+BRANCH_CARRIED_MESSAGES_MIN = 50_000
+"""Sequences of a branch from which on the settle job copies it by files: fewer are stored as fast as it begins."""
+BRANCH_BASE_BYTES_MAX = 4 * MIB
+"""Largest description of the files that it copies."""
+BRANCH_CARRY_SECONDS_MAX = 600.0
+"""Longest wait for it."""
 PAST_WORKS_MAX = 4
 """Branches, rewinds and undeletes at a time; others wait."""
 

@@ -19,6 +19,7 @@ from delta_store.archive.entry_run import EntryRun, entries_of, joined_entries
 from delta_store.archive.sequence_set import Sequences
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.segments import Ints
+from delta_store.reading.branch_base import BranchBase
 from delta_store.streams import restores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_sources import SourcePosition, positions_data, read_sourced
@@ -78,6 +79,11 @@ class StreamRestore:
         if first_seq > 1:
             self.state.index.restore_bounds(first_seq=first_seq, last_seq=first_seq - 1, last_ts=0)
             self.state.record_removal([], "skip", now_ns=now_ns, rows=self._gathering.group.rows)
+
+    def rest_on(self, base: BranchBase, now_ns: int) -> None:
+        """Begin with settled rows of another stream, which the settle job copies."""
+        bounds = (base.first_seq, base.last_seq)
+        restores.rest_on(self.state, base.as_json(), bounds, now_ns=now_ns, rows=self._gathering.group.rows)
 
     def add(self, consumer: ArchivedConsumer, now_ns: int) -> None:
         """Add a consumer. Raises :class:`BadArchive`."""

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from api.core.effects import BegunTransfer, Deferred
 from api.core.gateway_core import GatewayCore
+from api.gateway.branch_carry import BranchCarry, SettleView
 from api.gateway.consumer_delivery import ConsumerDelivery, DeliveryLink, QueueInterest
 from api.gateway.past_desk import PastDesk
 from api.gateway.restore_receiver import RestoreReceiver
@@ -96,6 +97,7 @@ class Around:
     """Returns the seconds for which acknowledgements are held back now."""
     warn: Callable[[str], None]
     """Logs a warning."""
+    settling: SettleView = field(default_factory=SettleView)
     executor: Executor | None = None
     """Runs commits to a slow store; None for the event loop."""
     pace: Pace = field(default_factory=Pace)
@@ -246,5 +248,6 @@ def _transfers(core: GatewayCore, around: Around, changed: Callable[[], None]) -
     surroundings = TransferSurroundings(around.link, around.subjects, around.clock, tell, core.new_id)
     snapshots = SnapshotSender(SnapshotReads(around.reader, around.settled), surroundings)
     landing = StreamLanding(core, around.clock, changed)
-    past = PastDesk(core, around.past, landing, around.clock, changed)
+    carry = BranchCarry(core, landing, around.settled, around.settling)
+    past = PastDesk(core, around.past, landing, carry, around.clock, changed)
     return Transfers(snapshots, RestoreReceiver(core, surroundings, landing, changed), past, around.link)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from api.core.gateway_core import GatewayCore
 from api.core.hub_view import HubView
+from api.gateway.branch_carry import SettleView
 from api.gateway.gateway import Around, Gateway, Link, Subjects
 from api.gateway.gateway_log import report
 from api.gateway.gateway_reads import GatewayReads
@@ -20,6 +21,7 @@ from conf.clock import Clock
 from conf.limits import REMOTE_COMMIT_INTERVAL_MS
 from conf.settings import JournalSettings, Settings
 from delta_store.reading.read_threads import ReadThreads
+from delta_store.reading.settle_state import SettleState
 from delta_store.reading.store_reader import StoreReader
 from delta_store.streams.account import AccountLimits
 from ingest.flow.group_commit import Pace
@@ -98,6 +100,10 @@ def assemble(
         clock,
         brake_seconds=lambda: upkeep.brake_seconds,
         warn=partial(report, "copy waits"),
+        settling=SettleView(
+            lambda: upkeep.told.get("state") == SettleState.SETTLING,
+            lambda: stores.journal.reader.relies_on,
+        ),
         executor=None if stores.data.is_local else threads,
         pace=_pace(settings.journal, is_local=stores.data.is_local),
     )

@@ -1,6 +1,7 @@
 """Branches, rewinds and undeletes: the past is read in threads, then made into rows of the gathering group.
 
-A branch is made out of sight, as a restore is, and shown when all its rows are durable. A rewind and an undelete are
+A branch is made out of sight, as a restore is, and shown when all its rows are durable; of a large one the settle job
+copies the files (:mod:`api.gateway.branch_carry`). A rewind and an undelete are
 decided at one moment and committed as one group. Each is planned by what was live when its messages were read; where
 messages from before the point have left the stream since then, a rewind is planned anew, so that none comes back that
 was erased meanwhile.
@@ -15,6 +16,7 @@ import numpy as np
 
 from api.core.gateway_core import GatewayCore
 from api.core.stream_restore import StreamRestore
+from api.gateway.branch_carry import BranchCarry, NotCarried
 from api.gateway.gateway_log import report
 from api.gateway.stream_landing import StreamLanding
 from api.jetstream import branch_api
@@ -34,9 +36,12 @@ from delta_store.archive.archived import ArchivedConsumer
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal, past_refused
+from delta_store.config.stream_config import StreamConfig
 from delta_store.index.segments import Ints
+from delta_store.reading.branch_base import BranchBase
 from delta_store.reading.message_bounds import MessageBounds
 from delta_store.reading.past_runs import PastMessages, PastRuns
+from delta_store.reading.slice_plan import PastSlice
 from delta_store.reading.state_at import inside_ranges
 from delta_store.reading.state_at import merged as disjoint
 from delta_store.streams import rewinds
@@ -62,11 +67,18 @@ class PastDesk:
     """Carries out the work on streams' pasts; belongs to the gateway's event loop."""
 
     def __init__(
-        self, core: GatewayCore, past: PastRuns, landing: StreamLanding, clock: Clock, changed: Callable[[], None]
+        self,
+        core: GatewayCore,
+        past: PastRuns,
+        landing: StreamLanding,
+        carry: BranchCarry,
+        clock: Clock,
+        changed: Callable[[], None],
     ) -> None:
         """``changed`` is called when the gathering group, or the catalog, has changed."""
         self._core = core
         self._past = past
+        self._carry = carry
         self._landing = landing
         self._clock = clock
         self._changed = changed
@@ -106,27 +118,43 @@ class PastDesk:
 
     async def _branch(self, work: BranchWork) -> bytes:
         core, clock = self._core, self._clock
-        past = (await self._then(work)).past
-        config = branch_api.branch_config(past.plan.config, work.name, work.config, domain=core.catalog.domain)
-        core.catalog.require_change()
-        stream = StreamRestore(core.catalog, core.gathering, config, now_ns=clock.now_ns())
+        plan = await self._plan(work)
+        config = branch_api.branch_config(plan.config, work.name, work.config, domain=core.catalog.domain)
         try:
-            await self._fill(stream, past, work)
-            await self._landing.show(stream)
-        except BaseException:
-            await self._landing.drop(stream)
-            raise
+            stream = await self._made(work, plan, config, self._carry.base(plan, config))
+        except NotCarried as why:
+            report("a branch is copied message by message", f"stream {work.name}: {why}")
+            stream = await self._made(work, await self._plan(work), config, None)
         if (told := stream_action(f"STREAM.CREATE.{work.name}".encode())) is not None:
             core.advise(told, clock.now_ns())
         return branch_api.branched(stream.state, work, now_ns=clock.now_ns())
 
-    async def _fill(self, stream: StreamRestore, past: PastMessages, work: BranchWork) -> None:
-        plan, clock = past.plan, self._clock
-        stream.begin_at(plan.first_seq, plan.seq, clock.now_ns())
+    async def _made(
+        self, work: BranchWork, plan: PastSlice, config: StreamConfig, base: BranchBase | None
+    ) -> StreamRestore:
+        """Return the branch, shown. Raises :class:`NotCarried` for a base that was not copied."""
+        core, clock = self._core, self._clock
+        core.catalog.require_change()
+        stream = StreamRestore(core.catalog, core.gathering, config, now_ns=clock.now_ns())
+        try:
+            self._begin(stream, plan, work)
+            left = plan.slice.parts if base is None else await self._carry.carry(stream, base, plan, clock.now_ns())
+            await self._fill(stream, await _read(partial(self._past.of, plan, left)))
+            await self._landing.show(stream)
+        except BaseException:
+            await self._landing.drop(stream)
+            raise
+        return stream
+
+    def _begin(self, stream: StreamRestore, plan: PastSlice, work: BranchWork) -> None:
+        now_ns = self._clock.now_ns()
+        stream.begin_at(plan.first_seq, plan.seq, now_ns)
         for name, config, progress in work.consumers:
             content = archived(config, progress, last_seq=plan.seq)
-            stream.add(ArchivedConsumer(name, content), clock.now_ns())
-        runs = self._past.runs(past, past.seqs)
+            stream.add(ArchivedConsumer(name, content), now_ns)
+
+    async def _fill(self, stream: StreamRestore, past: PastMessages) -> None:
+        clock, runs = self._clock, self._past.runs(past, past.seqs)
         while (run := await _read(partial(next, runs, None))) is not None:
             step = _at_a_time(run)
             for start in range(0, len(run), step):
@@ -209,11 +237,17 @@ class PastDesk:
         """
         index = self._state(work).index
         live = index.live.sequences(1, index.last_seq)
-        await self._landing.durable()
-        past = await _read(partial(self._past.at, work.stream, work.point, bounds))
-        if past.plan.slice.stream_id != work.stream_id:
-            raise api_errors.STREAM_NOT_FOUND.error
+        plan = await self._plan(work, bounds)
+        past = await _read(partial(self._past.of, plan, plan.slice.parts))
         return _ReadPast(self._state(work), live, past)
+
+    async def _plan(self, work: PastWork, bounds: MessageBounds = _EVERYTHING) -> PastSlice:
+        """Return how the stream stood, by all that was decided so far. Raises as :meth:`_then`."""
+        await self._landing.durable()
+        plan = await _read(partial(self._past.plan, work.stream, work.point, bounds))
+        if plan.slice.stream_id != work.stream_id:
+            raise api_errors.STREAM_NOT_FOUND.error
+        return plan
 
     def _state(self, work: PastWork) -> StreamState:
         """Return the stream that the work was asked for. Raises ``ApiRefusal`` where it is gone."""

@@ -163,7 +163,8 @@ def told_by(position: Iterable[int], stream: str, data: bytes) -> Told:
     config = shown["config"]
     metadata = config.get("metadata") or {}
     window, skips = int(config.get("duplicate_window", 0)), bool(config.get("mirror")) or "restored" in shown
-    return Told._make((*position, stream, window, skips, own_metadata(metadata), own_history(metadata)))
+    base = json.dumps(shown["base"]) if "base" in shown else ""
+    return Told._make((*position, stream, window, skips, own_metadata(metadata), own_history(metadata), base))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Int64s, list[str]]:

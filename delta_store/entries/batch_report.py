@@ -48,6 +48,8 @@ class Told(NamedTuple):
     """What its metadata says of a typed table; empty for nothing."""
     history_ns: int | None = None
     """How long its past can be read, where its metadata says it."""
+    base: str = ""
+    """The settled rows that it begins with, as JSON; empty for none."""
 
 
 class BatchReport(NamedTuple):

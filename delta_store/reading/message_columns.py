@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import Int64s
+from delta_store.index.live_messages import LiveColumns
 from delta_store.reading.state_at import Columns, Cut, live_at
 from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_state import StreamState
@@ -41,6 +42,11 @@ def message_columns(table: Any, stream_id: int) -> MessageColumns:
     return MessageColumns(seq, evicts, ts_ns, size, subject[order], subjects)
 
 
+def columns_of(live: LiveColumns, subjects: list[str]) -> MessageColumns:
+    """Return messages of an index, whose subject ids are places in ``subjects``."""
+    return MessageColumns(live.seqs, np.zeros_like(live.seqs), live.ts_ns, live.sizes, live.sids, subjects)
+
+
 def with_sizes(rows: Any) -> Any:
     """Return rows with the journal's columns as a table with :data:`COLUMNS`, without their payloads."""
     subjects, headers, data = (rows[name].to_pylist() for name in ("subject", "headers", "data"))
@@ -60,7 +66,7 @@ def add_live(state: StreamState, rows: MessageColumns, cut: Cut) -> None:
 
 def _interned(state: StreamState, subject: Int64s, subjects: list[str]) -> Int64s:
     """Return the index's subject ids of live rows; subjects without live rows get none."""
-    used = np.unique(subject)
+    used = np.flatnonzero(np.bincount(subject, minlength=len(subjects)))
     ids = np.zeros(len(subjects), np.int64)
     ids[used] = [state.index.table.intern(subjects[place]) for place in used.tolist()]
     return ids[subject]

@@ -58,7 +58,7 @@ def _tables(data: DataLocation, part: SlicePart, names: Sequence[str], *, tries:
 
     def rows_of(path: str) -> Iterator[Any]:
         for table in files.scan(path, wanted, part.bounds.admits):
-            chosen = _chosen(table, part, evicted)
+            chosen = chosen_rows(table, part, evicted)
             if len(chosen):
                 _verify(path, chosen, content)
                 yield chosen.select(list(names))
@@ -86,8 +86,8 @@ def _moved(data: DataLocation, part: SlicePart, place: int) -> list[SlicePart]:
     return [one._replace(removed=part.removed, evicted=part.evicted) for one in found.parts]
 
 
-def _chosen(table: Any, part: SlicePart, evicted: Int64s) -> Any:
-    """Return the rows that belong to the part."""
+def chosen_rows(table: Any, part: SlicePart, evicted: Int64s) -> Any:
+    """Return the rows that belong to the part; ``evicted`` are its own, unpacked."""
     seqs, times = table["seq"].to_numpy(), table["ts_ns"].to_numpy()
     (first, last), (early, late) = part.bounds.seqs, part.bounds.times
     mask = (seqs >= first) & (seqs <= last) & (times >= early) & (times <= late)

@@ -22,6 +22,8 @@ class PartFile(NamedTuple):
     """Relative to its table."""
     first: int
     last: int
+    folder: str = ""
+    """Its subject partition; empty in the journal."""
 
 
 class SlicePart(NamedTuple):

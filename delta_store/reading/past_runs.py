@@ -48,9 +48,18 @@ class PastRuns:
 
         Raises ``NoSuchStream``, ``NoSuchCut``, ``PastHorizon`` or ``DamagedData``.
         """
-        plan = self._planner.then(stream, bounds, point)
-        found = [table["seq"].to_numpy() for part in plan.slice.parts for table in self._tables(part, ("seq",))]
-        return PastMessages(plan, np.unique(np.concatenate(found)) if found else np.empty(0, np.int64))
+        plan = self.plan(stream, point, bounds)
+        return self.of(plan, plan.slice.parts)
+
+    def plan(self, stream: str, point: AsOf, bounds: MessageBounds = _EVERYTHING) -> PastSlice:
+        """Return how the stream stood, and where its messages are, of which none is read. Raises as :meth:`at`."""
+        return self._planner.then(stream, bounds, point)
+
+    def of(self, plan: PastSlice, parts: Sequence[SlicePart]) -> PastMessages:
+        """Return the messages of some parts of a plan. Raises as :meth:`at`."""
+        found = [table["seq"].to_numpy() for part in parts for table in self._tables(part, ("seq",))]
+        seqs = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        return PastMessages(plan, seqs)
 
     def runs(self, past: PastMessages, seqs: Int64s) -> Iterator[MessageRun]:
         """Iterate over those of the messages with these ascending sequences. Raises as :meth:`at`."""

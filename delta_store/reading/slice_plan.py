@@ -184,7 +184,7 @@ class SlicePlanner:
             seqs=(low + 1, min(settled_up_to, view.settled_seq)), times=MessageBounds().times
         )
         names = ("stream_id", "seq", "evicts")
-        tables = [self._columns(held, file, names) for file in _admitted(held, evicting)]
+        tables = [self._columns(held, file, names) for file in _admitted(held, evicting) if file.may_evict]
         found = [_evicted_by(table, view.stream_id, settled_up_to) for table in tables]
         if view.tail is not None:
             found.append(_evicted_by(view.tail, view.stream_id, tail_up_to))
@@ -194,7 +194,7 @@ class SlicePlanner:
     def _settled_parts(self, held: _SliceRows) -> list[SlicePart]:
         view, bounds = held.view, held.wanted.within(1, held.view.settled_seq)
         part = SlicePart(view.stream, view.stream_id, MESSAGES_FOLDER, (), bounds, held.removed)
-        files = [(PartFile(file.path, *file.seq), file.size) for file in _admitted(held, bounds)]
+        files = [(_part_file(file), file.size) for file in _admitted(held, bounds)]
         chosen: list[SlicePart] = []
         for group in grouped(sorted(files, key=lambda one: one[0].first)):
             gone = b""
@@ -292,6 +292,10 @@ def _last_before(settled: SettledTable, view: View, ts_ns: int) -> int:
 def _last_message(table: Any, stream_id: int, ts_ns: int) -> int:
     chosen = pc.and_(pc.equal(table["stream_id"], stream_id), pc.less(table["ts_ns"], ts_ns))
     return pc.max(table.filter(chosen)["seq"]).as_py() or 0
+
+
+def _part_file(file: DataFile) -> PartFile:
+    return PartFile(file.path, *file.seq, file.subject_partition or "")
 
 
 def _admitted(held: _SliceRows, bounds: MessageBounds) -> list[DataFile]:

@@ -29,6 +29,7 @@ from delta_store.entries.staged_file import Writing
 from delta_store.heads.followed_heads import FollowedHeads
 from delta_store.reading.settled_events import StreamEvent, stream_events, told_in
 from delta_store.settled.settled_owner import SettledOwner
+from delta_store.settling.base_rows import with_bases
 from delta_store.settling.journal_rows import JournalRows
 from delta_store.settling.msg_id_guard import Int64s, MsgIdGuard, as_int64s
 from delta_store.settling.settle_debt import Debt
@@ -170,6 +171,7 @@ class SettleBatch:
             report = self._stage(self._rows(files, progress, sifts=True), progress)
         try:
             kept = self._checked(files, report, progress, sifted=sifts)
+            kept = with_bases(kept, self.staging(progress), progress.owner.storage)
         except BaseException:
             _discard(report, progress)
             raise

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from conf.limits import SETTLE_ROWS_PER_FOLDER_MIN, STAGED_BYTES
 from delta_store.entries.batch_columns import completed
 from delta_store.entries.batch_layout import (
+    FolderRows,
     in_order,
     laid_out,
     newest_of_consumers,
@@ -68,7 +69,7 @@ class Staging(NamedTuple):
         """
         typing = TypedWriters(self.typed)
         rows = batches if self.journal is None else self.journal(batches)
-        with _Writer(self) as writer:
+        with FileWriter(self) as writer:
             try:
                 report = self._written(writer, typing, rows)._replace(typed=typing.end())
                 writer.finish()
@@ -78,10 +79,10 @@ class Staging(NamedTuple):
                 raise
         yield report.as_arrow()
 
-    def _written(self, writer: "_Writer", typing: TypedWriters, batches: Iterable[pa.RecordBatch]) -> BatchReport:
+    def _written(self, writer: "FileWriter", typing: TypedWriters, batches: Iterable[pa.RecordBatch]) -> BatchReport:
         reports = [BatchReport()]
         held: list[pa.Table] = []
-        for rows in _gathered(batches):
+        for rows in gathered(batches):
             ordered = completed(in_order(rows))
             typing.take(ordered)
             theirs, others = of_consumers(ordered)
@@ -102,9 +103,9 @@ class Rewriting(NamedTuple):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rewrite the files of a task, which are rows of :data:`REWRITE_SCHEMA`; yield its report as one row."""
-        with _Writer(self.staging) as writer:
+        with FileWriter(self.staging) as writer:
             try:
-                files = (file for rows in _gathered(self._left(batches)) for file in writer.write(in_order(rows)))
+                files = (file for rows in gathered(self._left(batches)) for file in writer.write(in_order(rows)))
                 report = BatchReport(tuple(files))
                 writer.finish()
             except Exception:
@@ -128,8 +129,8 @@ def staged(rows: DataFrame, staging: Staging | Rewriting) -> BatchReport:
     return merged([BatchReport.from_row(*row) for row in found])
 
 
-class _Writer:
-    """The files of one attempt of a task; some are on their way while the next are encoded."""
+class FileWriter:
+    """The files of one attempt to write some rows; some are on their way while the next are encoded."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
@@ -158,21 +159,23 @@ class _Writer:
     def write(self, rows: pa.Table) -> Iterator[StagedFile]:
         """Write rows that are in order; the files are durable when :meth:`finish` returns."""
         staging = self._staging
-        if not rows.num_rows:
-            return
-        for part in laid_out(rows, staging.bucketed, spread_rows_min=staging.spread_rows_min):
-            where = (part.stream, part.subject_partition)
-            path = staged_path(staging.writing, *where, number=len(self._paths), unique=self._unique)
-            file = encode(part.rows)
-            self._paths.append(path)
-            self._under_way.append(self._threads.submit(self._storage.write, Blob(path, file.body)))
-            if len(self._under_way) > _WRITES_AT_ONCE:
-                self._under_way.popleft().result()
-            yield StagedFile(path, *where, file.body.size, file.rows, file.checksum, file.stats)
+        if rows.num_rows:
+            yield from map(self.put, laid_out(rows, staging.bucketed, spread_rows_min=staging.spread_rows_min))
+
+    def put(self, part: FolderRows) -> StagedFile:
+        """Write one file, durable as those of :meth:`write`."""
+        where = (part.stream, part.subject_partition)
+        path = staged_path(self._staging.writing, *where, number=len(self._paths), unique=self._unique)
+        file = encode(part.rows)
+        self._paths.append(path)
+        self._under_way.append(self._threads.submit(self._storage.write, Blob(path, file.body)))
+        if len(self._under_way) > _WRITES_AT_ONCE:
+            self._under_way.popleft().result()
+        return StagedFile(path, *where, file.body.size, file.rows, file.checksum, file.stats)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Iterate over tables of about so many bytes, which bounds the memory of a task."""
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Iterate over tables of about ``STAGED_BYTES``, which bounds the memory of a task."""
     parts: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

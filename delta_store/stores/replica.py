@@ -24,9 +24,10 @@ from delta_store.reading.tail_cache import TailCache
 from delta_store.stores.opening_progress import OpeningProgress
 from delta_store.stores.stores_open import Opened, open_stores
 from delta_store.streams.catalog import Catalog
+from delta_store.streams.event_rows import BEGUN, CARRIED, read_restored
 from delta_store.streams.replay import replay
 from delta_store.values.read_errors import FileGone, StoreAway
-from delta_store.values.records import RowColumns
+from delta_store.values.records import Kind, RowColumns
 from delta_store.values.schemas import JOURNAL_FOLDER, MESSAGES_FOLDER
 from delta_store.values.watermark import Watermarks
 
@@ -155,16 +156,19 @@ class Replica:
         if version < 0:
             return self._rebuilt()
         rows: list[RowColumns] = []
-        size = 0
+        size, reached = 0, snapshot.version
         try:
             for number, file in self._journal.since(version, snapshot):
                 rows.append(rows_of(self._journal, file))
                 size += sum(map(len, rows[-1].data))
                 if size >= _BYTES_AT_ONCE:
-                    return _Update(number, rows, seen=snapshot.version)
+                    reached = number
+                    break
         except FileGone:
             return self._rebuilt()
-        return _Update(snapshot.version, rows)
+        if any(_begins_elsewhere(some, self.catalog) for some in rows):
+            return self._rebuilt()
+        return _Update(reached, rows, seen=snapshot.version if reached < snapshot.version else -1)
 
     def _rebuilt(self) -> _Update:
         newest = TailCache(self._tail_bytes)
@@ -181,3 +185,13 @@ class Replica:
         self.journal_version = update.journal_version
         applied, self._applied = self._applied, asyncio.Event()
         applied.set()
+
+
+def _begins_elsewhere(rows: RowColumns, catalog: Catalog) -> bool:
+    """Whether rows show a stream whose first messages are not in the journal, and not in the catalog."""
+    for place, kind in enumerate(rows.kind):
+        if kind == Kind.STREAM and read_restored(rows.data[place]) == CARRIED:
+            known = catalog.streams.get(rows.stream[place])
+            if known is None or known.stream_id != rows.stream_id[place] or known.restored == BEGUN:
+                return True
+    return False

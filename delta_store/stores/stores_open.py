@@ -17,7 +17,7 @@ from delta_store.entries.tables_agree import fault_between, fault_of_lost_journa
 from delta_store.journal.journal import Journal
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
-from delta_store.reading.message_columns import COLUMNS, add_live, message_columns
+from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, EventRow, cut_at
 from delta_store.reading.tail_cache import TailCache
@@ -112,7 +112,7 @@ def restore_settled(catalog: Catalog, settled: SettledTable, base: Snapshot, pro
         state = catalog.streams.get(name)
         if state is not None and state.stream_id == mark.stream_id:
             mine = [event for event in events if event.stream_id == mark.stream_id]
-            _restore_stream(state, mark, mine, settled, [file for file in files if file.has_messages])
+            restore_stream(state, mark, mine, settled, [file for file in files if file.has_messages])
         progress.passed(sum(file.rows for file in files))
     restore_watermarks(catalog, base.watermarks)
 
@@ -147,10 +147,19 @@ def _newest_states(table: Any) -> Any:
     return table.take(pa.array(sorted([*others, *(place for _, _, place in newest.values())]), pa.int64()))
 
 
-def _restore_stream(
-    state: StreamState, mark: Watermark, events: list[Row], settled: SettledTable, files: list[DataFile]
+def restore_stream(  # all that a stream is restored from
+    state: StreamState,
+    mark: Watermark,
+    events: list[Row],
+    settled: SettledTable,
+    files: list[DataFile],
+    known: MessageColumns | None = None,
 ) -> None:
-    rows = message_columns(settled.columns(files, COLUMNS), mark.stream_id)
+    """Restore the messages of a stream at its watermark from their files; ``events`` are those of its incarnation.
+
+    ``known`` are the same messages where they need not be read.
+    """
+    rows = known or message_columns(settled.columns(files, COLUMNS), mark.stream_id)
     removals = [
         EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data, event.ts_ns) for event in events
     ]

@@ -1,7 +1,7 @@
 """Journal rows that are not messages, and their JSON: streams created, updated, deleted, messages removed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from delta_store.config.stream_config import StreamConfig
@@ -9,19 +9,28 @@ from delta_store.values.records import Kind, Row, checksum
 
 BEGUN: Final = "begun"
 DONE: Final = "done"
-"""What a STREAM row says of a stream that comes from a backup: not whole yet, or whole."""
+"""What a STREAM row says of a stream that comes from a backup or another one: not whole yet, or whole."""
+CARRIED: Final = "carried"
+"""The same as ``DONE`` of a stream whose first messages never were in the journal: the settle job copied them."""
 
 
-def stream_data(config: StreamConfig, created_ns: int, *, restored: str = "") -> bytes:
-    """Return the ``data`` of a STREAM row; ``restored``: see :func:`read_restored`."""
+def stream_data(
+    config: StreamConfig, created_ns: int, *, restored: str = "", base: Mapping[str, Any] | None = None
+) -> bytes:
+    """Return the ``data`` of a STREAM row; ``restored``: see :func:`read_restored`.
+
+    ``base`` names the settled rows of another stream that this one begins with.
+    """
     shown: dict[str, Any] = {"config": config.as_json(), "created_ns": created_ns}
     if restored:
         shown["restored"] = restored
+    if base is not None:
+        shown["base"] = base
     return json.dumps(shown, separators=(",", ":")).encode()
 
 
 def read_restored(data: bytes) -> str:
-    """Return whether a STREAM row's stream comes from a backup: empty, ``BEGUN`` or ``DONE``."""
+    """Return whether a STREAM row's stream comes from a backup or another one: empty, or one of the words above."""
     return str(json.loads(data).get("restored", ""))
 
 

@@ -1,9 +1,12 @@
-"""Streams that come from a backup: begun out of sight, shown when they are whole, deleted where they are not."""
+"""Streams made of a backup or of another one: begun out of sight, shown when whole, deleted where they are not."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.streams.catalog import Catalog
-from delta_store.streams.event_rows import BEGUN, DONE, stream_data
+from delta_store.streams.event_rows import BEGUN, CARRIED, DONE, event_row, stream_data
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, RowColumns
 
@@ -21,11 +24,27 @@ def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColum
     return state
 
 
+def rest_on(
+    state: StreamState, base: Mapping[str, Any], bounds: tuple[int, int], *, now_ns: int, rows: RowColumns
+) -> None:
+    """Record the settled rows that a stream without messages begins with; they end with, or before, ``bounds``.
+
+    The settle job adds them to ``messages`` in the commit that settles the row. Until then the index lacks them.
+    """
+    first_seq, last_seq = bounds
+    state.event_no += 1
+    state.restored = CARRIED
+    data = stream_data(state.config, state.created_ns, restored=BEGUN, base=base)
+    place, ts_ns = (last_seq, state.event_no, first_seq), state.tick(now_ns)
+    rows.append(event_row(Kind.STREAM, (state.name, state.stream_id), place=place, ts_ns=ts_ns, data=data))
+    state.index.restore_bounds(first_seq=first_seq, last_seq=last_seq, last_ts=0)
+
+
 def show(catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
     """Show a restored stream; raise 10065 when its subjects have been taken meanwhile."""
     catalog.routes.refuse_overlap(state.config)
     catalog.require_change()
-    _record(state, DONE, now_ns=now_ns, rows=rows)
+    _record(state, CARRIED if state.restored == CARRIED else DONE, now_ns=now_ns, rows=rows)
     catalog.streams[state.name] = catalog.restoring.pop(state.name)
     catalog.reconfigure(state, state.config, ts_ns=state.clock_ns)
 

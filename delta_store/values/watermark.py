@@ -62,7 +62,10 @@ class Claim:
     added: Mapping[str, int]
     """Rows that the commit adds, by stream; empty unless it appends."""
     left_out: int = 0
-    """Rows of the journal that it settles without adding them: superseded states of consumers, and duplicates."""
+    """Rows of the journal that it settles without adding them: superseded states of consumers, and duplicates.
+
+    Less the rows that it adds and the journal never had: those of branches, from their origins' files.
+    """
     repeats: int = 0
     """The duplicates among ``left_out``: messages whose id was in their stream's window."""
 
