@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from delta_store.checking.verify_store import verify_store
 from delta_store.config.stream_config import StreamConfig
+from delta_store.entries.findings import Severity
 from delta_store.reading.branch_base import BranchBase
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.message_bounds import MessageBounds
@@ -73,6 +75,7 @@ def test_a_branch_has_what_was_settled_of_its_origin_at_the_point(tmp_path: Path
     assert report.added.get("T", 0) == len(made.rows) + len(made.wanted)
     assert messages(tables, "T") == made.wanted
     assert messages(tables, "S") == origin
+    assert [one for one in verify_store(tables.location).findings if one.severity is not Severity.LEFT_OVER] == []
     data = tables.location
     journal = JournalTail(data.table("journal"))
     opened = open_stores(SettledTable(data.table("messages")), journal).catalog
