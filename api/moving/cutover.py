@@ -192,9 +192,9 @@ class Cutover:
                 f"whether {name} has taken its origin's place is not known ({error}), and the origin is stopped: "
                 f"say silt cutover {name} again, which finds out"
             ) from None
-        except ApiError:
+        except ApiError as refused:
             await self._undo(name, before)
-            raise
+            raise NotMoved(f"{name} can't take its origin's place: {refused}; the origin goes on as before") from None
 
     async def _undo(self, name: str, before: _Before) -> None:
         """Give the origin back what it had."""

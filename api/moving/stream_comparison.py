@@ -84,10 +84,11 @@ async def _messages(place: Origin, span: ComparedSpan) -> AsyncIterator[MessageR
                 return
             run = whole if whole.seqs[-1] <= span.upto else whole[: range_checksums.up_to(whole, span.upto)]
             if len(run):
-                yield _as_mirrored(run) if span.mirrored else run
+                yield as_mirrored(run) if span.mirrored else run
 
 
-def _as_mirrored(run: MessageRun) -> MessageRun:
+def as_mirrored(run: MessageRun) -> MessageRun:
+    """Return messages as a mirror has them."""
     subjects, seqs, ts_ns, headers, data = run.columns
     return MessageRun((subjects, seqs, ts_ns, list(map(mirrored_header, headers)), data))
 

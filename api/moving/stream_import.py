@@ -12,7 +12,7 @@ from api.moving.moved_config import Json, moved_config
 from api.moving.origin import NotMoved
 from api.moving.range_checksums import RangeChecksums
 from api.moving.stream_arrival import store
-from api.moving.stream_comparison import ComparedSpan, StreamComparison
+from api.moving.stream_comparison import ComparedSpan, StreamComparison, as_mirrored
 from consumers.client.api_call import Api
 from consumers.client.errors import ApiError, StreamNotFound
 from delta_store.values.stream_message import MessageRun
@@ -56,7 +56,7 @@ class StreamImport:
             there, sums = await self._copy(name)
         state = there["state"]
         span = ComparedSpan(name, state["last_seq"], state["messages"], bool(there["config"].get("mirror")))
-        ranges, difference = await self._comparison.of(span, None if span.mirrored else sums)
+        ranges, difference = await self._comparison.of(span, sums)
         if difference:
             raise NotMoved(
                 f"{name} differs from its origin: of the messages up to {span.upto:,} there are {difference}; if "
@@ -82,13 +82,14 @@ class StreamImport:
 
     async def _copy_once(self, name: str, sums: RangeChecksums) -> Json:
         async with self._origin.read(name) as reading:
+            config = self._configured(reading.config)
             with self._comparison.steps(f"{name} copied", reading.state.messages) as done:
 
                 def seen(run: MessageRun) -> None:
-                    sums.add(run)
+                    sums.add(as_mirrored(run) if config.get("mirror") else run)
                     done(sums.messages)
 
-                return await store(self._target.api, reading, self._configured(reading.config), seen=seen)
+                return await store(self._target.api, reading, config, seen=seen)
 
 
 async def stream_info(api: Api, name: str) -> dict[str, Any] | None:

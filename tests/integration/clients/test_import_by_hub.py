@@ -11,12 +11,18 @@ from api.cli.verbs import command_line
 from tests.domains import Domains, api, reaches, two_domains, use
 
 
-def silt(folder: Path, *arguments: str) -> dict[str, Any]:
-    """What a command that succeeds prints; it finds Silt by a context."""
+def command(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Status and output of a command, which finds Silt by a context."""
     env = {"XDG_CONFIG_HOME": str(folder)}
     ran = CliRunner().invoke(command_line(arguments[0]), [*arguments, "--context", "silt", "-o", "ndjson"], env=env)
-    assert ran.exit_code == 0, ran.output
-    return dict(json.loads(next(line for line in ran.output.splitlines() if line.startswith("{"))))
+    return ran.exit_code, ran.output
+
+
+def silt(folder: Path, *arguments: str) -> dict[str, Any]:
+    """What a command that succeeds prints."""
+    status, text = command(folder, *arguments)
+    assert status == 0, text
+    return dict(json.loads(next(line for line in text.splitlines() if line.startswith("{"))))
 
 
 async def publish(connection: Client, count: int) -> list[dict[str, Any]]:
@@ -25,7 +31,7 @@ async def publish(connection: Client, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_domain_of_the_same_hub_is_followed_and_cut_over(tmp_path: Path) -> None:
-    """No process stays beside the gateway; after the cutover clients of the hub publish to Silt, in sequence."""
+    """No process stays beside the gateway; a cutover that is refused is undone; after one clients publish to Silt."""
     with two_domains(tmp_path / "domains") as both:
         _script(both, tmp_path)
 
@@ -42,6 +48,19 @@ def _script(both: Domains, folder: Path) -> None:
         assert {one["domain"] for one in acks} == {"hub"}
         await reaches(connection, "silt", "ORDERS", 55)
 
+    async def clash(connection: Client) -> None:
+        await api(connection, "silt", "STREAM.CREATE.CLASH", {"name": "CLASH", "subjects": ["orders.old"]})
+
+    async def undone(connection: Client) -> None:
+        origin = await api(connection, "hub", "STREAM.INFO.ORDERS")
+        assert origin["config"]["subjects"] == ["orders.>"]
+        consumer = await api(connection, "hub", "CONSUMER.INFO.ORDERS.c")
+        assert not consumer.get("paused")
+        mirror = await api(connection, "silt", "STREAM.INFO.ORDERS")
+        assert mirror["config"]["mirror"]["name"] == "ORDERS"
+        assert "silt.cutover" not in mirror["config"]["metadata"]
+        await api(connection, "silt", "STREAM.DELETE.CLASH")
+
     async def after(connection: Client) -> None:
         assert [(one["domain"], one["seq"]) for one in await publish(connection, 2)] == [("silt", 56), ("silt", 57)]
         told = await api(connection, "silt", "CONSUMER.INFO.ORDERS.c")
@@ -54,6 +73,10 @@ def _script(both: Domains, folder: Path) -> None:
     told = silt(folder, "import", "--from", both.hub.url, "--domain", "hub", "--as-mirror", "ORDERS")
     assert (told["outcome"], told["messages"], told["consumers"]) == ("imported", 50, 1)
     use(both.hub, more)
+    use(both.hub, clash)
+    status, text = command(folder, "cutover", "ORDERS")
+    assert (status, "the origin goes on as before" in text) == (1, True), text
+    use(both.hub, undone)
     told = silt(folder, "cutover", "ORDERS")
     assert (told["messages"], told["consumers"]) == (55, 1)
     use(both.hub, after)
