@@ -23,7 +23,7 @@ from api.moving.link_access import link_access
 from api.moving.moved_config import Json, OriginPrefixes, following_config, moved_config
 from api.moving.origin import NotMoved, Origin
 from api.moving.relay import RelayPrefix
-from api.moving.relaying import relaying
+from api.moving.relaying import RelayEnds, relaying
 from api.moving.stream_comparison import StreamComparison
 from api.moving.stream_import import Imported, StreamImport
 from api.process.nats_context import NatsContext, UnknownContext, find_context
@@ -81,8 +81,8 @@ def import_streams(  # noqa: PLR0913  # options, by name
                 if isinstance(way, RelayPrefix) and not follow:
                     raise NotMoved("Silt's hub does not reach the origin: give --follow, and let this process run")
                 if isinstance(way, RelayPrefix):
-                    links = link_access(target_context), link_access(where)
-                    await stack.enter_async_context(relaying(way, where.api_prefix, *links))
+                    ends = RelayEnds(link_access(target_context), link_access(where), where.api_prefix)
+                    await stack.enter_async_context(relaying(way, ends, names))
                     way = way.external
                 configured = partial(following_config, origin=way)
             imports = StreamImport(StreamComparison(origin, here, partial(progress, console)), configured)

@@ -7,6 +7,7 @@ so replies of the origin stand behind the prefix. Whatever is lost on the way, t
 
 import json
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from api.moving.moved_config import OriginPrefixes
@@ -18,8 +19,8 @@ _ACK: Final = b"$JS.ACK."
 _FLOW: Final = b"$JS.FC."
 _STALLED: Final = "Nats-Consumer-Stalled"
 _ANSWERS_MAX: Final = 1_000
-_FORWARDED: Final = (b"CONSUMER.CREATE.", b"CONSUMER.DELETE.")
-"""What a mirror asks for; a relay answers for nothing else of the origin's account."""
+_MIRRORS: Final = "JS_MIRROR_"
+"""What the names of mirrors' consumers begin with."""
 
 
 class RelayPrefix(NamedTuple):
@@ -53,8 +54,12 @@ class Begun(NamedTuple):
 class Relay:
     """What becomes of each message of the two links."""
 
-    def __init__(self, prefix: RelayPrefix, api_prefix: str, *, nonce: str) -> None:
-        """``api_prefix`` is the origin's own; ``nonce`` distinguishes this process from others."""
+    def __init__(self, prefix: RelayPrefix, api_prefix: str, streams: Collection[str], *, nonce: str) -> None:
+        """``api_prefix`` is the origin's own; ``nonce`` distinguishes this process from others.
+
+        Requests of mirrors of these ``streams`` are handed on, and nothing else of the origin's account.
+        """
+        self._streams = frozenset(streams)
         root = prefix.root.encode()
         self._api, self._reply = root + b".API.", root + b".REPLY."
         self._answer = root + b".ANSWER." + nonce.encode() + b"."
@@ -77,7 +82,7 @@ class Relay:
             back = subject.removeprefix(self._reply)
             return encode_publish(back, payload, header=header) if back.startswith(_FLOW) else b""
         verb = subject.removeprefix(self._api)
-        if not verb.startswith(_FORWARDED):
+        if not self._is_a_mirrors(verb.decode(errors="replace").split("."), payload):
             return b""
         self._number += 1
         answer = self._answer + b"%d" % self._number
@@ -101,6 +106,18 @@ class Relay:
         if (stalled := header_value(header, _STALLED)) and not payload:
             header = header.replace(stalled.encode(), self._reply + stalled.encode())
         return encode_publish(subject, payload, header=header, reply=reply and self._reply + reply)
+
+    def _is_a_mirrors(self, verb: list[str], payload: bytes) -> bool:
+        """Whether a mirror of one of the streams makes or deletes its consumer by this request."""
+        if len(verb) < 3 or verb[0] != "CONSUMER" or verb[2] not in self._streams:
+            return False
+        if verb[1] != "CREATE":
+            return verb[1] == "DELETE" and len(verb) > 3 and verb[3].startswith(_MIRRORS)
+        try:
+            config = json.loads(payload)["config"]
+            return bool(config["direct"]) and str(config["name"]).startswith(_MIRRORS)
+        except (ValueError, LookupError, TypeError):
+            return False
 
     def _note(self, payload: bytes) -> None:
         """Note what a new consumer delivers to: its messages come with their own subjects."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from api.moving.relay import Relay, RelayPrefix
 from ingest.links.attachment import Access
@@ -16,14 +16,24 @@ _HEARD_SECONDS: Final = 0.25
 """What a mirror is given to subscribe before its consumer begins: what came earlier would be asked for anew."""
 
 
+class RelayEnds(NamedTuple):
+    """The servers that a relay stands between."""
+
+    hub: Access
+    """The mirror's."""
+    origin: Access
+    api_prefix: str
+    """The origin's own."""
+
+
 class Relaying:
     """Both links and what passes between them."""
 
-    def __init__(self, prefix: RelayPrefix, api_prefix: str, hub: Access, origin: Access) -> None:
+    def __init__(self, prefix: RelayPrefix, ends: RelayEnds, streams: Collection[str]) -> None:
         jitter = random.Random()  # noqa: S311  # paces retries and tells processes apart
-        self._relay = relay = Relay(prefix, api_prefix, nonce=f"{jitter.getrandbits(64):016x}")
-        self.hub = ClientLink(hub, "silt-import", self._from_hub, jitter=jitter)
-        self.origin = ClientLink(origin, "silt-import", self._from_origin, jitter=jitter)
+        self._relay = relay = Relay(prefix, ends.api_prefix, streams, nonce=f"{jitter.getrandbits(64):016x}")
+        self.hub = ClientLink(ends.hub, "silt-import", self._from_hub, jitter=jitter)
+        self.origin = ClientLink(ends.origin, "silt-import", self._from_origin, jitter=jitter)
         self._listening: dict[str, bytes] = {}
         for subject in prefix.at_hub:
             self.hub.subscribe(subject)
@@ -49,9 +59,9 @@ class Relaying:
 
 
 @asynccontextmanager
-async def relaying(prefix: RelayPrefix, api_prefix: str, hub: Access, origin: Access) -> AsyncIterator[Relaying]:
-    """Relay until the block ends; links that are lost are made again."""
-    both = Relaying(prefix, api_prefix, hub, origin)
+async def relaying(prefix: RelayPrefix, ends: RelayEnds, streams: Collection[str]) -> AsyncIterator[Relaying]:
+    """Relay for mirrors of these streams until the block ends; links that are lost are made again."""
+    both = Relaying(prefix, ends, streams)
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(link.run()) for link in (both.hub, both.origin)]
         try:

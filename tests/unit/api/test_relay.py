@@ -9,18 +9,20 @@ from ingest.protocol.wire_protocol import WireMessage
 
 PREFIX = way_by_relay("nats://there:4222", "$JS.API")
 ROOT = PREFIX.root.encode()
+WANTED = b'{"stream_name":"S","config":{"name":"JS_MIRROR_x","direct":true}}'
 DELIVER = ROOT + b".DELIVER.M.abc"
 
 
 def relay() -> Relay:
     """One to an origin without a domain."""
-    return Relay(PREFIX, "$JS.API", nonce="n")
+    return Relay(PREFIX, "$JS.API", ("S",), nonce="n")
 
 
 def begun(one: Relay) -> None:
     """Let a mirror ask for its consumer, and the origin answer."""
-    asked = WireMessage(ROOT + b".API.CONSUMER.CREATE.S", b"_INBOX.1", b"", b"{}")
-    assert one.to_origin(asked) == b"PUB $JS.API.CONSUMER.CREATE.S %b.ANSWER.n.1 2\r\n{}\r\n" % ROOT
+    asked = WireMessage(ROOT + b".API.CONSUMER.CREATE.S", b"_INBOX.1", b"", WANTED)
+    head = b"PUB $JS.API.CONSUMER.CREATE.S %b.ANSWER.n.1 %d\r\n" % (ROOT, len(WANTED))
+    assert one.to_origin(asked) == head + WANTED + b"\r\n"
     answer = json.dumps({"stream_name": "S", "name": "M-1", "config": {"deliver_subject": DELIVER.decode()}}).encode()
     said = one.to_hub(WireMessage(ROOT + b".ANSWER.n.1", b"", b"", answer))
     assert said == b"PUB _INBOX.1 %d\r\n%b\r\n" % (len(answer), answer)
@@ -57,8 +59,18 @@ def test_flow_control_goes_there_and_back() -> None:
 def test_nothing_else_of_the_origin_is_open() -> None:
     """Only what a mirror asks for is handed on; answers that nobody waits for and unknown consumers are dropped."""
     one = relay()
-    for verb in (b"STREAM.DELETE.S", b"STREAM.PURGE.S", b"CONSUMER.MSG.NEXT.S.c"):
-        assert one.to_origin(WireMessage(ROOT + b".API." + verb, b"_INBOX.1", b"", b"")) == b""
+    for verb, body in (
+        (b"STREAM.DELETE.S", b""),
+        (b"CONSUMER.MSG.NEXT.S.c", b""),
+        (b"CONSUMER.DELETE.S.billing", b""),
+        (b"CONSUMER.DELETE.S", b""),
+        (b"CONSUMER.CREATE.OTHER", WANTED),
+        (b"CONSUMER.CREATE.S", b"{}"),
+        (b"CONSUMER.CREATE.S", WANTED.replace(b"JS_MIRROR_x", b"billing")),
+        (b"CONSUMER.CREATE.S", WANTED.replace(b"true", b"false")),
+    ):
+        assert one.to_origin(WireMessage(ROOT + b".API." + verb, b"_INBOX.1", b"", body)) == b"", verb
+    assert one.to_origin(WireMessage(ROOT + b".API.CONSUMER.DELETE.S.JS_MIRROR_x", b"_INBOX.1", b"", b""))
     for subject in (b"orders.new", b"$JS.API.STREAM.DELETE.S"):
         assert one.to_origin(WireMessage(ROOT + b".REPLY." + subject, b"", b"", b"x")) == b""
     assert one.to_hub(WireMessage(ROOT + b".ANSWER.n.9", b"", b"", b"{}")) == b""
