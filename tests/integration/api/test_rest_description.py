@@ -94,7 +94,7 @@ def test_single_requests_get_what_is_described(api: BaseSchema) -> None:
     asked = sum(ask(operation, schemathesis.GenerationMode.POSITIVE) for operation in operations)
     with_parameters = [operation for operation in operations if list(operation.iter_parameters())]
     asked += sum(ask(operation, schemathesis.GenerationMode.NEGATIVE) for operation in with_parameters)
-    assert (len(operations), asked > 200) == (34, True)
+    assert (len(operations), asked > 200) == (35, True)
 
 
 def test_requests_that_follow_from_answers_get_what_is_described(api: BaseSchema) -> None:

@@ -371,7 +371,7 @@ def test_health_and_description(tmp_path: Path) -> None:
         replica.refreshed_at -= 1000
         assert (await client.get("/healthz")).status_code == 503
         described = (await client.get("/openapi.json")).json()
-        assert len(described["paths"]) == 30
+        assert len(described["paths"]) == 31
         for path in described["paths"].values():
             assert all("400" in operation["responses"] for operation in path.values())
         assert "Problem" in described["components"]["schemas"]
