@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,7 +18,9 @@ from delta_store.entries.head_rows import HeadRow
 from delta_store.heads import view_text
 from delta_store.heads.stored_rows import read_heads
 from delta_store.heads.view_text import PastPoint, ViewEngine
-from delta_store.values.as_of import AsOf, NotAPoint, parse_as_of
+from delta_store.reading.cut_points import point_of
+from delta_store.reading.point_in_time import Point, PointInTime, View, opened_tables
+from delta_store.values.as_of import NOW, AsOf, NotAPoint, parse_as_of
 from delta_store.values.schemas import MESSAGES_FOLDER
 
 
@@ -32,7 +35,9 @@ def views(
     stream: Annotated[str | None, typer.Option("--stream", help="Only this one. Default: all streams.")] = None,
     as_of: Annotated[
         str | None,
-        typer.Option("--as-of", help="A sequence (42), a time (2026-01-31T12:00:00Z) or an age (15m). Default: now."),
+        typer.Option(
+            "--as-of", help="A sequence (42), a time (2026-01-31T12:00:00Z), an age or cut:NAME. Default: now."
+        ),
     ] = None,
 ) -> None:
     """Print CREATE VIEW statements (for Polars: Python) that show a stream's live messages, or those of a past point.
@@ -46,26 +51,27 @@ def views(
         point = parse_as_of(as_of, now=now)
     except NotAPoint as error:
         raise typer.BadParameter(str(error), param_hint="--as-of") from None
-    if point.cut is not None:
-        raise typer.BadParameter("a cut is nothing that other engines know: silt sql reads it", param_hint="--as-of")
     if point.seq is not None and stream is None:
         raise typer.BadParameter("a sequence belongs to one stream: name it with --stream", param_hint="--as-of")
     with reading("views", NotHeld):
-        rows = _rows(data.with_settings(load_settings().storage))
+        place = data.with_settings(load_settings().storage)
+        rows = _rows(place)
         newest = head_rows.living(rows)
         if stream is not None and stream not in newest:
             raise ended("views", f"there is no stream {stream!r} among what is settled", Exit.NOT_FOUND)
         names = sorted(newest) if stream is None else [stream]
-        typer.echo(text_of(engine, data.uri, rows, names, point, alone=stream is not None), nl=False)
+        if point == NOW:
+            text = "\n".join(_live(engine, data.uri, names, alone=stream is not None))
+        elif point.cut is None:
+            text = past_text(engine, data.uri, [_point(rows, name, point) for name in names])
+        else:
+            past = PointInTime(*opened_tables(place))
+            text = past_text(engine, data.uri, [_at_cut(rows, past, name, point) for name in names])
+        typer.echo(text, nl=False)
 
 
-def text_of(
-    engine: ViewEngine, data: str, rows: Sequence[HeadRow], names: Sequence[str], at: AsOf, *, alone: bool
-) -> str:
-    """Return the text for these streams; raise :class:`NotHeld`. ``alone``: one stream was asked for, not all."""
-    if at == AsOf():
-        return "\n".join(_live(engine, data, names, alone=alone))
-    points = [_point(rows, name, at) for name in names]
+def past_text(engine: ViewEngine, data: str, points: Sequence[PastPoint]) -> str:
+    """Return the text for streams at past points."""
     if engine is ViewEngine.POLARS:
         return view_text.polars_text(data, points)
     texts = [view_text.past_view(engine, data, one) for one in points]
@@ -111,3 +117,23 @@ def _point(rows: Sequence[HeadRow], stream: str, at: AsOf) -> PastPoint:
         f"the versions that hold stream {stream!r} at that point are gone, or the table heads is younger; "
         "silt sql and the HTTP API may still have it"
     )
+
+
+def _at_cut(rows: Sequence[HeadRow], past: PointInTime, stream: str, at: AsOf) -> PastPoint:
+    """Return where a stream stood at a cut. Raises :class:`NotHeld`."""
+    point, behind_ns = past.with_view(stream, partial(_place, past, at))
+    seq = max(point.seq, 0)
+    head = head_rows.holding(rows, stream, seq=seq, event_no=point.event_no) if seq else head_rows.holding(rows, stream)
+    if head is None:
+        raise NotHeld(
+            f"stream {stream!r} is not settled up to cut {at.cut!r} yet, or the versions that hold it are gone; "
+            "silt sql and the HTTP API may have it"
+        )
+    return PastPoint(head, seq, behind_ns)
+
+
+def _place(past: PointInTime, at: AsOf, view: View) -> tuple[Point, int]:
+    """Return a stream's point, and a time (exclusive) until which events behind its sequence count; 0 for none."""
+    point = point_of(past, view, at)
+    times = [event.ts_ns + 1 for event in view.events if event.seq == point.seq and point.includes(event)]
+    return point, max(times, default=0)

@@ -209,18 +209,20 @@ def newest_tier(rows: Sequence[int]) -> int:
 
 
 def holding(
-    rows: Iterable[HeadRow], stream: str, *, seq: int | None = None, before_ns: int | None = None
+    rows: Iterable[HeadRow], stream: str, *, seq: int | None = None, before_ns: int | None = None, event_no: int = 0
 ) -> HeadRow | None:
     """Return the row whose versions hold a stream's state at a sequence or a time (exclusive); None without one.
 
-    Without either it is the newest. Only the newest incarnation of a stream has states.
+    A sequence may come with the number of the last event behind it that counts. Without either it is the newest. Only
+    the newest incarnation of a stream has states.
     """
     mine = [row for row in rows if row.stream == stream]
     if not mine or mine[-1].config is None:
         return None
     mine = [row for row in mine if row.stream_id == mine[-1].stream_id]
     if seq is not None:
-        return next((row for row in mine if row.from_seq <= seq <= row.watermark), None)
+        place = (seq, event_no)
+        return next((row for row in mine if row.from_seq <= seq and place <= (row.watermark, row.event_no)), None)
     if before_ns is not None:
         reaching = [row for row in mine if row.ts_ns >= before_ns] or mine[-1:]
         return next((row for row in reaching if row.from_ns <= before_ns), None)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from delta_store.entries.head_rows import HeadRow
+from delta_store.entries.removed_rows import EVICTED
 from delta_store.values.schemas import HEADS_FOLDER, MESSAGES_FOLDER, REMOVED_FOLDER
 
 LIVE_VIEW: Final = "live_messages"
@@ -35,7 +36,7 @@ class PastPoint(NamedTuple):
     head: HeadRow
     seq: int | None
     before_ns: int | None
-    """The point is this time (exclusive) where there is no sequence."""
+    """The point is this time (exclusive) where there is no sequence; with one, removals behind it count until then."""
 
 
 class _Dialect(NamedTuple):
@@ -133,6 +134,10 @@ def past_view(engine: ViewEngine, data: str, point: PastPoint) -> str:
         inside = f"m.seq <= {point.seq}"
         recorded = f"seq < {point.seq} OR (seq = {point.seq} AND kind = 'message')"
         happened = f"at_seq <= {point.seq}"
+        if point.before_ns:
+            recorded = f"seq < {point.seq} OR (seq = {point.seq} AND (kind = 'message' OR ts_ns < {point.before_ns}))"
+            behind = f"at_seq = {point.seq + 1} AND ts_ns < {point.before_ns} AND reason <> '{EVICTED}'"
+            happened = f"({happened} OR ({behind}))"
     else:
         inside, recorded = f"m.ts_ns < {point.before_ns}", f"ts_ns < {point.before_ns}"
         happened = recorded
@@ -243,13 +248,15 @@ def live(stream=None):
 _POLARS_PAST: Final = '''
 
 def past(stream, stream_id, versions, *, seq=None, before_ns=None):
-    """The messages of a stream that were live right after a sequence, or before a time."""
+    """The messages of a stream that were live right after a sequence, or before a time; or both, of one instant."""
     message, this = pl.col("kind") == "message", pl.col("stream_id") == stream_id
     rows = table("messages", version=versions[0])
     rows = rows.filter((pl.col("stream") == stream) & this & (pl.col("subject_partition") != "$consumers"))
     if seq is not None:
-        inside = pl.col("seq") <= seq
-        recorded, happened = (pl.col("seq") < seq) | ((pl.col("seq") == seq) & message), pl.col("at_seq") <= seq
+        inside, behind = pl.col("seq") <= seq, pl.col("ts_ns") < (before_ns or 0)
+        recorded = (pl.col("seq") < seq) | ((pl.col("seq") == seq) & (message | behind))
+        behind &= (pl.col("at_seq") == seq + 1) & (pl.col("reason") != "evicted")
+        happened = (pl.col("at_seq") <= seq) | behind
     else:
         inside = recorded = happened = pl.col("ts_ns") < before_ns
     front = rows.filter(recorded).select(pl.col("first_seq").max()).collect().item()

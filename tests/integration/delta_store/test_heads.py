@@ -20,13 +20,12 @@ from delta_store.heads.stored_rows import read_heads
 from delta_store.heads.view_text import PastPoint
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Blob
-from delta_store.streams.removal_rows import read_removal
 from delta_store.values.journal_errors import StorageFull
 from delta_store.values.records import Kind, Row
 from tests import plain_views
 from tests.groups import SteppedClock
 from tests.staged import open_owner
-from tests.tables import History, Tables, live_sequences
+from tests.tables import History, Tables, live_after, live_before, live_sequences
 
 HORIZON = 86_400.0
 
@@ -105,13 +104,6 @@ def test_a_live_view_in_polars_is_one_state(tmp_path: Path) -> None:
     assert sorted(names["live"]("S").collect()["seq"]) == [1, 3, 4]
 
 
-def _live_before(rows: list[Row], ts_ns: int) -> set[int]:
-    live = live_sequences([row for row in rows if row.ts_ns < ts_ns])
-    later = [read_removal(row.data)[0] for row in rows if row.kind == Kind.REMOVE and row.ts_ns >= ts_ns]
-    erased = [one for removal in later if removal.erase for one in removal.ranges]
-    return {seq for seq in live if not any(low <= seq <= high for low, high in erased)}
-
-
 def _check_live(here: Followed, data: Path) -> None:
     truth = {name: live_sequences(here.settled(name)) for name in ("S", "OTHER")}
     for found in plain_views.live(data):
@@ -126,12 +118,19 @@ def _check_past(here: Followed, data: Path, *, points: int) -> None:
         assert head is not None, seq
         for state in plain_views.past(data, PastPoint(head, seq, None)):
             assert state == live_sequences(rows, seq), seq
+    for number in here.dice.sample(range(2, len(rows) + 1), points):
+        (_, seq, event_no), first = rows[number - 1].position, rows[:number]
+        behind_ns = max((row.ts_ns + 1 for row in first if row.seq == seq and row.kind != Kind.MESSAGE), default=0)
+        head = head_rows.holding(heads, "S", seq=seq, event_no=event_no)
+        assert head is not None, number
+        for state in plain_views.past(data, PastPoint(head, seq, behind_ns)):
+            assert state == live_after(rows, number), number
     for row in here.dice.sample(rows, points):
         ts_ns = row.ts_ns + here.dice.choice([0, 1])
         head = head_rows.holding(heads, "S", before_ns=ts_ns)
         assert head is not None, ts_ns
         for state in plain_views.past(data, PastPoint(head, None, ts_ns)):
-            assert state == _live_before(rows, ts_ns), ts_ns
+            assert state == live_before(rows, ts_ns), ts_ns
 
 
 @pytest.mark.parametrize("seed", range(2))
