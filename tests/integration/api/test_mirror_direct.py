@@ -9,7 +9,7 @@ from tests.domains import WAIT, api, direct, reaches, two_domains, until, use
 from tests.servers import silt_serve
 
 ORIGIN = {"name": "ORIGIN", "external": {"api": "$JS.hub.API", "deliver": ""}}
-ASKED = 30
+ASKED = 12
 """Direct Gets of one kind: each responder of a queue group gets some of them."""
 
 

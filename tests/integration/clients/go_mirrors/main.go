@@ -249,6 +249,29 @@ func main() {
 	print("messages that came back", found, err)
 	info, err = until(ctx, silt, "GO_BACK", func(info *jetstream.StreamInfo) bool { return info.State.Msgs == 0 })
 	print("taken from the work queue", info, err)
+
+	// A work queue of Silt's, taken by a nats-server through a named consumer that acknowledges by flow control.
+	create(ctx, silt, jetstream.StreamConfig{Name: "GO_QUEUE", Subjects: []string{"go_queue"}, Retention: jetstream.WorkQueuePolicy})
+	queue, err := silt.Stream(ctx, "GO_QUEUE")
+	check(err)
+	taker, err := queue.CreatePushConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: "taker", DeliverSubject: "go_named.taker", AckPolicy: jetstream.AckFlowControlPolicy,
+		FlowControl: true, IdleHeartbeat: time.Second,
+	})
+	check(err)
+	print("taker", taker.CachedInfo().Config, nil)
+	for n := range 300 {
+		_, err := silt.Publish(ctx, "go_queue", fmt.Appendf(nil, "q%d", n))
+		check(err)
+	}
+	by := &jetstream.StreamSource{Name: "GO_QUEUE", Domain: "silt", Consumer: named("taker")}
+	create(ctx, hub, jetstream.StreamConfig{Name: "GO_TAKEN", Sources: []*jetstream.StreamSource{by}})
+	info, err = reaches(ctx, hub, "GO_TAKEN", 300)
+	print("taken by the named consumer", info, err)
+	found, err = messages(ctx, hub, "GO_TAKEN")
+	print("messages taken by it", found, err)
+	info, err = until(ctx, silt, "GO_QUEUE", func(info *jetstream.StreamInfo) bool { return info.State.Msgs == 0 })
+	print("left in the queue", info, err)
 	for _, js := range []jetstream.JetStream{silt, hub} {
 		listed := js.StreamNames(ctx)
 		for name := range listed.Name() {
