@@ -195,8 +195,9 @@ def _read(log: BesideLog) -> tuple[BesideState, int]:
 
 
 def _from_listing(log: BesideLog) -> tuple[BesideState, int]:
+    pointed = log.pointed()
     listing = log.listed()
-    found, damaged = log.newest_checkpoint(listing, pointed=log.pointed())
+    found, damaged = log.newest_checkpoint(listing, pointed=pointed)
     state = found or BesideState()
     checkpoint = state.version
     try:
@@ -204,4 +205,5 @@ def _from_listing(log: BesideLog) -> tuple[BesideState, int]:
             state = state.after(entry, file=log.file_of(entry.version))
     except NotStored as error:
         raise log.missing(error, damaged) from error
+    log.refuse_end(state.version, pointed)
     return state, checkpoint

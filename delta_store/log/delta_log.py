@@ -283,6 +283,12 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
                 damaged.append(checkpoint_name(version))
         return None, damaged
 
+    def refuse_end(self, version: int, pointed: tuple[int, str] | None) -> None:
+        """Raise :class:`DamagedData` where the log ends before the checkpoint that is pointed to."""
+        if pointed is not None and pointed[0] > version:
+            why = f"ends at version {version}, a checkpoint was made at {pointed[0]}"
+            raise DamagedData(self.named(LOG_FOLDER), why)
+
     def missing(self, error: NotStored, damaged: list[str]) -> DamagedData:
         """Return the error for a missing entry, with these damaged checkpoints above it."""
         if damaged:

@@ -68,9 +68,7 @@ def _load(log: JournalLog) -> LoadedLog:
             state.apply(entry, file=log.file_of(entry.version))
     except NotStored as error:
         raise log.missing(error, damaged) from error
-    if pointed is not None and pointed[0] > state.version:
-        why = f"ends at version {state.version}, a checkpoint was made at {pointed[0]}"
-        raise DamagedData(log.named(LOG_FOLDER), why)
+    log.refuse_end(state.version, pointed)
     _check_files(log, state, early)
     whole = tuple(version for version in listing.checkpoints if checkpoint_name(version) not in damaged)
     left = tuple(version for version in listing.versions if version < oldest)

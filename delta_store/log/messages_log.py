@@ -87,9 +87,7 @@ def _load(log: OwnedLog) -> LoadedMessages:
     pointed = log.pointed()
     loaded = _from_pointer(log, pointed) or _listed(log, pointed)
     state = loaded.state
-    if pointed is not None and pointed[0] > state.version:
-        why = f"ends at version {state.version}, a checkpoint was made at {pointed[0]}"
-        raise DamagedData(log.named(LOG_FOLDER), why)
+    log.refuse_end(state.version, pointed)
     if fault := fault_of_table(state.note, state.snapshot.rows):
         raise DamagedData(log.named(LOG_FOLDER), fault)
     return loaded

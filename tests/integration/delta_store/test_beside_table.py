@@ -159,6 +159,18 @@ def test_a_checkpoint_replaces_the_log(tmp_path: Path) -> None:
         read_state(LocalStorage(tmp_path))
 
 
+def test_a_log_that_ends_before_its_checkpoint_is_damage(tmp_path: Path) -> None:
+    """An older owner's disk, say: who committed to it would write versions that readers have seen otherwise."""
+    table = _open(tmp_path)
+    for number in range(5):
+        _append(table, number)
+    assert table.upkeep() == 5
+    for name in (checkpoint_name(5), entry_name(5), entry_name(4)):
+        (tmp_path / path_of(name)).unlink()
+    with pytest.raises(DamagedData, match="ends at version 3, a checkpoint was made at 5"):
+        read_state(LocalStorage(tmp_path))
+
+
 @pytest.mark.parametrize("harm", [b"", b"\0" * 40, b'{"commitInfo":{}}\n'])
 def test_damage_is_reported(tmp_path: Path, harm: bytes) -> None:
     """An entry that is not what was written is named."""
