@@ -23,7 +23,7 @@ from delta_store.commits.commit_put import LostRace, Put, UnstampedLog
 from delta_store.entries import beside_entry, beside_file
 from delta_store.entries.beside_entry import BesideEntry, BesideFile, BesideState, Change, NewTable
 from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
-from delta_store.log.delta_log import DeltaLog, path_of
+from delta_store.log.delta_log import DeltaLog, path_of, refuse_end
 from delta_store.log.log_cleanup import clean_log
 from delta_store.storage.storage import Blob, Storage
 from delta_store.values.journal_errors import Fenced, NotStored, ReadOvertaken, StorageFailed
@@ -205,5 +205,5 @@ def _from_listing(log: BesideLog) -> tuple[BesideState, int]:
             state = state.after(entry, file=log.file_of(entry.version))
     except NotStored as error:
         raise log.missing(error, damaged) from error
-    log.refuse_end(state.version, pointed)
+    refuse_end(log, state.version, pointed)
     return state, checkpoint

@@ -283,12 +283,6 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
                 damaged.append(checkpoint_name(version))
         return None, damaged
 
-    def refuse_end(self, version: int, pointed: tuple[int, str] | None) -> None:
-        """Raise :class:`DamagedData` where the log ends before the checkpoint that is pointed to."""
-        if pointed is not None and pointed[0] > version:
-            why = f"ends at version {version}, a checkpoint was made at {pointed[0]}"
-            raise DamagedData(self.named(LOG_FOLDER), why)
-
     def missing(self, error: NotStored, damaged: list[str]) -> DamagedData:
         """Return the error for a missing entry, with these damaged checkpoints above it."""
         if damaged:
@@ -307,6 +301,13 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
 
     def _has(self, version: int) -> bool:
         return self.storage.exists(path_of(entry_name(version)))
+
+
+def refuse_end(log: DeltaLog[_EntryT_co, _StateT_co], version: int, pointed: tuple[int, str] | None) -> None:
+    """Raise :class:`DamagedData` where a log ends before the checkpoint that is pointed to."""
+    if pointed is not None and pointed[0] > version:
+        why = f"ends at version {version}, a checkpoint was made at {pointed[0]}"
+        raise DamagedData(log.named(LOG_FOLDER), why)
 
 
 @contextmanager

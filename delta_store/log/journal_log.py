@@ -9,7 +9,7 @@ from typing import NamedTuple
 from delta_store.entries.checkpoint_table import checkpoint_name
 from delta_store.entries.journal_state import JournalState
 from delta_store.entries.log_entry import JournalEntry, file_version
-from delta_store.log.delta_log import DeltaLog, JournalFormat
+from delta_store.log.delta_log import DeltaLog, JournalFormat, refuse_end
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored
 from delta_store.values.read_errors import DamagedData
@@ -68,7 +68,7 @@ def _load(log: JournalLog) -> LoadedLog:
             state.apply(entry, file=log.file_of(entry.version))
     except NotStored as error:
         raise log.missing(error, damaged) from error
-    log.refuse_end(state.version, pointed)
+    refuse_end(log, state.version, pointed)
     _check_files(log, state, early)
     whole = tuple(version for version in listing.checkpoints if checkpoint_name(version) not in damaged)
     left = tuple(version for version in listing.versions if version < oldest)

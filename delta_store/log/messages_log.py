@@ -12,7 +12,7 @@ from delta_store.entries.entry_seal import Actions
 from delta_store.entries.messages_state import MessagesState
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.entries.settled_log import NO_TABLE, actions_in, read_entry
-from delta_store.log.delta_log import DeltaLog, Listing, path_of
+from delta_store.log.delta_log import DeltaLog, Listing, path_of, refuse_end
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored, ReadOvertaken
 from delta_store.values.read_errors import DamagedData
@@ -87,7 +87,7 @@ def _load(log: OwnedLog) -> LoadedMessages:
     pointed = log.pointed()
     loaded = _from_pointer(log, pointed) or _listed(log, pointed)
     state = loaded.state
-    log.refuse_end(state.version, pointed)
+    refuse_end(log, state.version, pointed)
     if fault := fault_of_table(state.note, state.snapshot.rows):
         raise DamagedData(log.named(LOG_FOLDER), fault)
     return loaded
