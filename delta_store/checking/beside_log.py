@@ -5,13 +5,19 @@ from typing import TypeVar
 
 from conf.data_location import DataLocation
 from delta_store.beside.beside_table import log_of
-from delta_store.entries.findings import Finding, Severity, finding
+from delta_store.entries.beside_entry import BesideState
+from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
 from delta_store.values.journal_errors import NotStored
 from delta_store.values.read_errors import DamagedData
 
 _Table = TypeVar("_Table")
+
+
+def seen_of(folder: str, state: BesideState) -> Seen:
+    """Return how much of a table was read at this state."""
+    return Seen(folder, state.version, state.version + 1, len(state.files), state.rows)
 
 
 def read_verified(

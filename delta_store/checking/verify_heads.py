@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from conf.data_location import DataLocation
 from delta_store.beside.beside_table import read_state
-from delta_store.checking.beside_log import read_verified
+from delta_store.checking.beside_log import read_verified, seen_of
 from delta_store.entries import head_rows
 from delta_store.entries.beside_entry import BesideState
 from delta_store.entries.findings import Finding, Seen, Severity, finding
@@ -50,11 +50,8 @@ def look_at_heads(data: DataLocation) -> HeadsLook:
     """Verify both tables. Raises ``StorageError`` where they can't be read at all."""
     found: list[Finding] = []
     tables = {name: read_verified(data, name, found, partial(_read, name=name)) for name in _SCHEMAS}
-    seen = [
-        Seen(name, one.state.version, one.state.version + 1, len(one.state.files), one.state.rows)
-        for name, one in tables.items()
-        if one is not None and one.state.version >= 0
-    ]
+    states = {name: one.state for name, one in tables.items() if one is not None}
+    seen = [seen_of(name, state) for name, state in states.items() if state.version >= 0]
     heads, removed = tables[HEADS_FOLDER], tables[REMOVED_FOLDER]
     if heads is not None and removed is not None:
         found += _against_rows(data, head_rows.newest(heads.rows), removed.rows)

@@ -14,7 +14,7 @@ from conf.data_location import DataLocation
 from delta_store.beside import typed_reader
 from delta_store.beside.typed_reader import TypedTableRead
 from delta_store.beside.typed_table import STREAM_ID
-from delta_store.checking.beside_log import read_verified
+from delta_store.checking.beside_log import read_verified, seen_of
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.settled_log import Int64s
 from delta_store.heads.stored_rows import read_rows
@@ -100,10 +100,7 @@ def _read(data: DataLocation, folder: str, found: list[Finding]) -> TypedTableRe
 def _look(data: DataLocation) -> TypedLook:
     found: list[Finding] = []
     tables = _tables(data, found)
-    seen = [
-        Seen(folder, one.state.version, one.state.version + 1, len(one.state.files), one.state.rows)
-        for folder, one in tables.items()
-    ]
+    seen = [seen_of(folder, one.state) for folder, one in tables.items()]
     origins = _origins(data, tables, found) if tables else {}
     for folder, table in tables.items():
         if not folder.endswith(DEAD_LETTERS):
