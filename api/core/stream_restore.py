@@ -17,6 +17,7 @@ from delta_store.archive.archived import ArchivedConsumer, ArchivedDeleted, Arch
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entry_run import EntryRun, entries_of, joined_entries
 from delta_store.archive.sequence_set import Sequences
+from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.segments import Ints
 from delta_store.reading.branch_base import BranchBase
@@ -58,7 +59,7 @@ class StreamRestore:
         self.state: StreamState = restores.begin(catalog, begun, now_ns=now_ns, rows=gathering.group.rows)
 
     def take(self, items: Sequence[Item], now_ns: int) -> None:
-        """Take what follows in the archive. Raises :class:`BadArchive`."""
+        """Take what follows in the archive. Raises :class:`BadArchive`, and as :meth:`store`."""
         for item in items:
             if isinstance(item, ArchivedState):
                 self.begin_at(item.first_seq, item.last_seq, now_ns)
@@ -95,7 +96,7 @@ class StreamRestore:
         state.record_consumer(Kind.CONSUMER_STATE, name=config.name, data=progress.encode(), now_ns=now_ns, rows=rows)
 
     def store(self, run: MessageRun, now_ns: int) -> None:
-        """Store messages with the sequences and times that they have."""
+        """Store messages with the sequences and times that they have. Raises ``ApiRefusal`` where there is no room."""
         self._store(entries_of(run), now_ns)
 
     def _store(self, run: EntryRun, now_ns: int) -> None:
@@ -106,6 +107,8 @@ class StreamRestore:
         sids = list(map(sid_of.__getitem__, run.subjects))
         new = NewRun(run.subjects, sids, headers, run.data, ids, seqs)
         state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=run.ts_ns)
+        if not self._catalog.account.has_room(state.config.storage, state.index.bytes):
+            raise api_errors.ACCOUNT_EXCEEDED.error
         group.bytes += int(run.sizes.sum())
         if headers is not None and ids is not None:
             state.dedup.restore(zip(ids, seqs.tolist(), run.ts_ns.tolist(), strict=True))

@@ -16,11 +16,12 @@ from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, encode
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams import restores
+from delta_store.streams.account import AccountLimits
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay
 from delta_store.streams.stream_config_rules import normalise
 from delta_store.values import subjects
-from delta_store.values.records import Kind
+from delta_store.values.records import Kind, RowColumns
 from ingest.publishing.group import Gathering
 from tests import old_backups
 from tests.old_backups import DELETED, ERASED, Record
@@ -142,6 +143,16 @@ def test_a_name_or_subject_that_is_being_restored_is_taken() -> None:
     restoring.feed(archive())
     with pytest.raises(ApiRefusal):
         restoring.restore.show(NOW_NS)
+
+
+def test_an_account_without_room_takes_no_restore() -> None:
+    """Neither one that reserves too much, nor one that holds too much in the end."""
+    restoring = Restoring()
+    restoring.catalog.account.limits = AccountLimits(max_storage=100)
+    with pytest.raises(ApiRefusal, match="resource limits exceeded for account"):
+        restoring.feed(archive())
+    with pytest.raises(ApiRefusal, match="insufficient storage"):
+        restores.begin(restoring.catalog, normalise({"name": "T", "max_bytes": 101}), now_ns=NOW_NS, rows=RowColumns())
 
 
 def test_limits_of_the_stream_hold() -> None:
