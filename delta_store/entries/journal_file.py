@@ -24,7 +24,10 @@ _LAYOUT: Final = Layout(
     [Field(column.name, column.delta_type, column.nullable) for column in JOURNAL_COLUMNS], created_by="silt"
 )
 _LARGE_BYTES: Final = 256 * 1024
-"""Size from which on a file is written in parts."""
+"""Size from which on a file is written in parts, and its columns are read side by side.
+
+Threads double the processor time of a small file (0.7 ms, not 0.35, for 500 rows), and wait for their turns.
+"""
 _ROWS_AT_ONCE: Final = 8192
 """Rows whose payloads are Python's objects at a time."""
 STATISTICS: Final = ("stream", "stream_id", "seq", "event_no", "ts_ns")
@@ -98,7 +101,7 @@ def decode_table(body: pa.Buffer | bytes, *, size: int, checksum: int) -> pa.Tab
         raise DamagedFile("its content does not match the checksum in its log entry")
     try:
         with pq.ParquetFile(pa.BufferReader(body), page_checksum_verification=True) as file:
-            table = file.read()
+            table = file.read(use_threads=size >= _LARGE_BYTES)
     except (pa.ArrowException, OSError) as error:
         raise DamagedFile(f"not a readable Parquet file: {error}") from error
     if table.column_names != JOURNAL_SCHEMA.names:
