@@ -29,6 +29,8 @@ from ingest.protocol.leaf_protocol import encode_message
 from ingest.protocol.wire_protocol import WireMessage
 
 _CHUNKS_MAX: Final = 64
+_STEP_ITEMS: Final = 4
+"""Runs of messages that are stored at a time: chunks are acked between."""
 _AHEAD_MAX: Final = 16
 """Chunks that are acked before they are worked off: the nats CLI sends the next one when it has the ack."""
 
@@ -179,7 +181,10 @@ class RestoreReceiver:
         """Store what waits. Raises :class:`BadArchive` or ``ApiRefusal``."""
         await self._landing.room()
         if upload.stream is not None:
-            upload.stream.take(upload.waiting.taken(), self._around.clock.now_ns())
+            items = upload.waiting.taken()
+            for start in range(0, len(items), _STEP_ITEMS):
+                upload.stream.take(items[start : start + _STEP_ITEMS], self._around.clock.now_ns())
+                await asyncio.sleep(0)
         self._changed()
 
     async def _end(self, upload: _Upload, reply: bytes) -> None:

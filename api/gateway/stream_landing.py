@@ -8,6 +8,7 @@ from api.core.gateway_core import GatewayCore
 from api.core.stream_restore import StreamRestore
 from conf.clock import Clock
 from conf.limits import COMMIT_RETRY_SECONDS, INTAKE_MESSAGES_MAX, RESTORE_WAITING_BYTES_MAX
+from ingest.publishing.group import Group
 
 
 class DurableMark(NamedTuple):
@@ -27,16 +28,19 @@ class StreamLanding:
 
     async def durable(self) -> None:
         """Wait until all that was decided so far is durable."""
+        await self._released(self._core.gathering.group)
+
+    async def _released(self, group: Group) -> None:
         mark = DurableMark(asyncio.Event())
-        self._core.gathering.group.deferred.append(mark)
+        group.deferred.append(mark)
         self._changed()
         await mark.done.wait()
 
     async def room(self) -> None:
         """Wait while too much waits to be committed. Raises ``ApiRefusal`` where nothing can be."""
         gathering = self._core.gathering
-        if gathering.pending_bytes > RESTORE_WAITING_BYTES_MAX or gathering.pending_rows > INTAKE_MESSAGES_MAX:
-            await self.durable()
+        while gathering.pending_bytes > RESTORE_WAITING_BYTES_MAX or gathering.pending_rows > INTAKE_MESSAGES_MAX:
+            await self._released(gathering.in_flight or gathering.group)
         self._core.catalog.require_change()
 
     async def show(self, stream: StreamRestore) -> None:

@@ -22,7 +22,8 @@ _HEAD_BYTES_MAX: Final = 64
 _RUN_MESSAGES_MIN: Final = 4
 """Fewer are read faster one by one."""
 RUN_MESSAGES_MAX: Final = 4_000
-"""Messages of a run: as many as may hold up whoever decodes them."""
+_RUN_BYTES_MAX: Final = 256 * 1024
+"""Messages of a run, and about how many bytes of them: as many as may hold up whoever decodes them."""
 
 _SUBJECTS_MAX: Final = 100_000
 
@@ -128,7 +129,7 @@ class SubjectsRead(dict[bytes, str]):
 
 def _starts(held: bytes, at: int, most: int) -> tuple[list[int], int]:
     """Return where entries begin, as long as they are usual ones, and the bytes of the first one's sequence."""
-    stop = len(held) - _HEAD_BYTES_MAX
+    stop = min(len(held) - _HEAD_BYTES_MAX, at + _RUN_BYTES_MAX)
     if at >= stop:
         return [], 0
     seq_place = at + 1 + _TIME_BYTES
