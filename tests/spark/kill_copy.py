@@ -63,14 +63,25 @@ def store_of(folder: Path, messages: int) -> Iterator[tuple[Path, str]]:
         yield data, hub.url
 
 
-def job(data: Path, url: str, folder: Path, *more: object, until: int) -> "subprocess.Popen[str]":
-    """Start the job in a group of processes of its own."""
+@contextmanager
+def job(data: Path, url: str, folder: Path, *more: object, until: int) -> Iterator["subprocess.Popen[str]"]:
+    """Run the job in a group of processes of its own; kill it, and its JVM, in the end.
+
+    Python's workers notice by themselves, a little later.
+    """
     asked = ["--data", data, "--servers", url, "--checkpoint", folder / "checkpoint", "--until", until, *more]
     with (folder / "job.log").open("a") as out:
-        return subprocess.Popen(
+        running = subprocess.Popen(
             [*JOB, *map(str, asked)], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=out, text=True,
             start_new_session=True,
         )  # fmt: skip
+    try:
+        yield running
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        if running.stdout is not None:
+            running.stdout.close()
 
 
 def said(running: "subprocess.Popen[str]", word: str, folder: Path) -> None:
@@ -82,18 +93,14 @@ def said(running: "subprocess.Popen[str]", word: str, folder: Path) -> None:
     raise AssertionError((folder / "job.log").read_text()[-4000:])
 
 
-def kill(running: "subprocess.Popen[str]") -> None:
-    """Kill the job and its JVM; Python's workers notice by themselves, a little later."""
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
-    if running.stdout is not None:
-        running.stdout.close()
-
-
 def until_batches(commits: Path, more: int) -> None:
     """Wait until so many more batches are committed: a kill that always comes sooner would show nothing."""
-    had = len(list(commits.glob("[0-9]*")))
-    wait_until(lambda: len(list(commits.glob("[0-9]*"))) >= had + more, what="batches", seconds=600)
+    had = _batches(commits)
+    wait_until(lambda: _batches(commits) >= had + more, what="batches", seconds=600)
+
+
+def _batches(commits: Path) -> int:
+    return len(list(commits.glob("[0-9]*")))
 
 
 def copied(data: Path) -> list[int]:
@@ -113,28 +120,25 @@ def kill_rounds(folder: Path, *, messages: int, kills: int, seed: int) -> Outcom
         began = time.monotonic()
         most = max(5_000, messages // 40)
         for number in range(kills):
-            running = job(data, url, folder, "--most", most, until=messages)
-            said(running, "running", folder)
-            until_batches(commits, dice.randrange(3))
-            time.sleep(dice.uniform(0, 2))
-            kill(running)
+            with job(data, url, folder, "--most", most, until=messages) as running:
+                said(running, "running", folder)
+                until_batches(commits, dice.randrange(3))
+                time.sleep(dice.uniform(0, 2))
+            _say(f"killed {number + 1} times: {_batches(commits)} batches, {time.monotonic() - began:.0f} s")
             if number % _SETTLE_EACH == 2:
                 settle(data)
         before = len(copied(data))
-        running = job(data, url, folder, "--most", most, until=messages)
-        try:
+        with job(data, url, folder, "--most", most, until=messages) as running:
             said(running, "running", folder)
             began_last = time.monotonic()
             said(running, "copied", folder)
             ended = time.monotonic()
-        finally:
-            kill(running)
         numbers = Counter(copied(data))
         return Outcome(
             seed=seed,
             messages=messages,
             kills=kills,
-            batches=len(list(commits.glob("[0-9]*"))),
+            batches=_batches(commits),
             seconds=round(ended - began, 1),
             last_run_seconds=round(ended - began_last, 1),
             last_run_messages=numbers.total() - before,
@@ -148,6 +152,11 @@ def settle(data: Path) -> None:
     subprocess.run([*SETTLE, "--data", str(data)], cwd=ROOT, env=environment(), check=True, timeout=900)
 
 
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 def main() -> None:
     """Run the command; its status is 1 if a message was lost or doubled."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -155,6 +164,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started ends, too
     with tempfile.TemporaryDirectory(prefix="silt-kill-copy-") as folder:
         outcome = kill_rounds(Path(folder), messages=asked.messages, kills=asked.kills, seed=asked.seed)
     sys.stdout.write(json.dumps(asdict(outcome), indent=2) + "\n")
