@@ -39,7 +39,8 @@ def multi_last(call: ApiCall) -> Result:
 
 def _wanted(call: ApiCall, request: dict[str, Any]) -> WantedLasts:
     """Return the page that is asked for. Raises ``ApiRefusal``."""
-    streams, after = request.get("streams") or {}, request.get("after", {})
+    streams = {stream: filters or (">",) for stream, filters in request.get("streams", {}).items()}
+    after = request.get("after", {})
     if not 0 < len(streams) <= MULTI_LAST_STREAMS_MAX:
         raise api_errors.multi_last_refused(f"name 1 to {MULTI_LAST_STREAMS_MAX} streams in streams")
     for stream, filters in streams.items():
@@ -48,7 +49,7 @@ def _wanted(call: ApiCall, request: dict[str, Any]) -> WantedLasts:
         if wrong := [one for one in filters if not valid(one)]:
             raise api_errors.multi_last_refused(f"{wrong[0]!r} is no subject filter")
     return WantedLasts(
-        tuple(sorted((stream, tuple(filters) or (">",)) for stream, filters in streams.items())),
+        tuple(sorted((stream, tuple(filters)) for stream, filters in streams.items())),
         (after.get("stream", ""), after.get("seq", 0)),
         MULTI_LAST_SUBJECTS_MAX,
         call.account.reply_bytes_max // _ENCODED,

@@ -44,6 +44,7 @@ def test_what_is_asked_for(both: Any) -> None:
     """Streams in order, all subjects where none are named, the point, and the place behind which a page begins."""
     wanted = WantedLasts((("A", (">",)), ("S", ("s.1", "s.2"))), ("", 0), 1024, 2_000)
     assert asked(both, {"streams": STREAMS}) == AskedLasts(wanted, None)
+    assert asked(both, {"streams": STREAMS | {"A": None}, "after": None}) == AskedLasts(wanted, None)
     after = {"stream": "S", "seq": 7}
     assert asked(both, {"streams": STREAMS, "silt_as_of": "cut:c", "after": after}) == AskedLasts(
         wanted._replace(after=("S", 7)), "cut:c"
@@ -88,6 +89,7 @@ def test_pages_need_a_point(both: Any) -> None:
     [
         ({}, 10003),
         ({"streams": {}}, 20105),
+        ({"streams": None}, 20105),
         ({"streams": {"S": [], "NONE": []}}, 10059),
         ({"streams": {"S": ["a..b"]}}, 20105),
         ({"streams": ["S"]}, 10025),
