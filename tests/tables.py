@@ -252,7 +252,7 @@ class History:
     now_ns: int = START_NS
 
     def __post_init__(self) -> None:
-        self.stream_id = self.stream_id or START_NS + (self.stream != "S") * crc32(self.stream.encode())
+        self.stream_id = self.stream_id or START_NS - (self.stream != "S") * crc32(self.stream.encode())
 
     def create(self, **fields: object) -> Row:
         """Return the stream's creation event; ``fields`` of its configuration may be given."""

@@ -5,8 +5,6 @@ done is deleted: at once where its archive is refused, at the next start where t
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final
 
 import numpy as np
 
@@ -29,8 +27,6 @@ from delta_store.values.records import Kind
 from delta_store.values.stream_message import MessageRun
 from ingest.publishing.copied_messages import msg_id_of
 from ingest.publishing.group import Gathering
-
-_UNLIMITED: Final[dict[str, Any]] = {"max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1, "max_age": 0}
 
 
 class StreamRestore:
@@ -55,7 +51,7 @@ class StreamRestore:
         self._company = Company()
         self._last_seq = 0
         self._sources: dict[str, SourcePosition] = {}
-        begun = replace(config, **_UNLIMITED) if has_deleted else config
+        begun = config.without_limits() if has_deleted else config
         self.state: StreamState = restores.begin(catalog, begun, now_ns=now_ns, rows=gathering.group.rows)
 
     def take(self, items: Sequence[Item], now_ns: int) -> None:

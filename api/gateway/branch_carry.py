@@ -116,7 +116,9 @@ def _message_files(version: Snapshot, state: StreamState) -> list[DataFile]:
 
 def _as_they_are(then: StreamConfig, new: StreamConfig) -> bool:
     """Whether a branch takes the messages of its point without deciding about each one."""
-    limits = ("max_msgs", "max_bytes", "max_msgs_per_subject")
     copies = new.mirror is not None or bool(new.sources)
-    same = all(getattr(then, name) == getattr(new, name) for name in limits)
-    return same and not copies and not own_metadata(new.metadata)
+    return _bounds(then) == _bounds(new) and not copies and not own_metadata(new.metadata)
+
+
+def _bounds(config: StreamConfig) -> tuple[int, int, int]:
+    return config.max_msgs, config.max_bytes, config.max_msgs_per_subject

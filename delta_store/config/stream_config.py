@@ -84,6 +84,10 @@ class StreamConfig:
     allow_batched: Annotated[bool, Tag(FLAG, omitempty=True, level=4)] = False
     metadata: Annotated[dict[str, str], _METADATA] = field(default_factory=dict)
 
+    def without_limits(self) -> "StreamConfig":
+        """Return it without the limits that remove messages."""
+        return replace(self, max_msgs=-1, max_bytes=-1, max_msgs_per_subject=-1, max_age=0)
+
     def as_json(self) -> Json:
         """Return the JSON object as nats-server prints it."""
         return show_fields(self)

@@ -19,7 +19,7 @@ from conf.data_location import DataLocation
 from delta_store.entries.settled_log import DataFile, Int64s, Snapshot, may_hold_subjects
 from delta_store.entries.tables_agree import fault_of_lost_journal
 from delta_store.reading.journal_tail import JournalTail, open_tables
-from delta_store.reading.kept_points import read_view, require_kept
+from delta_store.reading.kept_points import read_view, require_kept, was_not_there
 from delta_store.reading.read_plan import Part
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_times import SettledTimes, last_stored_ns
@@ -180,7 +180,7 @@ class PointInTime:
 
         Raises ``PastHorizon``, also for one before the stream's own history. Before its creation it was empty.
         """
-        if up_to_ts_ns is not None and up_to_ts_ns <= view.stream_id:
+        if up_to_ts_ns is not None and was_not_there(view, up_to_ts_ns):
             return Point(0, up_to_ts_ns)
         if up_to_ts_ns is not None:
             point = Point(self.sequence_before(view, up_to_ts_ns), up_to_ts_ns)

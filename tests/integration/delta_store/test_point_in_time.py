@@ -7,13 +7,14 @@ import pytest
 from deltalake import DeltaTable
 
 from conf.data_location import DataLocation
+from delta_store.config.stream_parts import StreamSource
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime, multi_last
 from delta_store.reading.settled import SettledTable
 from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
-from tests.tables import History, Tables, grown, live_before, live_sequences, sequence_before
+from tests.tables import START_NS, History, Tables, grown, live_before, live_sequences, sequence_before
 
 FILTERS = [["s.>"], ["s.1"], ["s.0", "s.3"], ["s.*", "s.2"], ["none"]]
 
@@ -205,6 +206,18 @@ def test_another_incarnation_does_not_shine_through(tmp_path: Path) -> None:
     assert [message.data for message in past.multi_last("S", ["s.>"], up_to_seq=1).messages] == [b"new"]
     with pytest.raises(NoSuchStream):
         past.multi_last("NONE", ["s.>"])
+
+
+@pytest.mark.parametrize("fields", [{}, {"mirror": StreamSource("O"), "subjects": ()}], ids=["stream", "mirror"])
+def test_a_time_before_the_stream_was_created(tmp_path: Path, fields: dict[str, object]) -> None:
+    """It shows nothing, but of a mirror the messages that its origin had then, also once they are settled."""
+    tables, made = Tables(tmp_path), History(stream_id=START_NS + 1_000)
+    rows = [made.create(**fields), made.publish("s.1"), made.publish("s.2")]
+    tables.commit(rows)
+    for _ in ("in the journal", "settled"):
+        found = reader(tables).multi_last("S", ["s.>"], up_to_ts_ns=rows[-1].ts_ns).messages
+        assert [one.seq for one in found] == ([1] if fields else [])
+        tables.settle()
 
 
 def test_more_subjects_than_the_limit_are_refused(tmp_path: Path) -> None:
