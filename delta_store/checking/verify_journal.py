@@ -18,7 +18,7 @@ from delta_store.log.delta_log import path_of
 from delta_store.log.journal_log import JournalLog
 from delta_store.log.journal_reader import app_id_of
 from delta_store.storage.storage import Storage
-from delta_store.streams.event_rows import may_skip
+from delta_store.values.copied_stream import is_copy
 from delta_store.values.journal_errors import NotStored, StorageError
 from delta_store.values.read_errors import DamagedData
 from delta_store.values.records import Kind
@@ -80,7 +80,7 @@ def look_at_file(storage: Storage, file: JournalFile, mirrors: set[str]) -> Find
         what = str(error)
     else:
         for name, kind, told in zip(rows.stream, rows.kind, rows.data, strict=True):
-            if kind == Kind.STREAM and may_skip(told):
+            if kind == Kind.STREAM and is_copy(told):
                 mirrors.add(name)
         return None
     return finding(Severity.DAMAGE, _TABLE, file.name, what) if _is_live(storage, file) else None

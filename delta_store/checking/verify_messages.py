@@ -24,7 +24,7 @@ from delta_store.reading.settled import SettledTable
 from delta_store.storage.arrow_filesystem import FileOpener, filesystem_of
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
-from delta_store.streams.event_rows import may_skip
+from delta_store.values.copied_stream import is_copy
 from delta_store.values.journal_errors import NotStored, StorageError
 from delta_store.values.read_errors import DamagedData, FileGone
 from delta_store.values.records import Kind, RowColumns
@@ -252,7 +252,7 @@ def _wrong_row(batch: pa.RecordBatch) -> str | None:
 
 def _tells_of_mirror(batch: pa.RecordBatch) -> bool:
     kinds, told = (batch.column(name).cast(_plain(batch, name)).to_pylist() for name in ("kind", "data"))
-    return any(may_skip(body) for kind, body in zip(kinds, told, strict=True) if kind == Kind.STREAM)
+    return any(is_copy(body) for kind, body in zip(kinds, told, strict=True) if kind == Kind.STREAM)
 
 
 def _plain(batch: pa.RecordBatch, name: str) -> pa.DataType:

@@ -11,7 +11,7 @@ from delta_store.reading.own_history import history_of, is_over
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.settled_times import SettledTimes
 from delta_store.reading.state_at import Place, removed_since
-from delta_store.streams.event_rows import may_skip
+from delta_store.values.copied_stream import is_copy
 from delta_store.values.oldest_point import OldestPoint, just_after
 from delta_store.values.read_errors import FileGone, PastHorizon, ReadError
 from delta_store.values.records import Kind
@@ -33,7 +33,7 @@ def read_view(past: "PointInTime", view: "View", read: Callable[["View"], Answer
 def was_not_there(view: "View", ts_ns: int) -> bool:
     """Whether a stream had not been created at a time. Messages of mirrors and of restored streams may be older."""
     created = (event.data for event in view.events if event.kind == Kind.STREAM)
-    return ts_ns <= view.stream_id and not any(map(may_skip, created))
+    return ts_ns <= view.stream_id and not any(map(is_copy, created))
 
 
 def require_kept(past: "PointInTime", view: "View", point: "Point") -> None:

@@ -34,12 +34,6 @@ def read_restored(data: bytes) -> str:
     return str(json.loads(data).get("restored", ""))
 
 
-def may_skip(data: bytes) -> bool:
-    """Whether a STREAM row's stream may have gaps between its sequences: mirrors and restored ones do."""
-    shown = json.loads(data)
-    return bool(shown["config"].get("mirror")) or "restored" in shown
-
-
 def read_stream(data: bytes) -> tuple[StreamConfig, int]:
     """Return configuration and creation time (ns) of a STREAM row."""
     shown: dict[str, Any] = json.loads(data)
