@@ -294,20 +294,25 @@ class PointInTime:
         return [found[seq] for seq in wanted.tolist()]
 
     def sequence_before(self, view: View, ts_ns: int) -> int:
-        """Return the last sequence stored before a time, removed ones included; 0 for none. Raises as :meth:`past`."""
+        """Return the last sequence stored before a time, removed ones included; 0 for none. Raises as :meth:`past`.
+
+        A copy's last sequences may be gaps, which only its events tell of.
+        """
+        told = max((event.seq for event in view.events if event.ts_ns < ts_ns), default=0)
         if view.tail is not None:
             tail = view.tail.filter(pc.equal(view.tail["kind"], Kind.MESSAGE.value))
             earlier = _ints(tail, "seq")[_ints(tail, "ts_ns") < ts_ns]
             if len(earlier):
-                return int(earlier.max())
+                return max(int(earlier.max()), told)
         files = (file for file in view.settled.of_stream(view.stream) if file.has_messages)
         if ts_ns > last_stored_ns(files, view.events):
-            return view.settled_seq
-        return SettledTimes(
+            return max(view.settled_seq, told)
+        times = SettledTimes(
             self.settled,
             (view.stream, view.stream_id),
             lambda base, files, names: self.past_columns(base, view, files, names),
-        ).last_before(ts_ns, view.settled_seq)
+        )
+        return max(times.last_before(ts_ns, view.settled_seq), told)
 
 
 def with_pinned(past: PointInTime, read: Callable[[Pinned], Answer]) -> Answer:

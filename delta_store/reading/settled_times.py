@@ -43,20 +43,32 @@ class SettledTimes:
         while low < high:
             middle = (low + high + 1) // 2
             try:
-                version = self._settled.append_version_for(self._stream, self._stream_id, middle)
+                seqs, times = self._settled_from(middle, high, ts_ns)
             except PastHorizon:
                 low, proven = middle, False
                 continue
-            seqs, times = self._settled_by(version, ts_ns)
-            if ts_ns <= times[0]:
-                high = int(seqs[0]) - 1
+            if not len(seqs) or ts_ns <= times[0]:
+                high = min([middle, *seqs[:1].tolist()]) - 1
             elif ts_ns > times[-1]:
-                low, proven = int(seqs[-1]), True
+                low, proven = max(middle, int(seqs[-1])), True
             else:
                 return int(seqs[times < ts_ns].max())
         if not proven:
             raise PastHorizon(self._stream, None)
         return low
+
+    def _settled_from(self, seq: int, last_seq: int, ts_ns: int) -> tuple[Int64s, Int64s]:
+        """Return as :meth:`_settled_by` what the version settled that settled a sequence.
+
+        Where that were gaps only, as copies have them, what the next one did; nothing where all up to ``last_seq`` are.
+        """
+        while seq <= last_seq:
+            version = self._settled.append_version_for(self._stream, self._stream_id, seq)
+            if any(self._added(version)):
+                return self._settled_by(version, ts_ns)
+            mark = self._settled.mark_at(version, self._stream)
+            seq = max(seq, mark.seq if mark is not None else seq) + 1
+        return np.array([], np.int64), np.array([], np.int64)
 
     def _settled_by(self, version: int, ts_ns: int) -> tuple[Int64s, Int64s]:
         """Return sequences and times of the messages that a version settled, ascending.

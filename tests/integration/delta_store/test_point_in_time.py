@@ -220,6 +220,25 @@ def test_a_time_before_the_stream_was_created(tmp_path: Path, fields: dict[str, 
         tables.settle()
 
 
+def test_the_gaps_of_a_copy(tmp_path: Path) -> None:
+    """What happened behind a gap counts at times since then, and so do messages on both sides of it."""
+    tables, made = Tables(tmp_path), History()
+    tables.commit([made.create(mirror=StreamSource("O"), subjects=()), first := made.publish("s.1")])
+    tables.settle()
+    made.seq = 7
+    tables.commit([made.remove([], "skip", erase=False)])
+    tables.settle()
+    tables.commit([second := made.publish("s.2")])
+    tables.settle()
+    made.seq = 11
+    tables.commit([gone := made.remove([8], "limit", erase=False)])
+    for _ in ("in the journal", "settled"):
+        asked = (first.ts_ns, first.ts_ns + 1, second.ts_ns, second.ts_ns + 1, gone.ts_ns, gone.ts_ns + 1)
+        found = [reader(tables).multi_last("S", ["s.>"], up_to_ts_ns=one).messages for one in asked]
+        assert [[one.seq for one in messages] for messages in found] == [[], [1], [1], [1, 8], [1, 8], [1]]
+        tables.settle()
+
+
 def test_more_subjects_than_the_limit_are_refused(tmp_path: Path) -> None:
     """The limit is an error, not a cut-off answer."""
     history, tables = History(), Tables(tmp_path)
