@@ -294,16 +294,12 @@ class PointInTime:
         return [found[seq] for seq in wanted.tolist()]
 
     def sequence_before(self, view: View, ts_ns: int) -> int:
-        """Return the last sequence stored before a time, removed ones included; 0 for none. Raises as :meth:`past`.
-
-        A copy's last sequences may be gaps, which only its events tell of.
-        """
+        """Return the last sequence before a time, gaps and removed included; 0 for none. Raises as :meth:`past`."""
         told = max((event.seq for event in view.events if event.ts_ns < ts_ns), default=0)
         if view.tail is not None:
-            tail = view.tail.filter(pc.equal(view.tail["kind"], Kind.MESSAGE.value))
-            earlier = _ints(tail, "seq")[_ints(tail, "ts_ns") < ts_ns]
-            if len(earlier):
-                return max(int(earlier.max()), told)
+            stored = pc.and_(pc.equal(view.tail["kind"], Kind.MESSAGE.value), pc.less(view.tail["ts_ns"], ts_ns))
+            if earlier := pc.max(view.tail.filter(stored)["seq"]).as_py():
+                return int(max(earlier, told))
         files = (file for file in view.settled.of_stream(view.stream) if file.has_messages)
         if ts_ns > last_stored_ns(files, view.events):
             return max(view.settled_seq, told)
