@@ -2,12 +2,13 @@
 
 The rate is taken from two journals of different size: (rows₂ - rows₁) / (seconds₂ - seconds₁), whole processes timed
 and the least time of each taken, as whatever else the machine does only adds. So what it costs to start a JVM and a
-session, the same for both contenders, drops out.
+session, the same for both contenders, drops out. Processor time is that of the whole machine meanwhile, less the same.
 """
 
 import contextlib
 import json
 import math
+import os
 import shutil
 import socket
 import statistics
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 
@@ -42,23 +44,34 @@ def make_journal(folder: Path, rows: int) -> Path:
     return folder / "data"
 
 
-def settle_once(data: Path, scratch: Path) -> float:
-    """Settle a copy of ``data`` to its end; gives the seconds of the whole process."""
+class Taken(NamedTuple):
+    """What a whole process took, its children included."""
+
+    seconds: float
+    cpu_seconds: float
+
+    def least(self, other: "Taken") -> "Taken":
+        """Return the least of each."""
+        return Taken(min(self.seconds, other.seconds), min(self.cpu_seconds, other.cpu_seconds))
+
+
+def settle_once(data: Path, scratch: Path) -> Taken:
+    """Settle a copy of ``data`` to its end; gives what the whole process took."""
     copy = _copy(data, scratch / "settle")
-    seconds = _timed([sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(copy), "--once"], scratch)
+    taken = _timed([sys.executable, "-m", "delta_store.settling.settle_main", "--data", str(copy), "--once"], scratch)
     found = _messages(copy / "messages")
     assert found == _messages(data / "journal"), f"settled {found} messages"
-    return seconds
+    return taken
 
 
-def append_once(data: Path, scratch: Path) -> float:
-    """Append the journal's rows to a bare table; gives the seconds of the whole process."""
+def append_once(data: Path, scratch: Path) -> Taken:
+    """Append the journal's rows to a bare table; gives what the whole process took."""
     target = scratch / "bare"
     shutil.rmtree(target, ignore_errors=True)
     module = "tests.benchmarks.bare_append"
-    seconds = _timed([sys.executable, "-m", module, str(data / "journal"), str(target)], scratch)
+    taken = _timed([sys.executable, "-m", module, str(data / "journal"), str(target)], scratch)
     assert _messages(target / "table") == _messages(data / "journal")
-    return seconds
+    return taken
 
 
 def settle_rates(folder: Path, *, rows: int, repetitions: int) -> dict[str, dict[str, list[dict[str, float]]]]:
@@ -68,19 +81,28 @@ def settle_rates(folder: Path, *, rows: int, repetitions: int) -> dict[str, dict
     """
     journals = {SMALL_ROWS: make_journal(folder / "small", SMALL_ROWS), rows: make_journal(folder / "large", rows)}
     contenders = {"bare Spark append": append_once, "silt": settle_once}
-    least = {contender: dict.fromkeys(journals, math.inf) for contender in contenders}
+    least = {contender: dict.fromkeys(journals, Taken(math.inf, math.inf)) for contender in contenders}
     for _ in range(repetitions):
         for contender, once in contenders.items():
             for size, journal in journals.items():
-                least[contender][size] = min(least[contender][size], once(journal, folder))
+                least[contender][size] = least[contender][size].least(once(journal, folder))
     return {contender: {"settle": [_rate(rows, taken)]} for contender, taken in least.items()}
 
 
-def _rate(rows: int, taken: dict[int, float]) -> dict[str, float]:
-    more = taken[rows] - taken[SMALL_ROWS]
+def _rate(rows: int, taken: dict[int, Taken]) -> dict[str, float]:
+    large, small = taken[rows], taken[SMALL_ROWS]
+    more = large.seconds - small.seconds
     if more <= 0:
         raise RuntimeError(f"{rows} rows took no longer than {SMALL_ROWS}: {taken}; run it on a machine that is idle")
-    return {"rate": (rows - SMALL_ROWS) / more, "seconds": taken[rows], "small_seconds": taken[SMALL_ROWS]}
+    each = (large.cpu_seconds - small.cpu_seconds) / (rows - SMALL_ROWS)
+    return {
+        "rate": (rows - SMALL_ROWS) / more,
+        "cpu_microseconds": each * 1e6,
+        "seconds": large.seconds,
+        "small_seconds": small.seconds,
+        "cpu_seconds": large.cpu_seconds,
+        "small_cpu_seconds": small.cpu_seconds,
+    }
 
 
 @dataclass(slots=True)
@@ -181,10 +203,16 @@ def _copy(data: Path, target: Path) -> Path:
     return target
 
 
-def _timed(command: list[str], scratch: Path) -> float:
+def _timed(command: list[str], scratch: Path) -> Taken:
     with (scratch / "process.log").open("wb") as log:
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), _busy_seconds()
         done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, timeout=_PROCESS_SECONDS_MAX, check=False)
-        taken = time.perf_counter() - start
+        taken = Taken(time.perf_counter() - start, _busy_seconds() - busy)
     assert done.returncode == 0, (scratch / "process.log").read_text(errors="replace")[-4000:]
     return taken
+
+
+def _busy_seconds() -> float:
+    """Processor seconds that this machine has been busy since its start; a JVM's are not those of any child."""
+    user, nice, system = Path("/proc/stat").read_text().split(maxsplit=4)[1:4]
+    return (int(user) + int(nice) + int(system)) / os.sysconf("SC_CLK_TCK")
