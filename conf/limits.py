@@ -220,7 +220,8 @@ SETTLE_FILES_PER_QUERY = 20_000
 SETTLE_BATCH_BYTES = 64 * MIB
 """Journal bytes of one settle batch, which is held in memory while it is written."""
 SETTLED_CHECKPOINT_COMMITS = 50
-"""Least number of commits between two checkpoints of ``messages``."""
+SETTLED_CHECKPOINT_COMMITS_MAX = 4_000
+"""Least, and most, commits between two checkpoints of ``messages``: who opens the table to commit reads as many."""
 BESIDE_CHECKPOINT_COMMITS = 50
 """Commits to a table beside ``messages`` before its next checkpoint."""
 BESIDE_COMMIT_TRIES = 8

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from conf.clock import Clock
 from conf.data_location import DataLocation
 from delta_store.checking.verify_heads import look_at_heads
+from delta_store.checking.verify_messages import unreadable
 from delta_store.checking.verify_typed import look_at_typed
+from delta_store.entries.checkpoint_table import is_files_name
 from delta_store.entries.findings import Finding
 from delta_store.heads.head_tables import HeadTables
 from delta_store.journal.journal import Journal
@@ -102,6 +104,11 @@ class Planner(NamedTuple):
         if log.damaged:
             claim = partial(_claim_messages, storage, self.clock, self.horizon_seconds)
             yield Step(MESSAGES_FOLDER, "write a new checkpoint", _made_up_for(log.damaged), claim)
+        lists = [path_of(name) for name in storage.sizes(LOG_FOLDER) if is_files_name(name)]
+        if damaged := tuple(name for name in lists if unreadable(storage, name)):
+            yield Step(
+                MESSAGES_FOLDER, "delete lists of files", _made_up_for(damaged), partial(storage.delete, damaged)
+            )
 
     def _for_heads(self) -> Iterator[Step]:
         """Make both tables anew where one is damaged; ``messages`` must be whole by then."""

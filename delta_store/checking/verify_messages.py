@@ -13,6 +13,7 @@ from isal.isal_zlib import crc32
 
 from conf.data_location import DataLocation
 from conf.limits import MIB
+from delta_store.entries.checkpoint_table import is_files_name
 from delta_store.entries.findings import Finding, Seen, Severity, finding
 from delta_store.entries.journal_file import checksums
 from delta_store.entries.log_entry import entry_name, version_of
@@ -160,7 +161,8 @@ def _entries(place: MessagesPlace, entries: dict[int, MessagesEntry]) -> Iterato
 def _checkpoints(storage: Storage, *, sound: bool) -> Iterator[Finding]:
     severity = Severity.REPAIRABLE if sound else Severity.DAMAGE
     for name in sorted(storage.sizes(LOG_FOLDER)):
-        if ".checkpoint" in name and name.endswith(".parquet") and (what := _unreadable(storage, path_of(name))):
+        listing = (".checkpoint" in name and name.endswith(".parquet")) or is_files_name(name)
+        if listing and (what := unreadable(storage, path_of(name))):
             yield finding(severity, _TABLE, path_of(name), what)
 
 
@@ -220,7 +222,8 @@ def _damage(place: MessagesPlace, error: DamagedData) -> Finding:
     return finding(Severity.DAMAGE, _TABLE, error.file.removeprefix(f"{place.data}/"), error.reason)
 
 
-def _unreadable(storage: Storage, name: str) -> str | None:
+def unreadable(storage: Storage, name: str) -> str | None:
+    """Return why a Parquet file can't be read; None when it can, or is gone."""
     try:
         with pq.ParquetFile(pa.BufferReader(storage.read(name)), page_checksum_verification=True) as file:
             for _ in file.iter_batches():

@@ -13,7 +13,10 @@ import pyarrow.parquet as pq
 from isal.isal_zlib import crc32
 
 LAST_CHECKPOINT: Final = "_last_checkpoint"
+LAST_FILES: Final = "_last_files"
+"""Names the newest list of live files, as :data:`LAST_CHECKPOINT` does the newest checkpoint."""
 _SUFFIX: Final = ".checkpoint.parquet"
+_FILES_SUFFIX: Final = ".files.parquet"
 _CHUNK: Final = 128
 """Actions that are converted to Arrow at once: the interpreter lock is held for so long."""
 _ROWS: Final = 2_048
@@ -72,6 +75,16 @@ def checkpoint_version(name: str) -> int | None:
     """Return the version of a checkpoint's name; None for any other file of the log folder."""
     digits = name.removesuffix(_SUFFIX)
     return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdecimal() else None
+
+
+def files_name(version: int) -> str:
+    """Return the name of the list of a version's live files inside the log folder; other engines pass it over."""
+    return f"{version:020d}{_FILES_SUFFIX}"
+
+
+def is_files_name(name: str) -> bool:
+    """Whether a file of the log folder is a list of live files."""
+    return name.endswith(_FILES_SUFFIX)
 
 
 def by_rows(actions: Sequence[Mapping[str, Any]]) -> list[pa.Table]:

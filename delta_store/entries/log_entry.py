@@ -113,6 +113,8 @@ class LogEntry(Generic[_File, _Note]):
     removed: tuple[Removed, ...] = ()
     base: int | None = None
     """Of ``messages``, the newest checkpoint when it was committed, -1 for none; None where that is not recorded."""
+    files: int | None = None
+    """Of ``messages``, the newest version whose live files are listed apart, if that is not older than ``base``."""
 
 
 @dataclass(frozen=True, slots=True)

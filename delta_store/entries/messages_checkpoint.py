@@ -75,6 +75,11 @@ def encode(snapshot: MessagesSnapshot) -> bytes:
     return checkpoint_table.encode(parts)
 
 
+def encode_files(snapshot: MessagesSnapshot) -> bytes:
+    """Encode the live files alone: all that a reader wants of a checkpoint, most of which is files that have left."""
+    return encode(snapshot._replace(removed=()))
+
+
 def pointer(snapshot: MessagesSnapshot, body: bytes) -> bytes:
     """Return the content of ``_last_checkpoint`` for a checkpoint."""
     size = 2 + len(snapshot.txns) + len(snapshot.live) + len(snapshot.removed)

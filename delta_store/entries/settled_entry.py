@@ -2,14 +2,16 @@
 
 Layout of an entry, one action a line:
 
-    commitInfo   ``userMetadata``: the note, as readers know it; ``silt``: {crc, epoch, counter, writer, base}
+    commitInfo   ``userMetadata``: the note, as readers know it; ``silt``: {crc, epoch, counter, writer, base, files}
     protocol     version 0 only
     metaData     version 0, and a commit that changes the properties
     txn          appId ``silt-settle``, version ``epoch << 40 | counter``: for fencing, and to know one's own commit
     add          a data file; tag ``silt.crc``: the CRC-32 of its bytes
     remove       a file that limits (dataChange) or a compaction took out
 
-``base`` is the newest checkpoint: a reader of the past finds it without listing the log. Every entry is sealed
+``base`` is the newest checkpoint, ``files`` the newest list of live files, if not older: a reader of the past finds
+them without listing the log. Checkpoints have the files that left the table within the horizon, too, and get rare as
+they grow by them; such a list grows with the live files alone. Every entry is sealed
 (:mod:`delta_store.entries.entry_seal`) and has a note. Entries of older versions of Silt were written by Delta for
 Spark: they have no stamp, their ``txn`` is the number of the batch, and some have no note.
 """
@@ -78,6 +80,8 @@ class SettledCommit(NamedTuple):
     """The ``metaData`` action, if the commit changes it."""
     added: Sequence[StagedFile] = ()
     removed: Sequence[TableFile] = ()
+    files: int | None = None
+    """The newest version whose live files are listed apart, if that is not older than ``base``."""
 
 
 class OwnerTerms(NamedTuple):
@@ -139,6 +143,7 @@ def encode(commit: SettledCommit) -> bytes:
             "counter": stamp.counter,
             "writer": commit.writer,
             "base": commit.base,
+            **({} if commit.files is None else {"files": commit.files}),
         },
         "userMetadata": commit.note.as_json(),
     }

@@ -198,7 +198,10 @@ def read_entry(version: int, actions: Actions, *, file: str) -> MessagesEntry:
         infos: Sequence[dict[str, Any]] = actions.get("commitInfo", ({},))
         [info] = infos
         note = read_note(info)
-        entry = LogEntry(version, info.get("timestamp", 0), note, added, removed, info.get("silt", {}).get("base"))
+        silt = info.get("silt", {})
+        entry = LogEntry(
+            version, info.get("timestamp", 0), note, added, removed, base=silt.get("base"), files=silt.get("files")
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedData(file, str(error)) from error
     if note is not None and (fault := fault_of_entry(note, added_rows(added))):

@@ -7,6 +7,7 @@ file at fault.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from delta_store.entries import checkpoint_file, checkpoint_table, entry_seal, log_entry, messages_checkpoint
@@ -23,6 +24,8 @@ from delta_store.values.schemas import LOG_FOLDER
 _TRIES: Final = 4
 """A reader may meet log cleanup; a file that is missing then is not expected by a newer reading."""
 NO_END: Final = 1 << 62
+_MANY, _AHEAD = 4, 16
+"""After so many new entries of a log in an object store, so many are read at once."""
 _EntryT_co = TypeVar("_EntryT_co", covariant=True)
 _StateT_co = TypeVar("_StateT_co", covariant=True)
 _Found = TypeVar("_Found")
@@ -229,20 +232,26 @@ class DeltaLog(Generic[_EntryT_co, _StateT_co]):
         return left
 
     def since(self, version: int, end: int = NO_END) -> Iterator[_EntryT_co]:
-        """Iterate over the entries from ``version`` to the end of the log, or to ``end``; each is read on demand.
+        """Iterate over the entries from ``version`` to the end of the log, or to ``end``; they are read on demand.
+
+        One by one, and of an object store several at once when there are many.
 
         Raises :class:`ReadOvertaken` when cleanup has deleted the next one, :class:`DamagedData` for a hole.
         """
+        wide, known = 1, 0
         while version <= end:
-            try:
-                entry = self.entry(version)
-            except NotStored:
-                break
-            # Cleanup deletes upwards: while the entry before exists, this one is the first that was written.
-            if version > 0 and not self._has(version - 1):
+            read = self._read(range(version, min(version + wide, end + 1)))
+            found = [raw for _, raw in takewhile(lambda one: one[1] is not None, read) if raw is not None]
+            # Cleanup deletes upwards: while the entry before exists, these are the first that were written.
+            if found and version > 0 and not self._has(version - 1):
                 raise ReadOvertaken(version)
-            yield entry
-            version += 1
+            for raw in found:
+                yield self._table.entry(version, raw, file=self.file_of(version))
+                version += 1
+            if len(found) < wide:
+                break
+            known += len(found)
+            wide = _AHEAD if known >= _MANY and "://" in self.storage.uri else 1
         if self._history.has_overtaken(version):
             raise ReadOvertaken(version)
         if version <= end and self._has(version + 1) and not self._has(version):
@@ -308,6 +317,21 @@ def refuse_end(log: DeltaLog[_EntryT_co, _StateT_co], version: int, pointed: tup
     if pointed is not None and pointed[0] > version:
         why = f"ends at version {version}, a checkpoint was made at {pointed[0]}"
         raise DamagedData(log.named(LOG_FOLDER), why)
+
+
+def oldest_entry(storage: Storage, newest: int) -> int:
+    """Return the oldest version whose entry is still there, by bisection: cleanup deletes upwards from version 0.
+
+    So it costs a few looks, not a list of the folder. ``newest`` is a version that is there, or -1 without any.
+    """
+    low, high = 0, max(newest, 0)
+    while low < high:
+        middle = (low + high) // 2
+        if storage.exists(path_of(entry_name(middle))):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @contextmanager

@@ -11,12 +11,20 @@ from dataclasses import replace
 from threading import Lock
 from typing import Final
 
-from delta_store.entries import messages_checkpoint
-from delta_store.entries.checkpoint_table import DamagedCheckpoint, checkpoint_name
+from delta_store.entries import checkpoint_table, messages_checkpoint
+from delta_store.entries.checkpoint_table import LAST_FILES, DamagedCheckpoint, checkpoint_name, files_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_claims import fault_of_table
 from delta_store.entries.settled_log import NO_TABLE, DataFile, MessagesEntry, Snapshot
-from delta_store.log.delta_log import NO_END, DeltaLog, Listing, MessagesFormat, path_of, storage_as_os_error
+from delta_store.log.delta_log import (
+    NO_END,
+    DeltaLog,
+    Listing,
+    MessagesFormat,
+    oldest_entry,
+    path_of,
+    storage_as_os_error,
+)
 from delta_store.log.messages_log import newest_note
 from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.storage.open_storage import open_storage
@@ -116,7 +124,7 @@ class LogFollower:
     def oldest_entry(self) -> int:
         """Return the oldest version whose entry still exists."""
         with storage_as_os_error(self.location):
-            return min(self._log.listed().versions, default=0)
+            return oldest_entry(self._storage, self._snapshot.version)
 
     def stored(self) -> list[Stored]:
         """Return all files in the table's folder but those of its log. Raises ``OSError``."""
@@ -160,7 +168,7 @@ class LogFollower:
         Nothing of that end can be torn: each entry was durable before the next. What is damaged all the same is judged
         with the whole log in view.
         """
-        start = self._log.at_pointer(self._log.pointed())
+        start = self._listed_files() or self._log.at_pointer(self._log.pointed())
         if start is not None:
             with suppress(ReadOvertaken, DamagedData):
                 entries = list(self._log.since(start.version + 1))
@@ -175,15 +183,29 @@ class LogFollower:
         self._torn = end < last
         return min(end, last)
 
-    def _past(self, version: int) -> Snapshot | None:
-        """Return a version by the checkpoint that its entry names, without listing the log; None if that is gone."""
-        base = self._log.entry(version).base
-        if base is None or base < 0:
-            return None
+    def _listed_files(self) -> Snapshot | None:
+        """Return the newest version whose live files are listed apart; None without one."""
         with suppress(NotStored, DamagedCheckpoint):
-            body = self._storage.read(path_of(checkpoint_name(base)))
-            start = messages_checkpoint.read_files(base, body, checksum=None)
-            return self._continued(start, self._log.entries(range(base + 1, version + 1)))
+            found = checkpoint_table.pointed(self._storage.read(path_of(LAST_FILES)))
+            if found is not None:
+                body = self._storage.read(path_of(files_name(found[0])))
+                return messages_checkpoint.read_files(found[0], body, checksum=found[1])
+        return None
+
+    def _past(self, version: int) -> Snapshot | None:
+        """Return a version by the list of files or the checkpoint that its entry names, without listing the log.
+
+        None if both are gone.
+        """
+        entry = self._log.entry(version)
+        for base, name_of in ((entry.files, files_name), (entry.base, checkpoint_name)):
+            if base is not None:
+                with suppress(NotStored, DamagedCheckpoint):
+                    start = NO_TABLE
+                    if base >= 0:
+                        body = self._storage.read(path_of(name_of(base)))
+                        start = messages_checkpoint.read_files(base, body, checksum=None)
+                    return self._continued(start, self._log.entries(range(base + 1, version + 1)))
         return None
 
     def _replayed(self, listing: Listing, version: int, damaged: list[str]) -> Snapshot:

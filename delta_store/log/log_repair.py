@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_version
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_version, is_files_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.log.settled_durability import make_durable
 from delta_store.log.torn_log import can_be_read, listed, relied_version, whole_up_to
@@ -21,7 +21,7 @@ from delta_store.values.schemas import LOG_FOLDER, MESSAGES_FOLDER
 
 ASIDE: Final = "set-aside"
 """Folder, beside the tables, for torn files."""
-_VERSIONED: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\b.*)")
+_VERSIONED: Final = re.compile(r"(\d{20})\.(json|crc|(checkpoint|files)\b.*)")
 _LOOKED_AT_VERSIONS: Final = 1000
 _LOOKED_AT_CHECKPOINTS: Final = 4
 """How many versions back checksum files, and how many checkpoints, are checked: both only save work."""
@@ -76,10 +76,10 @@ def torn_of_log(table: Path, end: int) -> list[Path]:
     torn = {log / name for name, version in found.items() if version > end}
     late = [log / name for name, version in found.items() if end - _LOOKED_AT_VERSIONS < version <= end]
     torn.update(path for path in late if path.suffix == ".crc" and not path.stat().st_size)
-    points = sorted(
-        (name for name, version in found.items() if checkpoint_version(name) == version <= end), reverse=True
-    )
-    torn.update(log / name for name in points[:_LOOKED_AT_CHECKPOINTS] if not can_be_read(log / name))
+    whole = sorted((name for name, version in found.items() if version <= end), reverse=True)
+    checkpoints = [name for name in whole if checkpoint_version(name) is not None][:_LOOKED_AT_CHECKPOINTS]
+    lists = [name for name in whole if is_files_name(name)][:_LOOKED_AT_CHECKPOINTS]
+    torn.update(log / name for name in (*checkpoints, *lists) if not can_be_read(log / name))
     if any("checkpoint" in path.name for path in torn) or not _is_text(log / LAST_CHECKPOINT):
         torn.update({log / LAST_CHECKPOINT} if (log / LAST_CHECKPOINT).exists() else ())
     assert log / entry_name(max(listed(table))) in torn or max(listed(table)) == end

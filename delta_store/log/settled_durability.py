@@ -7,8 +7,10 @@ must have the size in its log entry and Parquet's magic at both ends.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
+from delta_store.entries.checkpoint_table import checkpoint_name
 from delta_store.entries.log_entry import entry_name
 from delta_store.entries.settled_log import MessagesEntry, parse_entry
 from delta_store.log.torn_log import MAGIC, listed
@@ -25,17 +27,22 @@ class NotDurable(ReadError):
 def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
     """Fsync and check all that versions ``after_version + 1 … up_to_version`` of a local Delta table wrote.
 
-    Returns the number of data files checked. A file that a later version in the range removed again may be missing.
+    Returns the number of data files checked; it costs what they do, however long the log is.
+
+    A file that a later version in the range removed again may be missing.
     Raises :class:`NotDurable`, or ``OSError`` when an fsync fails.
     """
     log = table / "_delta_log"
     added: dict[str, int] = {}
-    oldest = min(listed(table), default=0)
-    if after_version + 1 < oldest:
-        _fsync_all(table)
-        after_version = oldest - 1
+    if after_version < up_to_version and not (log / entry_name(after_version + 1)).exists():
+        oldest = min(listed(table), default=0)
+        if after_version + 1 < oldest:
+            _fsync_all(table)
+            after_version = oldest - 1
     for version in range(after_version + 1, up_to_version + 1):
         entry = _entry(log / entry_name(version), version)
+        with suppress(FileNotFoundError):
+            fsync_path(log / checkpoint_name(version))
         added.update((file.path, file.size) for file in entry.added)
         for gone in entry.removed:
             added.pop(gone.name, None)
@@ -44,9 +51,6 @@ def make_durable(table: Path, after_version: int, up_to_version: int) -> int:
         path = table / name
         _check(path, size)
         folders.update(parent for parent in path.parents if parent.is_relative_to(table))
-    for checkpoint in log.glob("*.checkpoint*.parquet"):
-        if int(checkpoint.name[:20]) > after_version:
-            fsync_path(checkpoint)
     for folder in (*folders, log, table.parent):
         fsync_path(folder)
     return len(added)

@@ -191,14 +191,18 @@ class SettledOwner:
         return self._commit(plan)
 
     def upkeep(self) -> int | None:
-        """Write a checkpoint if one is due, without holding up commits; return its version."""
+        """Write a checkpoint or a list of live files if one is due; return a checkpoint's version. No commit waits."""
         with self._upkeep_lock:
             self._owner.check()
             with self._owner.lock:
-                if not self._upkeep.is_due(self._table.state.version):
+                version = self._table.state.version
+                if not self._upkeep.is_due(version) and not self._upkeep.list_is_due(version):
                     return None
                 snapshot = snapshot_of(self._table.state)
-            return self._upkeep.checkpoint(snapshot)
+            written = self._upkeep.checkpoint(snapshot) if self._upkeep.is_due(version) else None
+            if snapshot.removed:
+                self._upkeep.list_files(snapshot)
+            return written
 
     def vacuum(self) -> Vacuumed:
         """Delete files and log entries that no version within the horizon needs, and staged files without a commit.
@@ -232,9 +236,8 @@ class SettledOwner:
         """Return the next commit, checked as its readers will check it. Commit lock held."""
         state = self._table.state
         now_ms = max(self._clock.now_ns() // 1_000_000, state.timestamp_ms)
-        commit = SettledCommit(
-            state.version + 1, now_ms, stamp, self._writer, self._upkeep.newest_checkpoint, *plan(state)
-        )
+        base, files = self._upkeep.newest_checkpoint, self._upkeep.newest_files
+        commit = SettledCommit(state.version + 1, now_ms, stamp, self._writer, base, *plan(state), files=files)
         raw = settled_entry.encode(commit)
         self._upkeep.note_entry(len(raw))
         try:

@@ -9,9 +9,9 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from conf.clock import Clock
-from conf.limits import SETTLED_CHECKPOINT_COMMITS, STAGED_KEPT_SECONDS
+from conf.limits import SETTLED_CHECKPOINT_COMMITS, SETTLED_CHECKPOINT_COMMITS_MAX, STAGED_KEPT_SECONDS
 from delta_store.entries import messages_checkpoint
-from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, checkpoint_name
+from delta_store.entries.checkpoint_table import LAST_CHECKPOINT, LAST_FILES, checkpoint_name, files_name
 from delta_store.entries.messages_checkpoint import MessagesSnapshot
 from delta_store.entries.settled_log import read_entry
 from delta_store.entries.staged_file import staged_epoch, stream_folder
@@ -49,6 +49,12 @@ class SettledUpkeep:
         """Bytes of all entries that were counted."""
         self._covered_bytes = 0
         """Those of them that the newest checkpoint covers."""
+        self.newest_files: int | None = None
+        """The newest version whose live files are listed apart; None where the checkpoint is newer."""
+        self._list_bytes = 0
+        """Bytes of the newest such list that was written here."""
+        self._listed_bytes = 0
+        """Bytes of the entries that it, or the checkpoint, covers."""
         self._times: dict[int, int] = {}
         """When a checkpoint's version was committed (ms)."""
 
@@ -61,17 +67,41 @@ class SettledUpkeep:
         self._log_bytes += size
 
     def is_due(self, version: int) -> bool:
-        """Whether a checkpoint is due: it would be no larger than the log that it replaces."""
-        behind = version - self.newest_checkpoint
-        return behind >= SETTLED_CHECKPOINT_COMMITS and self._log_bytes - self._covered_bytes >= self._checkpoint_bytes
+        """Whether a checkpoint is due: it would be no larger than the log that it replaces, or that is long."""
+        behind, log_bytes = version - self.newest_checkpoint, self._log_bytes - self._covered_bytes
+        due = behind >= SETTLED_CHECKPOINT_COMMITS and log_bytes >= self._checkpoint_bytes
+        return due or behind >= SETTLED_CHECKPOINT_COMMITS_MAX
+
+    def list_is_due(self, version: int) -> bool:
+        """Whether a list of the live files is due: it would be no larger than the log that readers then pass over."""
+        behind = version - max(self.newest_checkpoint, self.newest_files or -1)
+        return behind >= SETTLED_CHECKPOINT_COMMITS and self._log_bytes - self._listed_bytes >= self._list_bytes
+
+    def list_files(self, snapshot: MessagesSnapshot) -> None:
+        """Write the list of a version's live files. A failure leaves the log as it was."""
+        covered, body = self._log_bytes, messages_checkpoint.encode_files(snapshot)
+        self._storage.write(Blob(path_of(files_name(snapshot.version)), body))
+        self._storage.write(Blob(path_of(LAST_FILES), messages_checkpoint.pointer(snapshot, body)))
+        self.listed(snapshot.version, len(body), covered)
+
+    def listed(self, version: int, size: int, covered: int | None = None) -> None:
+        """Count a list of so many bytes, by the bytes of entries that it covers, or all."""
+        self.newest_files, self._list_bytes = version, size
+        self._listed_bytes = self._log_bytes if covered is None else covered
 
     def checkpoint(self, snapshot: MessagesSnapshot) -> int:
         """Write a checkpoint of the snapshot, durably; return its version. A failure leaves the log as it was."""
         covered, body = self._log_bytes, messages_checkpoint.encode(snapshot)
         self._storage.write(Blob(path_of(checkpoint_name(snapshot.version)), body))
         self._storage.write(Blob(path_of(LAST_CHECKPOINT), messages_checkpoint.pointer(snapshot, body)))
-        self.newest_checkpoint, self._checkpoint_bytes, self._covered_bytes = snapshot.version, len(body), covered
+        self.checkpointed(snapshot.version, len(body), covered)
         return snapshot.version
+
+    def checkpointed(self, version: int, size: int, covered: int | None = None) -> None:
+        """Count a checkpoint, as :meth:`listed` does a list."""
+        self.newest_checkpoint, self._checkpoint_bytes = version, size
+        self._covered_bytes = self._listed_bytes = self._log_bytes if covered is None else covered
+        self.newest_files = None
 
     def repair(self, snapshot: MessagesSnapshot, damaged: tuple[str, ...]) -> None:
         """Replace damaged checkpoints by a whole one."""

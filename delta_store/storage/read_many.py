@@ -20,6 +20,9 @@ def each(
         yield from map(read, names)
         return
     wanted = list(names)
-    with ThreadPoolExecutor(min(at_once, len(wanted)) or 1, thread_name_prefix="reads") as threads:
+    if len(wanted) < 2:
+        yield from map(read, wanted)
+        return
+    with ThreadPoolExecutor(min(at_once, len(wanted)), thread_name_prefix="reads") as threads:
         for start in range(0, len(wanted), at_once):
             yield from threads.map(read, wanted[start : start + at_once])

@@ -222,6 +222,51 @@ def test_a_damaged_checkpoint_is_made_up_for(tmp_path: Path, harm: bytes | None)
     assert _read_by_all(tmp_path) == list(range(1, 13))
 
 
+@pytest.mark.parametrize("harm", ["none", "halved", "gone"])
+def test_live_files_are_listed_apart(tmp_path: Path, harm: str) -> None:
+    """Where others have left the table: readers go by the newest list, or without it; other engines pass it over."""
+    owner, log = _open(tmp_path), tmp_path / LOG_FOLDER
+    files = {}
+    for seq in range(1, 31):
+        owner._upkeep._checkpoint_bytes = 1 << 30
+        settle(owner, [message(seq)])
+        files[owner.snapshot.version] = owner.snapshot.files
+        if seq % 4 == 0:
+            owner.rewrite(Op.LIMITS, {min(owner.snapshot.files)}, deleted=1)
+            files[owner.snapshot.version] = owner.snapshot.files
+        owner.upkeep()
+    lists = sorted(log.glob("*.files.parquet"))
+    assert len(lists) >= 3
+    assert not list(log.glob("*.checkpoint.parquet"))
+    for path in lists if harm != "none" else ():
+        path.write_bytes(path.read_bytes()[:-9]) if harm == "halved" else path.unlink()
+    for version, theirs in files.items():
+        assert SettledTable(str(tmp_path)).log.at(version).files == theirs
+    reader = SettledTable(str(tmp_path))
+    with mock.patch.object(LocalStorage, "sizes", side_effect=None if harm != "none" else AssertionError("listed")):
+        assert (harm != "none") or reader.refresh().files == owner.snapshot.files
+    assert _read_by_all(tmp_path) == _own(tmp_path)
+    assert _open(tmp_path).snapshot.files == owner.snapshot.files
+
+
+def test_lists_go_with_the_log_that_they_are_of(tmp_path: Path) -> None:
+    """When no version within the horizon needs them."""
+    clock = SteppedClock()
+    owner, log = _open(tmp_path, clock), tmp_path / LOG_FOLDER
+    for seq in range(1, 21):
+        settle(owner, [message(seq)])
+        if seq % 4 == 0:
+            owner.rewrite(Op.LIMITS, {min(owner.snapshot.files)}, deleted=1)
+        if seq % 10 == 0:
+            _checkpoint(owner)
+    before = sorted(log.glob("*.files.parquet"))
+    clock.seconds += _HORIZON + 1
+    settle(owner, [message(21)])
+    _checkpoint(owner)
+    owner.vacuum()
+    assert [path for path in before if path.exists()] == before[-1:]
+
+
 def test_a_log_behind_its_pointer_is_refused(tmp_path: Path) -> None:
     """A log that lost its end must not be gone on with."""
     owner = _open(tmp_path)
@@ -277,8 +322,8 @@ def test_a_checkpoint_is_due_when_it_is_no_larger_than_the_log(tmp_path: Path) -
     assert 3 <= len(list(log.glob("*.checkpoint.parquet"))) <= 20
 
 
-def test_a_past_read_lists_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many versions there are, and however many are committed meanwhile; opening it lists nothing."""
+def test_a_past_read_lists_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many versions there are, and however many are committed meanwhile; nor does opening the table."""
     owner, listed = _open(tmp_path), []
     for seq in range(1, 9):
         settle(owner, [message(seq)])
@@ -293,7 +338,7 @@ def test_a_past_read_lists_the_log_once(tmp_path: Path, monkeypatch: pytest.Monk
             version = settled.append_version_for("ORDERS", STREAM_ID, earlier)
             assert settled.log.at(version).watermarks["ORDERS"].seq == earlier
     assert SettledOwner.open(owner.storage, clock=SteppedClock(), horizon_seconds=1).snapshot == owner.snapshot
-    assert listed == [LOG_FOLDER]
+    assert listed == []
 
 
 def test_a_checkpoint_in_parts_is_refused(tmp_path: Path) -> None:

@@ -139,6 +139,21 @@ def test_a_damaged_checkpoint_can_be_repaired(tmp_path: Path, table: str, harm: 
     assert harm is missing or name_in(tmp_path, path) in outcome
 
 
+@pytest.mark.parametrize("harm", [empty, halve])
+def test_a_damaged_list_of_files_can_be_repaired(tmp_path: Path, harm: Harm) -> None:
+    """Nothing rests on it: readers go by the checkpoint, or the log."""
+    here = Both(tmp_path)
+    here.tables.compact()
+    with mock.patch("delta_store.settled.settled_upkeep.SETTLED_CHECKPOINT_COMMITS", 1):
+        here.tables.owner.upkeep()
+    [path] = (tmp_path / "messages" / "_delta_log").glob("*.files.parquet")
+    harm(path)
+    assert found(tmp_path) == [("repairable", name_in(tmp_path, path))]
+    assert mend(tmp_path).exit_code == 0
+    assert verify_store(tmp_path).is_whole
+    assert last_seq(tmp_path) == 800
+
+
 def test_tables_that_do_not_belong_together_are_found(tmp_path: Path) -> None:
     """Half of an entry's files, one table lost, or brought back from another day."""
     here = Both(tmp_path / "adds", relied=True)

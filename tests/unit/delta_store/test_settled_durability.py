@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from delta_store.log import settled_durability
 from delta_store.log.settled_durability import NotDurable, make_durable
 
 
@@ -26,6 +27,29 @@ def test_counts_the_files_of_the_new_versions(table: Path) -> None:
     assert make_durable(table, -1, 3) == 4
     assert make_durable(table, 1, 3) == 2
     assert make_durable(table, 3, 3) == 0
+
+
+def test_the_log_is_not_listed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway looks each second, and a log may have hundreds of thousands of entries."""
+
+    def scanned(_path: object = ".") -> None:
+        pytest.fail("the folder was listed")
+
+    monkeypatch.setattr(os, "scandir", scanned)
+    for after in range(-1, 4):
+        make_durable(table, after, 3)
+
+
+def test_a_checkpoint_is_made_durable(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a version within the range; earlier versions of Silt left that to Spark, which fsyncs none."""
+    DeltaTable(table).create_checkpoint()
+    synced: list[str] = []
+    monkeypatch.setattr(settled_durability, "fsync_path", lambda path: synced.append(path.name))
+    make_durable(table, 1, 3)
+    assert f"{3:020d}.checkpoint.parquet" in synced
+    synced.clear()
+    make_durable(table, 1, 2)
+    assert f"{3:020d}.checkpoint.parquet" not in synced
 
 
 def test_a_removed_file_may_be_gone(table: Path) -> None:
