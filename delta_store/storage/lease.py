@@ -120,6 +120,12 @@ class Lease:
         """Seconds since the held lease was changed last; another process may take it at ``LEASE_QUIET_SECONDS``."""
         return self._clock.monotonic() - self._sure_at
 
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait before the next attempt: no longer than until the lease may be taken."""
+        left = self._seen_at + LEASE_QUIET_SECONDS - self._clock.monotonic()
+        return left if 0 < left < LEASE_POLL_SECONDS else LEASE_POLL_SECONDS
+
     def attempt(self) -> bool:
         """Take the lease if it is free, released, or has been quiet for long; return whether it is held.
 
@@ -140,7 +146,7 @@ class Lease:
         if self.attempt():
             return True
         told(self.holder)
-        while not stop.wait(LEASE_POLL_SECONDS):
+        while not stop.wait(self.pause_seconds):
             with suppress(StorageFailed):
                 if self.attempt():
                     return True
@@ -221,7 +227,7 @@ def exclusive(data: DataLocation, name: str, clock: Clock) -> Iterator[None]:
         while not lease.attempt():
             if clock.monotonic() > given_up:
                 raise LeaseTaken(f"{data} is in use by {lease.holder}: stop it first")
-            Event().wait(LEASE_POLL_SECONDS)
+            Event().wait(lease.pause_seconds)
         lease.keep(lambda: None)
         yield
 

@@ -75,6 +75,20 @@ def test_a_lease_that_does_not_change_is_taken(place: Place) -> None:
     assert second._renew()
 
 
+def test_who_waits_looks_again_when_it_may_take_over(place: Place) -> None:
+    """So it takes a quiet lease when it has been quiet for long, not at the look after that."""
+    clock = SteppedClock()
+    first, second = lease(place, "a"), lease(place, "b", clock)
+    assert first.attempt()
+    assert not second.attempt()
+    assert second.pause_seconds == LEASE_POLL_SECONDS
+    clock.seconds += LEASE_QUIET_SECONDS - LEASE_POLL_SECONDS / 4
+    assert not second.attempt()
+    assert second.pause_seconds == pytest.approx(LEASE_POLL_SECONDS / 4)
+    clock.seconds += second.pause_seconds
+    assert second.attempt()
+
+
 def test_a_holder_doubts_before_another_may_take_over(place: Place) -> None:
     """From the start of the request that last changed the lease; to find its own name there makes nothing sure."""
     clock, place.fates = SteppedClock(), ["works", "works", "reply lost"]
