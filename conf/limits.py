@@ -327,6 +327,16 @@ heartbeats, of 30 seconds each at the most (nats.go and nats.js), and then need 
 CONSUMER_LONG_WAIT_SECONDS = 5
 """Pulls that wait at least so long are journalled: a client whose pull ends sooner asks anew by itself."""
 
+CONSUMER_VIEWS_MAX = 64
+CONSUMER_VIEWS_MESSAGES_MAX = 10_000_000
+"""Past states that consumers read, and the messages of all; consumers of one stream and point share a state."""
+CONSUMER_VIEWS_READ_MAX = 2
+"""Past states that are read at a time; others wait."""
+CONSUMER_VIEW_WAIT_SECONDS = 60.0
+"""Longest time that a request waits for past states to be read again after a start."""
+CONSUMER_VIEW_LOOK_SECONDS = 5.0
+"""How often it is checked that past states which consumers read are still kept."""
+
 # --- consumer configurations: nats-server's own (server/jetstream.go, jetstream_api.go, consumer.go) ---
 CONSUMER_NAME_CHARS_MAX = 255
 CONSUMER_DESCRIPTION_BYTES_MAX = 4 * KIB

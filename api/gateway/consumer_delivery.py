@@ -22,7 +22,9 @@ from conf.limits import (
 )
 from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.effects import Deliver, Status
+from consumers.machine.past_view import PastView
 from delta_store.reading.store_reader import StoreReader
+from delta_store.values.read_errors import PastHorizon
 
 _SECOND: Final = 1_000_000_000
 _IDLE_SECONDS: Final = 3600.0
@@ -72,8 +74,9 @@ class ConsumerDelivery:
         link: DeliveryLink,
         clock: Clock,
         changed: Callable[[], None],
+        lost: Callable[[PastView, PastHorizon], None],
     ) -> None:
-        """``changed`` is called when the gathering group may have changed."""
+        """``changed`` is called when the gathering group may have changed, ``lost`` as by :class:`ConsumerReads`."""
         self._outlet = core.outlet
         self._engine = core.consumers
         self._link = link
@@ -82,7 +85,7 @@ class ConsumerDelivery:
         self._changed = changed
         self._kick = asyncio.Event()
         self._unsaved = asyncio.Event()
-        self._reads = ConsumerReads(core.consumers, reader, clock=clock, delivered=self._turn)
+        self._reads = ConsumerReads(core.consumers, reader, clock=clock, delivered=self._turn, lost=lost)
         self._going_on = False
 
     def flush(self) -> None:
@@ -184,7 +187,7 @@ class ConsumerDelivery:
 
     def _within_bytes(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
         """Return as many of the sequences as fit the bytes of one run, at least one."""
-        index = self._engine.directory.homes[consumer].index
+        index = consumer.view.index
         if index.bytes <= _SMALL_BYTES * index.msgs:
             return seqs
         left = CONSUMER_RUN_BYTES

@@ -16,11 +16,13 @@ from conf.limits import (
 from conf.log import log
 from consumers.engine.engine import ConsumerEngine
 from consumers.machine.consumer_machine import ConsumerMachine
+from consumers.machine.past_view import PastView
 from delta_store.index.matching import iter_matching
+from delta_store.reading.point_in_time import Point
 from delta_store.reading.read_plan import ReadPlan, step_of
 from delta_store.reading.read_threads import ReadsBusy
 from delta_store.reading.store_reader import FoundRun, StoreReader
-from delta_store.values.read_errors import ReadError
+from delta_store.values.read_errors import PastHorizon, ReadError
 from delta_store.values.stream_message import StreamMessage
 from delta_store.values.subjects import SubjectFilter
 
@@ -35,8 +37,10 @@ class ConsumerReads:
         *,
         clock: Clock,
         delivered: Callable[[], None],
+        lost: Callable[[PastView, PastHorizon], None],
     ) -> None:
-        """``delivered`` is called when a read has ended."""
+        """``delivered`` is called when a read has ended, ``lost`` for a past state that is no longer kept."""
+        self._lost = lost
         self._delivered = delivered
         self._engine = engine
         self._reader = reader
@@ -94,8 +98,14 @@ class ConsumerReads:
         wanted = self._further(consumer, seqs)
         if not wanted:
             return
+        plan = ReadPlan(state.config.name, state.stream_id, wanted)
         try:
-            found = await self._reader.read_run(ReadPlan(state.config.name, state.stream_id, wanted))
+            found = await self._found(consumer.past, plan)
+        except PastHorizon as gone:
+            if consumer.past is not None:
+                self._lost(consumer.past, gone)
+            await asyncio.sleep(CONSUMER_RETRY_SECONDS)
+            return
         except (ReadError, ReadsBusy, TimeoutError) as error:
             log.warning("delivery waits", stream=state.config.name, reason=f"{type(error).__name__}: {error}")
             await asyncio.sleep(CONSUMER_RETRY_SECONDS)
@@ -113,6 +123,13 @@ class ConsumerReads:
         else:
             self._engine.deliver(consumer, [], seqs, self._clock.now_ns())
 
+    async def _found(self, past: PastView | None, plan: ReadPlan) -> FoundRun:
+        """Return the messages of a plan, those of a past state as they were then."""
+        if past is None:
+            return await self._reader.read_run(plan)
+        place = Point(past.place.seq, event_no=past.place.event_no)
+        return FoundRun(await self._reader.read_place(plan, place), 0)
+
     def _deliver_read(self, consumer: ConsumerMachine, seqs: list[int], found: FoundRun) -> None:
         """Deliver the requested messages and keep the others read ahead."""
         run, lost = found
@@ -125,10 +142,10 @@ class ConsumerReads:
 
     def _further(self, consumer: ConsumerMachine, seqs: list[int]) -> list[int]:
         """Return the sequences to read: ``seqs`` and the consumer's next ones, within the bounds of one read."""
-        home = self._engine.directory.homes[consumer]
+        view = consumer.view
         filters = consumer.config.filters
         start = max(seqs) + 1 if seqs else self._ahead.last(consumer) + 1
-        matching = iter_matching(home.index, SubjectFilter(filters) if filters else None, start)
-        number = step_of(home.index, CONSUMER_AHEAD_MESSAGES, CONSUMER_AHEAD_BYTES)
-        behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= home.durable_seq]
+        matching = iter_matching(view.index, SubjectFilter(filters) if filters else None, start)
+        number = step_of(view.index, CONSUMER_AHEAD_MESSAGES, CONSUMER_AHEAD_BYTES)
+        behind = [seq for seq in islice(matching, max(0, number - len(seqs))) if seq <= view.durable_seq]
         return sorted(seqs) + behind

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from api.core.effects import BegunTransfer, Deferred
@@ -23,6 +24,7 @@ from api.gateway.snapshot_reads import SnapshotReads
 from api.gateway.snapshot_sender import SnapshotSender, TransferInterest, TransferSubjects, TransferSurroundings
 from api.gateway.stream_landing import DurableMark, StreamLanding
 from api.gateway.transfers import Transfers
+from api.gateway.view_desk import ViewDesk
 from conf.clock import Clock
 from consumers.machine.effects import Advisory
 from delta_store.reading.past_runs import PastRuns
@@ -114,11 +116,16 @@ class Gateway:
             core.gathering, around.journal, self, executor=around.executor, pace=around.pace
         )
         changed = self.committer.changed
-        self._delivery = ConsumerDelivery(core, around.reader, link=around.link, clock=around.clock, changed=changed)
+        look = partial(self.receive, [])
+        landing = StreamLanding(core, around.clock, look)
+        self._views = ViewDesk(core, around.reader.pasts, landing, around.clock, look)
+        self._delivery = ConsumerDelivery(
+            core, around.reader, link=around.link, clock=around.clock, changed=changed, lost=self._views.lost
+        )
         self._copies = StreamCopies(core, around.reader, clock=around.clock, changed=changed, warn=around.warn)
         self._origins = OriginCopies(core, around.link, around.subjects, clock=around.clock, changed=changed)
         self._schedules = ScheduleFiring(core.catalog, around.reader, clock=around.clock, gathering=core.gathering)
-        self._transfers = _transfers(core, around, lambda: self.receive([]))
+        self._transfers = _transfers(core, around, landing, self._views, look)
         around.reads.begin = self._transfers.begin
         self._followed = -1
 
@@ -133,7 +140,7 @@ class Gateway:
     async def run(self) -> None:
         """Run commits, deliveries, copies and timers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for part in (self.committer, self._delivery, self._copies, self._origins, self._transfers):
+            for part in (self.committer, self._delivery, self._copies, self._origins, self._transfers, self._views):
                 tasks.create_task(part.run())
             tasks.create_task(self._expire())
 
@@ -240,14 +247,15 @@ class Gateway:
                 self.committer.changed()
 
 
-def _transfers(core: GatewayCore, around: Around, changed: Callable[[], None]) -> Transfers:
+def _transfers(
+    core: GatewayCore, around: Around, landing: StreamLanding, views: ViewDesk, changed: Callable[[], None]
+) -> Transfers:
     def tell(advisory: Advisory) -> None:
         core.advise(advisory, around.clock.now_ns())
         changed()
 
     surroundings = TransferSurroundings(around.link, around.subjects, around.clock, tell, core.new_id)
     snapshots = SnapshotSender(SnapshotReads(around.reader, around.settled), surroundings)
-    landing = StreamLanding(core, around.clock, changed)
     carry = BranchCarry(core, landing, around.settled, around.settling)
     past = PastDesk(core, around.past, landing, carry, around.clock, changed)
-    return Transfers(snapshots, RestoreReceiver(core, surroundings, landing, changed), past, around.link)
+    return Transfers(snapshots, RestoreReceiver(core, surroundings, landing, changed), past, views, around.link)

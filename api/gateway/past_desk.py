@@ -258,7 +258,7 @@ class PastDesk:
 
     def _delivered(self, state: StreamState) -> list[tuple[str, int]]:
         home = self._core.consumers.registry.directory.home_of(state)
-        return [(name, consumer.delivered[1]) for name, consumer in home.by_name.items()]
+        return [(name, one.delivered[1]) for name, one in home.by_name.items() if one.past is None]
 
     def _stored(self, state: StreamState, again: MessageRun) -> None:
         core = self._core

@@ -8,6 +8,8 @@ from api.core.effects import BegunTransfer
 from api.gateway.past_desk import PastDesk
 from api.gateway.restore_receiver import RestoreReceiver
 from api.gateway.snapshot_sender import SnapshotSender, TransferLink
+from api.gateway.view_desk import ViewDesk
+from api.jetstream.api_call import ViewWork
 from api.jetstream.backup_api import StreamSnapshot, StreamUpload
 from ingest.protocol.wire_protocol import WireMessage
 
@@ -19,11 +21,17 @@ class Transfers:
     """The transfers under way, and their messages."""
 
     def __init__(
-        self, snapshots: SnapshotSender, restores: RestoreReceiver, past: PastDesk, link: TransferLink
+        self,
+        snapshots: SnapshotSender,
+        restores: RestoreReceiver,
+        past: PastDesk,
+        views: ViewDesk,
+        link: TransferLink,
     ) -> None:
         self._snapshots = snapshots
         self._restores = restores
         self._past = past
+        self._views = views
         self._link = link
         self._begun: asyncio.Queue[BegunTransfer] = asyncio.Queue()
         self._running = 0
@@ -62,6 +70,8 @@ class Transfers:
                     await self._snapshots.send(snapshot)
                 case StreamUpload() as upload:
                     await self._restores.receive(upload)
+                case ViewWork() as awaited:
+                    await self._views.carry_out(awaited, begun.answer_to)
                 case work:
                     await self._past.carry_out(work, begun.answer_to)
         finally:

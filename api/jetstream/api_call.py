@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from api.jetstream.responses import ApiAccount
 from consumers.engine.consumer_directory import ConsumerDirectory
 from consumers.engine.consumer_registry import ConsumerRegistry
+from consumers.machine.past_view import PastView
 from delta_store.config import api_errors
 from delta_store.config.api_level import level_refused
 from delta_store.dialect.json_shapes import Decoded, Struct, decode, is_empty_request, is_object_or_array
@@ -16,6 +17,7 @@ from delta_store.dialect.json_writer import write_json
 from delta_store.reading.read_plan import FoundLasts, ReadPlan, WantedLasts
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.as_of import AsOf
 from delta_store.values.point_shape import AS_OF
 from delta_store.values.records import RowColumns
 from delta_store.values.settling import Settling
@@ -116,6 +118,25 @@ class Promised(NamedTuple):
     work: Any
 
 
+class AskedView(NamedTuple):
+    """A handler's answer that waits for past states: it is to be called again once they are read."""
+
+    stream: str
+    stream_id: int
+    new: AsOf | None
+    """The point of a view to be made, which the next call has; None where consumers have those that are awaited."""
+
+
+class ViewWork(NamedTuple):
+    """A request that waits for past states."""
+
+    asked: AskedView
+    again: Callable[[PastView | None, int, RowColumns], "bytes | ViewWork"]
+    """Handles the request with the new view, at a time (ns since 1970) and with the rows of the gathering group."""
+    refused: Callable[[api_errors.ApiRefusal], bytes]
+    """Makes the reply when a past state can't be read."""
+
+
 class Silence(NamedTuple):
     """No reply: nats-server's endpoint exists only together with the consumer that the subject names."""
 
@@ -127,7 +148,7 @@ _BESIDE_CONFIG_BYTES: Final = 8192
 
 SILENCE: Final = Silence()
 
-Result = dict[str, Any] | NeedMessage | OfPast | Promised | Started | Identified | Uncounted | Silence
+Result = dict[str, Any] | NeedMessage | OfPast | AskedView | Promised | Started | Identified | Uncounted | Silence
 """A handler's result: the fields of a success reply, or one of the special replies."""
 
 
@@ -150,6 +171,10 @@ class ApiCall:
     """Most entries of a paged reply: as many as fit into one message."""
     told: Told | None = None
     """What the handler asked of the past, once it has been read."""
+    view: PastView | None = None
+    """The past state that the handler asked for, once it has been read."""
+    view_of: AsOf | None = None
+    """The point that it asked for."""
 
     @property
     def stream_name(self) -> str:

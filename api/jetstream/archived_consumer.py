@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from api.jetstream.consumer_info import config_json
 from api.jetstream.request_shapes import CONSUMER_CONFIG
-from consumers.config import consumer_config_rules, consumer_create_rules
+from consumers.config import consumer_config_rules, consumer_create_rules, past_point
 from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_create_rules import Company
 from consumers.machine.consumer_state import ConsumerState
 from delta_store.archive.archived import ArchivedConsumer, read_object
 from delta_store.archive.bad_archive import BadArchive
+from delta_store.config import api_errors
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_shapes import Struct, unmarshal
@@ -61,6 +62,8 @@ def read_archived(
 def _config(said: dict[str, Any], name: str, stream: StreamConfig, company: Company) -> MachineConfig:
     asked = unmarshal(json.dumps(said).encode(), _OPEN_CONFIG)
     config = consumer_config_rules.drafted(asked)
+    if past_point.POINT_KEY in config.metadata:
+        raise api_errors.consumer_create_failed("it reads a past point, which no backup has")
     config = consumer_create_rules.named_by_subject(replace(config, name=name), name, config.filter_subject)
     config = consumer_config_rules.with_required_level(config)
     config = consumer_config_rules.with_defaults(config, stream)

@@ -1,11 +1,11 @@
 """``$JS.API.CONSUMER.*``: create, update, list, info, pause, reset, unpin and delete consumers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.jetstream.api_call import SILENCE, ApiCall, Identified, Result
+from api.jetstream.api_call import SILENCE, ApiCall, AskedView, Identified, Result
 from api.jetstream.consumer_info import config_json, consumer_info, name_seed, paused_json
 from api.jetstream.request_shapes import (
     CONSUMER_CREATE_REQUEST,
@@ -15,7 +15,7 @@ from api.jetstream.request_shapes import (
     CONSUMERS_REQUEST,
 )
 from conf.limits import LIST_PAGE, NAMES_PAGE
-from consumers.config import consumer_config_rules, consumer_create_rules
+from consumers.config import consumer_config_rules, consumer_create_rules, past_point
 from consumers.config.consumer_config import MachineConfig, shown_time
 from consumers.machine.consumer_machine import ConsumerMachine, InvalidReset
 from delta_store.config import api_errors
@@ -24,6 +24,7 @@ from delta_store.dialect.json_syntax import JsonError
 from delta_store.dialect.times import ZERO_TIME
 from delta_store.streams.stream_identity import asked_identity, stream_identity
 from delta_store.streams.stream_state import StreamState
+from delta_store.values.point_shape import AS_OF
 
 Naming = Callable[[MachineConfig], MachineConfig]
 
@@ -57,6 +58,8 @@ def listing(call: ApiCall) -> Result:
     found = _public(call, state)
     offset = min(offset, len(found))
     limit = call.page(LIST_PAGE)
+    if (asked := _unread(state, found[offset : offset + limit])) is not None:
+        return asked
     page = [_info(call, state, consumer, dynamic=False) for consumer in found[offset : offset + limit]]
     return {"total": len(found), "offset": offset, "limit": limit, "consumers": page}
 
@@ -66,7 +69,8 @@ def info(call: ApiCall) -> Result:
     call.refuse_body()
     call.require_level()
     state = call.stream()
-    return _info(call, state, _known(call, state))
+    consumer = _known(call, state)
+    return _unread(state, [consumer]) or _info(call, state, consumer)
 
 
 def delete(call: ApiCall) -> Result:
@@ -97,6 +101,8 @@ def reset(call: ApiCall) -> Result:
     consumer = call.directory.get(call.stream_name, call.names[1])
     if state is None or consumer is None:
         return SILENCE
+    if (asked := _unread(state, [consumer])) is not None:
+        return asked
     call.require_level()
     seq = _loose_body(call, CONSUMER_RESET_REQUEST).get("seq", 0) if call.payload else 0
     call.catalog.expire_stream(state, now_ns=call.now_ns, rows=call.rows)
@@ -129,7 +135,7 @@ def _create(call: ApiCall, named: Naming) -> Result:
     if request.get("stream_name", "") != call.stream_name:
         raise api_errors.STREAM_MISMATCH.error
     asked = request.get("config", {})
-    config = named(consumer_config_rules.drafted(asked))
+    config = named(past_point.requested(consumer_config_rules.drafted(asked), request.get(AS_OF)))
     if config.num_replicas > 1:
         raise api_errors.REPLICAS_NOT_SUPPORTED.error
     state = call.stream()
@@ -140,20 +146,22 @@ def _create(call: ApiCall, named: Naming) -> Result:
     known = call.directory.get(state.name, config.name) if config.name else None
     if known is not None:
         config = _kept(config, known.config)
+    stream = past_point.stream_read(config, state.config)
     config = consumer_config_rules.with_required_level(config)
     most = call.catalog.account.limits.max_ack_pending
     pedantic = request.get("pedantic", False)
-    config = consumer_config_rules.with_defaults(config, state.config, pedantic=pedantic, ack_pending_max=most)
-    consumer_config_rules.check(config, state.config, starts_at_time="opt_start_time" in asked, ack_pending_max=most)
+    config = consumer_config_rules.with_defaults(config, stream, pedantic=pedantic, ack_pending_max=most)
+    consumer_config_rules.check(config, stream, starts_at_time="opt_start_time" in asked, ack_pending_max=most)
     call.refuse_unanswerable(config_json(config, dynamic=True))
     action = request.get("action", "")
     if known is not None:
-        shown = _update(call, state, known, config, must_create=action == "create")
+        unread = _unread(state, [known])
+        shown = unread or _update(call, state, known, config, must_create=action == "create")
     elif action == "update":
         raise api_errors.CONSUMER_DOES_NOT_EXIST.error
     else:
         shown = _create_new(call, state, config)
-    return Identified(shown, identity) if config.copies else shown
+    return Identified(shown, identity) if config.copies and isinstance(shown, dict) else shown
 
 
 def _unique(call: ApiCall, name: str) -> str:
@@ -166,7 +174,7 @@ def _unique(call: ApiCall, name: str) -> str:
 
 def _kept(config: MachineConfig, known: MachineConfig) -> MachineConfig:
     """Return the configuration with what a create request does not change of an existing consumer."""
-    config = replace(config, pause_until=known.pause_until)
+    config = past_point.kept(replace(config, pause_until=known.pause_until), known)
     if not (config.sourcing and config.is_durable):
         return config
     return replace(
@@ -183,7 +191,8 @@ def _update(
     """Update an existing consumer; nothing changes if the configuration is the same."""
     if must_create and not consumer_create_rules.same_config(config, known.config):
         raise api_errors.CONSUMER_ALREADY_EXISTS.error
-    if state.config.retention == "workqueue":
+    past_point.check_unchanged(known.config, config)
+    if state.config.retention == "workqueue" and known.past is None:
         consumer_create_rules.check_unique(config, call.directory.company(state.name))
     config = consumer_create_rules.checked_update(known.config, config, interested=call.registry.interested)
     if config != known.config:
@@ -194,10 +203,17 @@ def _update(
     return _info(call, state, known)
 
 
-def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dict[str, Any]:
+def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dict[str, Any] | AskedView:
     most = call.catalog.account.limits.consumers_of(state.config)
     company = call.directory.company(state.name)
-    consumer_create_rules.check_new(config, replace(state.config, max_consumers=most), company)
+    stream = past_point.stream_read(config, state.config)
+    consumer_create_rules.check_new(config, replace(stream, max_consumers=most), company)
+    point, view = call.view_of or past_point.point_of(config, call.now_ns), call.view
+    if point is not None and view is None:
+        call.catalog.require_change()
+        return AskedView(state.name, state.stream_id, point)
+    if point is not None and view is not None:
+        config = past_point.placed(config, point, view.place)
     newest = call.directory.newest(state.name)
     created_ns = max(call.now_ns, newest.created_ns + 1) if newest is not None else call.now_ns
     if not config.name:
@@ -205,7 +221,7 @@ def _create_new(call: ApiCall, state: StreamState, config: MachineConfig) -> dic
         taken = consumer_create_rules.generated_name(seed, lambda one: call.directory.get(state.name, one) is not None)
         config = replace(config, name=taken)
     config = consumer_create_rules.with_inactivity(config, durable=config.is_durable)
-    consumer = call.registry.create(state, config, now_ns=created_ns, rows=call.rows)
+    consumer = call.registry.create(state, config, now_ns=created_ns, rows=call.rows, view=view)
     bound = call.registry.listened_to(config)
     return consumer_info(consumer, now_ns=call.now_ns, push_bound=bound)
 
@@ -233,6 +249,12 @@ def _info(call: ApiCall, state: StreamState, consumer: ConsumerMachine, *, dynam
     """Return a consumer's info object."""
     call.registry.show(state, consumer.name, now_ns=call.now_ns)
     return consumer_info(consumer, now_ns=call.now_ns, dynamic=dynamic)
+
+
+def _unread(state: StreamState, consumers: Sequence[ConsumerMachine]) -> AskedView | None:
+    """Return that the reply waits for past states of these consumers, None if all are read."""
+    unread = any(not one.view.is_open for one in consumers)
+    return AskedView(state.name, state.stream_id, None) if unread else None
 
 
 def _loose_body(call: ApiCall, shape: Struct) -> Decoded:

@@ -24,6 +24,7 @@ from api.jetstream import (
 from api.jetstream.api_call import (
     ApiCall,
     ApiRequest,
+    AskedView,
     Identified,
     NeedMessage,
     NeedPast,
@@ -35,9 +36,11 @@ from api.jetstream.api_call import (
     StartedReply,
     Told,
     Uncounted,
+    ViewWork,
 )
 from api.jetstream.responses import ApiAccount, failure, success
 from consumers.engine.consumer_registry import ConsumerRegistry
+from consumers.machine.past_view import PastView
 from delta_store.config.api_errors import MESSAGE_TOO_LARGE, ApiRefusal, unavailable
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_identity import identity_block
@@ -161,8 +164,8 @@ def dispatch(
         return failure(endpoint.kind, error, endpoint.beside_error)
     if isinstance(result, Silence):
         return None
-    if isinstance(result, NeedMessage | OfPast):
-        return result if isinstance(result, NeedMessage) else _need_past(endpoint, call, result)
+    if isinstance(result, NeedMessage | OfPast | AskedView):
+        return _needed(endpoint, call, result)
     account.api_total += endpoint.counted
     if isinstance(result, Uncounted):
         return failure(endpoint.kind, result.error, endpoint.beside_error)
@@ -182,9 +185,41 @@ def refusal(subject: bytes, domain: str, why: str) -> bytes | None:
     return None if found is None else failure(found[0].kind, unavailable(why), found[0].beside_error)
 
 
+def _needed(
+    endpoint: Endpoint, call: ApiCall, result: NeedMessage | OfPast | AskedView
+) -> NeedMessage | NeedPast | StartedReply:
+    """Return what a request's reply needs to be read."""
+    if isinstance(result, NeedMessage):
+        return result
+    if isinstance(result, AskedView):
+        return StartedReply(b"", _awaiting(endpoint, call, result))
+    return _need_past(endpoint, call, result)
+
+
 def _need_past(endpoint: Endpoint, call: ApiCall, asked: OfPast) -> NeedPast:
     refused = partial(failure, endpoint.kind, body=endpoint.beside_error)
     return NeedPast(asked, partial(_of_past, endpoint, call), refused)
+
+
+def _awaiting(endpoint: Endpoint, call: ApiCall, asked: AskedView) -> ViewWork:
+    refused = partial(failure, endpoint.kind, body=endpoint.beside_error)
+    return ViewWork(asked, partial(_viewed, endpoint, replace(call, view_of=asked.new)), refused)
+
+
+def _viewed(
+    endpoint: Endpoint, call: ApiCall, view: PastView | None, now_ns: int, rows: RowColumns
+) -> bytes | ViewWork:
+    """Return what answers a request whose past states have been read: the reply, or that it waits for others."""
+    call = replace(call, view=view, now_ns=now_ns, rows=rows)
+    try:
+        result, reply = _within(endpoint, call)
+    except ApiRefusal as error:
+        call.account.api_errors += endpoint.counted
+        return failure(endpoint.kind, error, endpoint.beside_error)
+    if isinstance(result, AskedView):
+        return _awaiting(endpoint, call, result)
+    call.account.api_total += endpoint.counted
+    return reply
 
 
 def _of_past(endpoint: Endpoint, call: ApiCall, told: Told) -> bytes | NeedMessage | StartedReply:

@@ -76,6 +76,7 @@ CONSUMER_CREATE_REQUEST = Struct(
         "config": CONSUMER_CONFIG,
         "action": Word(("", "create", "update"), "unknown consumer action"),
         "pedantic": FLAG,
+        AS_OF: POINT,
     },
 )
 CONSUMERS_REQUEST = Struct("JSApiConsumersRequest", {"offset": INT})

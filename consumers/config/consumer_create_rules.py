@@ -8,6 +8,7 @@ from typing import Final
 from conf.limits import CONSUMER_NAME_CHARS_MAX, SUBJECT_STEPS_MAX
 from consumers.config.consumer_config import MachineConfig
 from consumers.config.consumer_config_rules import INACTIVE_DEFAULT_NS
+from consumers.config.past_point import place_of
 from delta_store.config import api_errors as errors
 from delta_store.config.field_tags import check_changes
 from delta_store.config.server_metadata import own
@@ -23,12 +24,14 @@ _NAME_TRIES: Final = 4
 class Company:
     """The counts and filters of one stream's consumers, which decide whether it takes another."""
 
-    __slots__ = ("count", "filters", "public")
+    __slots__ = ("claims", "count", "filters", "public")
 
     def __init__(self) -> None:
         self.count = 0
         self.public = 0
         """Number without those for copies of other servers."""
+        self.claims = 0
+        """For a work queue: the number of :attr:`filters`."""
         self.filters: SubjectTrie[str] = SubjectTrie()
         """For a work queue: the filters of its public consumers, with their names."""
 
@@ -37,6 +40,7 @@ class Company:
         self.count += 1
         self.public += not config.copies
         for one in _claimed(config, stream):
+            self.claims += 1
             self.filters.add(one, config.name)
 
     def leave(self, config: MachineConfig, stream: StreamConfig) -> None:
@@ -44,12 +48,14 @@ class Company:
         self.count -= 1
         self.public -= not config.copies
         for one in _claimed(config, stream):
+            self.claims -= 1
             self.filters.discard(one, config.name)
 
 
 def _claimed(config: MachineConfig, stream: StreamConfig) -> tuple[str, ...]:
     """Return the filters that no other consumer may overlap."""
-    return (config.filters or (">",)) if stream.retention == "workqueue" and not config.copies else ()
+    claims = stream.retention == "workqueue" and not config.copies and place_of(config.metadata) is None
+    return (config.filters or (">",)) if claims else ()
 
 
 def named_by_subject(config: MachineConfig, name: str, subject_filter: str) -> MachineConfig:
@@ -124,7 +130,7 @@ def check_new(config: MachineConfig, stream: StreamConfig, company: Company) -> 
             raise errors.WORKQUEUE_REQUIRES_EXPLICIT_ACK.error
         if config.deliver_policy != "all":
             raise errors.WORKQUEUE_REQUIRES_DELIVER_ALL.error
-        if count and not config.filters:
+        if company.claims and not config.filters:
             raise errors.WORKQUEUE_MULTIPLE_UNFILTERED.error
         check_unique(config, company)
     size = len(config.name.encode())

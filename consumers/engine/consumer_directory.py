@@ -14,13 +14,15 @@ from delta_store.values.subject_relations import SubjectTrie
 class ConsumerDirectory:
     """The consumers of all streams of a catalog."""
 
-    __slots__ = ("_catalog", "delivering", "homes", "retaining", "streams")
+    __slots__ = ("_catalog", "delivering", "homes", "of_past", "retaining", "streams")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.streams: dict[str, StreamConsumers] = {}
         self.homes: dict[ConsumerMachine, StreamConsumers] = {}
         """All consumers, with those of their stream."""
+        self.of_past: dict[ConsumerMachine, None] = {}
+        """Those that read past states."""
         self.delivering: SubjectTrie[ConsumerMachine] = SubjectTrie()
         """Push consumers by deliver subject."""
         self.retaining: list[StreamConsumers] = []
@@ -70,6 +72,8 @@ class ConsumerDirectory:
         """Add a new consumer."""
         home.by_name[consumer.name] = consumer
         self.homes[consumer] = home
+        if consumer.past is not None:
+            self.of_past[consumer] = None
         self.enter(consumer)
 
     def remove(self, consumer: ConsumerMachine) -> None:
@@ -78,6 +82,9 @@ class ConsumerDirectory:
         home = self.homes.pop(consumer)
         del home.by_name[consumer.name]
         home.attentive.pop(consumer, None)
+        self.of_past.pop(consumer, None)
+        if consumer.past is not None and not any(one.past is consumer.past for one in self.of_past):
+            consumer.past.leave()
 
     def enter(self, consumer: ConsumerMachine) -> None:
         """Enter a consumer under its configuration."""

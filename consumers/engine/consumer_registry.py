@@ -7,13 +7,16 @@ import json
 from collections.abc import Callable
 
 from consumers.config.consumer_config import MachineConfig
+from consumers.config.past_point import place_of
 from consumers.engine.consumer_directory import ConsumerDirectory
 from consumers.engine.deliver_subjects import DeliverSubjects
 from consumers.engine.effect_desk import EffectDesk
+from consumers.engine.past_views import PastViews
 from consumers.engine.stream_consumers import LIMITS, StreamConsumers
 from consumers.machine import advisories
 from consumers.machine.consumer_machine import ConsumerMachine
 from consumers.machine.consumer_state import ConsumerState
+from consumers.machine.past_view import PastPlace, PastView
 from delta_store.index.matching import next_matching
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
@@ -42,6 +45,7 @@ class ConsumerRegistry:
         self._desk = desk
         self._kept = desk.kept
         self._subjects = subjects
+        self.views = PastViews(directory, desk)
         self.new_id = new_id
         self._synced = -1
 
@@ -63,12 +67,15 @@ class ConsumerRegistry:
             if known is not None:
                 self._desk.remove(known)
             shown = json.loads(record.config)
+            config = MachineConfig.from_record({**shown["config"], "name": name})
+            place = place_of(config.metadata)
             consumer = self._add(
                 home,
-                MachineConfig.from_record({**shown["config"], "name": name}),
+                config,
                 created_ns=int(shown["created_ns"]),
                 now_ns=now_ns,
                 state=ConsumerState.decode(record.state) if record.state else None,
+                view=None if place is None else self.views.at(state, PastPlace(*place)),
             )
             self._desk.after(consumer)
             if consumer.config.mem_storage:
@@ -101,7 +108,11 @@ class ConsumerRegistry:
         left, first_left = index.live.next(1) or 1, next_matching(index, chosen, 1) or index.last_seq + 1
         for consumer in list(home.by_name.values()):
             filters = consumer.config.filters
-            if not subject or any(subset(one, subject) for one in filters):
+            if consumer.past is not None:
+                if not consumer.past.is_open:
+                    continue
+                first = consumer.past.index.live.next(1) or 1
+            elif not subject or any(subset(one, subject) for one in filters):
                 first = first_left
             elif not filters or any(overlaps(one, subject) for one in filters):
                 first = left
@@ -111,13 +122,15 @@ class ConsumerRegistry:
 
     # --- by the API ---
 
-    def create(self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns) -> ConsumerMachine:
-        """Create a consumer whose configuration has been checked and whose name is free."""
+    def create(
+        self, state: StreamState, config: MachineConfig, *, now_ns: int, rows: RowColumns, view: PastView | None = None
+    ) -> ConsumerMachine:
+        """Create a consumer whose configuration has been checked and whose name is free; ``view`` is what it reads."""
         home = self.directory.home_of(state)
         if not config.mem_storage:
             self._catalog.require_change()
         home.drop_unwanted()
-        consumer = self._add(home, config, created_ns=now_ns, now_ns=now_ns)
+        consumer = self._add(home, config, created_ns=now_ns, now_ns=now_ns, view=view)
         self._kept.config(home, consumer, now_ns=now_ns, rows=rows)
         self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
         self._desk.outbox.append((consumer, advisories.action(home.name, config.name, "create")))
@@ -191,12 +204,14 @@ class ConsumerRegistry:
     def recorded(
         self, state: StreamState, *, now_ns: int, rows: RowColumns
     ) -> list[tuple[str, MachineConfig, ConsumerState]]:
-        """Record what has changed of a stream's consumers; return all of them with name and state.
+        """Record what has changed of a stream's consumers; return them with name and state, but those of past points.
 
         Raises 10047 while nothing can be committed.
         """
         home, found = self.directory.home_of(state), []
         for name, consumer in home.by_name.items():
+            if consumer.past is not None:
+                continue
             if consumer.progress.dirty and not consumer.config.mem_storage:
                 self._catalog.require_change()
                 self._kept.state(home, consumer, now_ns=now_ns, rows=rows)
@@ -219,12 +234,13 @@ class ConsumerRegistry:
         created_ns: int,
         now_ns: int,
         state: ConsumerState | None = None,
+        view: PastView | None = None,
     ) -> ConsumerMachine:
         """Add a new consumer, or one with a recorded ``state``."""
         consumer = ConsumerMachine(
             config,
             created_ns=created_ns,
-            stream=home,
+            stream=home if view is None else view,
             now_ns=now_ns,
             new_id=self.new_id,
             interested=self.interested,

@@ -11,7 +11,6 @@ from delta_store.index.segments import Ints
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.copy_links import CopyLink, Want
 from delta_store.streams.stream_state import StreamState
-from delta_store.values.records import MESSAGE_OVERHEAD
 
 LIMITS: Final = "limits"
 INTEREST: Final = "interest"
@@ -54,6 +53,8 @@ class StreamConsumers:
         self.checked_seq = state.index.last_seq
         """Sequence up to which an interest stream was checked for messages that nobody wanted on arrival."""
 
+    is_open: Final = True
+
     @property
     def name(self) -> str:
         """The stream's name."""
@@ -92,8 +93,7 @@ class StreamConsumers:
 
     def content_size(self, seq: int) -> int:
         """Return the bytes of headers and payload, as the index has them."""
-        index = self.state.index
-        return max(0, index.live.size_of(seq) - MESSAGE_OVERHEAD - len((index.subject_of(seq) or "").encode()))
+        return self.state.index.content_size(seq)
 
     def done(self, seqs: Iterable[int], by: ConsumerMachine | None) -> None:
         """Remove messages with which a consumer, or a copy (None), is done and that no other needs."""
@@ -102,7 +102,7 @@ class StreamConsumers:
             return
         wants, index = self._wants(), self.state.index
         shared = retention == INTEREST or wants or by is None
-        others = [one for one in self.by_name.values() if one is not by] if shared else []
+        others = [one for one in self._present() if one is not by] if shared else []
         for seq in seqs:
             if not self._needed(seq, others, wants) and index.remove(seq):
                 self.consumed.append(seq)
@@ -126,7 +126,7 @@ class StreamConsumers:
         return taken
 
     def _drop(self, seqs: Ints) -> bool:
-        consumers, wants = list(self.by_name.values()), self._wants()
+        consumers, wants = self._present(), self._wants()
         if consumers or wants:
             seqs = np.array([seq for seq in seqs.tolist() if not self._needed(seq, consumers, wants)], np.int64)
         if not len(seqs):
@@ -134,6 +134,10 @@ class StreamConsumers:
         self.state.index.remove_many(seqs)
         self.consumed += seqs.tolist()
         return True
+
+    def _present(self) -> list[ConsumerMachine]:
+        """Return the consumers of the stream as it is now; those of past states need nothing of it."""
+        return [one for one in self.by_name.values() if one.past is None]
 
     def _copiers(self) -> list[tuple[int, str]]:
         return [(link.target.stream_id, link.label) for link in self._copies()]

@@ -17,6 +17,7 @@ from consumers.machine.delivery_desk import DeliveryDesk
 from consumers.machine.disuse import Disuse
 from consumers.machine.effects import Ack, Effect, Gone, PullRequest, Status
 from consumers.machine.lost_messages import LostMessages
+from consumers.machine.past_view import PastView
 from consumers.machine.pause import Pause
 from consumers.machine.priority_groups import Pin
 from consumers.machine.pull_side import PullSide
@@ -54,6 +55,8 @@ class ConsumerMachine:
         self.disuse = Disuse(config, now_ns)
         self.sent_off = SentOff(state.sent_off if state is not None else ())
         self._stream = stream
+        self.past = stream if isinstance(stream, PastView) else None
+        """The past state that it reads, None for the stream as it is now."""
         self._pull: PullSide | None = None
         self._push: PushSide | None = None
         self._side: PullSide | PushSide
@@ -66,6 +69,11 @@ class ConsumerMachine:
         self._lost = LostMessages(config, stream, progress)
 
     # --- what it shows ---
+
+    @property
+    def view(self) -> StreamView:
+        """What it reads: its stream, or a past state of it."""
+        return self._stream
 
     @property
     def num_pending(self) -> int:

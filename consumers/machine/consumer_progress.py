@@ -78,6 +78,10 @@ class ConsumerProgress:
             self.position.move(first_seq)
         self.dirty = True
 
+    def look_again(self) -> None:
+        """Find the position in a past state that was not known when this began."""
+        self._place_behind(self.position.next_seq - 1, self.position.skip_until)
+
     def start_over(self, seq: int, now_ns: int) -> None:
         """Forget all deliveries and continue at a sequence."""
         self.position.move(seq)
@@ -114,10 +118,16 @@ class ConsumerProgress:
 
     def _go_on(self, state: ConsumerState, now_ns: int) -> None:
         self.pending.start(state, now_ns)
-        self.position.move(state.delivered[1] + 1)
-        if state.skip_until > state.delivered[1]:
-            chosen = self.position.chosen or SubjectFilter.everything()
-            firsts = last_per_subject(self._stream.index, chosen, state.skip_until)
-            rest = [seq for seq in firsts if seq > state.delivered[1]]
-            self.position.move(state.skip_until + 1)
-            self.position.start_with(rest, state.skip_until)
+        self._place_behind(state.delivered[1], state.skip_until)
+
+    def _place_behind(self, delivered: int, skip_until: int) -> None:
+        position = self.position
+        position.move(delivered + 1)
+        if skip_until <= delivered:
+            return
+        if not self._stream.is_open:
+            position.skip_until = skip_until
+            return
+        firsts = last_per_subject(self._stream.index, position.chosen or SubjectFilter.everything(), skip_until)
+        position.move(skip_until + 1)
+        position.start_with([seq for seq in firsts if seq > delivered], skip_until)

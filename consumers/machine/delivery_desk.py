@@ -50,9 +50,9 @@ class DeliveryDesk:
         return self._acked and 0 < self.config.max_ack_pending <= len(self._progress.pending.cseqs)
 
     def at_end(self, now_ns: int) -> bool:
-        """Whether nothing can be delivered now, nor is held back by the pace."""
+        """Whether nothing can be delivered now, nor is held back by the pace; not while that is not known."""
         again, fresh = self._next(1, now_ns)
-        return not again and not fresh and self.pace.due_ns <= now_ns
+        return not again and not fresh and self.pace.due_ns <= now_ns and self._stream.is_open
 
     def set_pace(self, now_ns: int) -> None:
         """Compute when the next message may leave, if there is a pace and a receiver."""
@@ -84,6 +84,8 @@ class DeliveryDesk:
     def _next(self, limit: int, now_ns: int) -> tuple[list[int], list[int]]:
         """Return the sequences to deliver next: redeliveries and first deliveries."""
         if not self._side.taken or self._pause.until_ns > now_ns or self.pace.due_ns > now_ns:
+            return [], []
+        if not self._stream.is_open:
             return [], []
         room = self._side.room(limit, now_ns)
         if room <= 0:

@@ -121,7 +121,9 @@ class ReadPosition:
 
     @property
     def num_pending(self) -> int:
-        """Number of durable matching messages never delivered."""
+        """Number of durable matching messages never delivered; of a view that is not open, the most there can be."""
+        if not self._stream.is_open:
+            return max(0, self._stream.durable_seq - self.next_seq + 1)
         self._count_new()
         return self._counted + len(self.skip)
 

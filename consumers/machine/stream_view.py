@@ -14,6 +14,11 @@ class StreamView(Protocol):
         ...
 
     @property
+    def is_open(self) -> bool:
+        """Whether its messages are known; of a past state they are read first."""
+        ...
+
+    @property
     def durable_seq(self) -> int:
         """The last sequence that may be delivered."""
         ...

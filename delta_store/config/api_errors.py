@@ -122,6 +122,7 @@ MIRROR_CONSUMER_INVALID = Fixed(400, 10213, "stream mirror consumer config is in
 SOURCE_CONSUMER_INVALID = Fixed(400, 10215, "stream source consumer config is invalid")
 SOURCE_CONSUMER_DUPLICATE = Fixed(400, 10216, "duplicate stream source consumer detected")
 SCHEDULE_ZONE_INVALID = Fixed(400, 10223, "message schedules time zone is invalid")
+PAST_CONSUMERS_FULL = Fixed(503, 20106, "consumers read as much of the past as they may: delete some first")
 STREAM_SOURCE_HEADER = Fixed(400, 10227, "message stream source header is not allowed")
 
 

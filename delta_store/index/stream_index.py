@@ -11,6 +11,7 @@ from delta_store.index.live_messages import LiveMessages
 from delta_store.index.segments import SEGMENT_SHIFT, Ints, by_segment
 from delta_store.index.subject_ends import SubjectEnds
 from delta_store.index.subject_table import SubjectTable
+from delta_store.values.records import MESSAGE_OVERHEAD
 
 _DEAD_SUBJECTS_MIN = 4096
 
@@ -52,6 +53,10 @@ class StreamIndex:
         """Return the subject of a live message; None when it is not live."""
         sid = self.live.sid_of(seq)
         return self.table.names[sid] if sid >= 0 else None
+
+    def content_size(self, seq: int) -> int:
+        """Return the bytes of headers and payload of a live message."""
+        return max(0, self.live.size_of(seq) - MESSAGE_OVERHEAD - len((self.subject_of(seq) or "").encode()))
 
     def seq_at_time(self, ts_ns: int) -> int:
         """Return the first live sequence that is not older than ``ts_ns``; ``last_seq + 1`` when all are older."""

@@ -32,6 +32,13 @@ def point_of(past: PointInTime, view: View, as_of: AsOf) -> Point:
     return point
 
 
+def place_of(view: View, point: Point) -> Point:
+    """Return a point as a place in the order of the stream's rows, which means the same whatever happens later."""
+    seq = min(point.seq, view.last_seq)
+    happened = [event.event_no for event in view.events if event.seq == seq and point.includes(event)]
+    return Point(seq, event_no=max(happened, default=0))
+
+
 def _cut(past: PointInTime, view: View, name: str) -> bytes:
     """Return the message of a cut."""
     try:

@@ -43,6 +43,15 @@ def require_kept(past: "PointInTime", view: "View", point: "Point") -> None:
         raise PastHorizon(view.stream, None if point.before_ns else point.seq)
 
 
+def require_files(past: "PointInTime", view: "View", point: "Point") -> None:
+    """Raise ``PastHorizon`` where a file with messages of a point is gone."""
+    base = past.base(view, point)
+    for file in base.of_stream(view.stream):
+        old = file.path not in view.settled.files and file.has_messages and file.seq[0] <= point.seq
+        if old and not _exists(past.settled, file):
+            raise PastHorizon(view.stream, point.seq)
+
+
 def oldest_point(past: "PointInTime", view: "View") -> OldestPoint:
     """Return the oldest point that can be read. Bisects the versions."""
     held, start = _held_since(past.settled, view), _history_start(past, view)

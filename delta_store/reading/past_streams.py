@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from delta_store.reading.cut_points import point_of
+from delta_store.reading.cut_points import place_of, point_of
 from delta_store.reading.journal_scan import unsettled
-from delta_store.reading.kept_points import oldest_point
+from delta_store.reading.kept_points import oldest_point, require_files, require_kept
 from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns, with_sizes
 from delta_store.reading.own_history import history_of
 from delta_store.reading.past_files import past_files
@@ -62,21 +62,58 @@ class PastStreams:
         """
         return self._past.with_view(stream, lambda view: self._at(view, as_of))
 
+    def place(self, stream: str, stream_id: int, as_of: AsOf) -> Point:
+        """Return the place of a point, which means the same whatever happens later.
+
+        Raises as :meth:`at`, also for another incarnation.
+        """
+
+        def find(view: View) -> Point:
+            _require_incarnation(view, stream_id)
+            return place_of(view, point_of(self._past, view, as_of))
+
+        return self._past.with_view(stream, find)
+
+    def state_at(self, stream: str, stream_id: int, place: Point) -> StreamState:
+        """Return a stream as it stood at a place, a state of the caller's own. Raises as :meth:`place`."""
+
+        def read(view: View) -> StreamState:
+            _require_incarnation(view, stream_id)
+            if place.seq > 0:
+                require_kept(self._past, view, place)
+            return self._state(view, place)
+
+        return self._past.with_view(stream, read)
+
+    def require_whole(self, stream: str, stream_id: int, place: Point) -> None:
+        """Raise ``PastHorizon`` where a place, or a file of its messages, is no longer kept; else as :meth:`place`."""
+
+        def look(view: View) -> None:
+            _require_incarnation(view, stream_id)
+            require_kept(self._past, view, place)
+            require_files(self._past, view, place)
+
+        if place.seq > 0:
+            self._past.with_view(stream, look)
+
     def messages(self, past: PastStream, seqs: Sequence[int]) -> list[StreamMessage]:
         """Return messages that were live then, ascending, without those that have been erased since.
 
         Raises as :meth:`at`.
         """
+        return self.messages_at(past.state.name, past.state.stream_id, past.point, seqs)
+
+    def messages_at(self, stream: str, stream_id: int, point: Point, seqs: Sequence[int]) -> list[StreamMessage]:
+        """Return messages of a point as :meth:`messages`."""
 
         def read(view: View) -> list[StreamMessage]:
-            if view.stream_id != past.state.stream_id:
-                raise NoSuchStream(view.stream)
+            _require_incarnation(view, stream_id)
             wanted = np.asarray(seqs, dtype=np.int64)
             erased = cut_at(0, first_seq=0, events=view.events).removed
             wanted = wanted[~inside_ranges(wanted, erased)] if erased else wanted
-            return self._past.payloads(self._past.base(view, past.point), view, wanted)
+            return self._past.payloads(self._past.base(view, point), view, wanted)
 
-        return self._past.with_view(past.state.name, read) if seqs else []
+        return self._past.with_view(stream, read) if seqs else []
 
     def versions(self, stream: str, as_of: AsOf, *, before: int | None, most: int) -> list[Settling]:
         """Return the versions that settled messages of a stream, newest first, at most so many, ``before`` one of them.
@@ -145,3 +182,8 @@ class PastStreams:
             tables.append(with_sizes(tail))
         table = pa.concat_tables(tables).unify_dictionaries() if tables else None
         return message_columns(table, view.stream_id), cut
+
+
+def _require_incarnation(view: View, stream_id: int) -> None:
+    if view.stream_id != stream_id:
+        raise NoSuchStream(view.stream)

@@ -14,7 +14,7 @@ from conf.clock import Clock, SystemClock
 from delta_store.reading.lasts_together import lasts_together
 from delta_store.reading.past_streams import PastStream, PastStreams
 from delta_store.reading.payloads import Payloads
-from delta_store.reading.point_in_time import PastState, PointInTime
+from delta_store.reading.point_in_time import PastState, Point, PointInTime
 from delta_store.reading.read_plan import FoundLasts, PastPlan, ReadPlan, WantedLasts
 from delta_store.reading.read_threads import ReadThreads
 from delta_store.streams.catalog import Catalog
@@ -58,7 +58,8 @@ class StoreReader:
         """``clock`` tells from when ages count back."""
         self.store = store
         self._threads, self._clock = threads, clock
-        self._pasts = PastStreams(store.past)
+        self.pasts = PastStreams(store.past)
+        """The past states of streams, read by threads."""
         self.payloads = store.payloads
         """The messages in memory, without waiting."""
 
@@ -82,6 +83,11 @@ class StoreReader:
         lost = self._lost(plan, frozenset(run.seqs)) if len(run) < len(plan.seqs) else 0
         return FoundRun(run[: bisect_left(run.seqs, lost)] if lost else run, lost)
 
+    async def read_place(self, plan: ReadPlan, place: Point) -> MessageRun:
+        """Return messages that were live at a place, in order, without those that have been erased since."""
+        look = partial(self.pasts.messages_at, plan.stream, plan.stream_id, place, plan.seqs)
+        return MessageRun.of(await self._threads.run(look))
+
     async def read_past(self, plan: PastPlan) -> PastState:
         """Return the state at the point."""
         stream, subjects, up_to_seq, up_to_ts_ns, limit = plan
@@ -90,11 +96,11 @@ class StoreReader:
 
     async def past_stream(self, stream: str, point: str | None) -> PastStream:
         """Return a stream as it stood at a point, as users write it; None is now. Raises ``NotAPoint``."""
-        return await self._threads.run(partial(self._pasts.at, stream, self._as_of(point)))
+        return await self._threads.run(partial(self.pasts.at, stream, self._as_of(point)))
 
     async def versions(self, stream: str, point: str | None, *, before: int | None, most: int) -> list[Settling]:
         """Return what versions settled, see :meth:`PastStreams.versions`. Raises ``NotAPoint``."""
-        look = partial(self._pasts.versions, stream, self._as_of(point), before=before, most=most)
+        look = partial(self.pasts.versions, stream, self._as_of(point), before=before, most=most)
         return await self._threads.run(look)
 
     async def lasts(self, wanted: WantedLasts, point: str | None) -> FoundLasts:
@@ -103,14 +109,14 @@ class StoreReader:
 
     async def history(self, stream: str) -> StreamHistory:
         """Return how far back a stream can be read, see :meth:`PastStreams.history`."""
-        return await self._threads.run(partial(self._pasts.history, stream))
+        return await self._threads.run(partial(self.pasts.history, stream))
 
     def _as_of(self, point: str | None) -> AsOf:
         return parse_as_of(point, now=moment(self._clock.now_ns()))
 
     async def read_then(self, past: PastStream, seqs: Sequence[int]) -> list[StreamMessage]:
         """Return messages that were live then, without those that have been erased since."""
-        return await self._threads.run(partial(self._pasts.messages, past, seqs))
+        return await self._threads.run(partial(self.pasts.messages, past, seqs))
 
     def _lost(self, plan: ReadPlan, found: Container[int]) -> int:
         """Return the first message of the plan that is live and not in ``found``; 0 when there is none."""

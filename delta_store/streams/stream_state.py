@@ -6,7 +6,7 @@ replaying those rows (:mod:`delta_store.streams.replay`), which applies effects 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -93,6 +93,7 @@ class StreamState:
         "heard",
         "index",
         "last_msg_id",
+        "on_erased",
         "payload_rule",
         "reads_content",
         "republishes",
@@ -121,6 +122,8 @@ class StreamState:
         self.event_no = 0
         self.last_msg_id = ""
         """``Nats-Msg-Id`` of the last stored message, empty when it had none."""
+        self.on_erased: list[Callable[[Iterable[int]], None]] = []
+        """Hear the sequences of messages that are erased from here on."""
         self.clock_ns = 0
         """Time of the last row; the next one is later."""
         self.ttls = MsgTtls() if config.allow_msg_ttl else None
@@ -256,6 +259,8 @@ class StreamState:
         self, seqs: list[int], reason: str, *, now_ns: int, rows: RowColumns, erase: bool = False
     ) -> None:
         """Append REMOVE rows for messages that were removed from the index; several for very many ranges."""
+        for hear in self.on_erased if erase else ():
+            hear(seqs)
         ranges = ranges_of(seqs)
         for start in range(0, max(1, len(ranges)), REMOVAL_RANGES_MAX):
             removal = Removal(ranges[start : start + REMOVAL_RANGES_MAX], reason, erase)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sim.past_model import Held, Limits, Model, Stood
+from tests.sim.past_replays import Replays
 from tests.sim.past_world import PastWorld
 from tests.sql_answers import engine_on, rows_of
 
@@ -45,6 +46,7 @@ class PastMachine:
         self._engine = engine_on(root, clock=self._world.clock)
         self._born = 0
         self.counts: Counter[str] = Counter()
+        self._replays = Replays(self._world, dice, self.counts, short=self._short)
 
     def run(self) -> None:
         """Live through all steps."""
@@ -127,6 +129,10 @@ class PastMachine:
             subject = self._dice.choice(own)
             if await self._done(f"STREAM.UNDELETE.{model.name}", {"silt_as_of": point, "filter": subject}):
                 self.counts["undeleted"] += model.undelete(then, subject)
+
+    async def _replay(self) -> None:
+        model = self._any()
+        await self._replays.begin(model, *self._point(model))
 
     async def _drop(self) -> None:
         name = self._dice.choice(sorted(self._models))
@@ -226,7 +232,8 @@ class PastMachine:
     # --- comparison ---
 
     async def _check(self, step: str) -> None:
-        """Compare all streams by NATS; one of them, now and at a point, by SQL as well."""
+        """Compare all streams by NATS, consumers of their pasts too; one, now and at a point, by SQL as well."""
+        await self._replays.go_on(self._models)
         for model in self._models.values():
             heard = await self._world.read(model.name, {"seq": 1, "next_by_subj": ">", "batch": 1_000})
             assert heard == model.held(model.stands), (step, model.name)
@@ -296,6 +303,7 @@ _STEPS: dict[Callable[[PastMachine], Any], int] = {
     PastMachine._branch: 8,
     PastMachine._rewind: 10,
     PastMachine._undelete: 8,
+    PastMachine._replay: 12,
     PastMachine._drop: 1,
     PastMachine._settle: 12,
     PastMachine._clean: 5,

@@ -16,7 +16,16 @@ def test_live_and_past_are_as_the_model_says() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, SEEDS + 1):
         counts += _lived(seed, STEPS)
-    for what in ("_cut", "_branch", "_rewind", "_undelete", "_kill_a_branch", "_settle", "_restart"):
+    for what in (
+        "_cut",
+        "_branch",
+        "_rewind",
+        "_undelete",
+        "_kill_a_branch",
+        "_settle",
+        "_restart",
+        "replays to the end",
+    ):
         assert counts[what], f"too little happened: {counts}"
 
 

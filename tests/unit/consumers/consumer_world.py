@@ -29,6 +29,7 @@ class Stream:
     index: StreamIndex = field(default_factory=StreamIndex)
     messages: dict[int, StreamMessage] = field(default_factory=dict)
     durable_seq: int = 0
+    is_open: bool = True
 
     @property
     def removals(self) -> int:
