@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from delta_store.reading.state_at import END
 from delta_store.sql.spark_dialect import SparkDialect
-from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_bounded, tail_evicts
+from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_alone, seqs_of, tail_evicts
 from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages
 from delta_store.transforms.batch_rows import above
 from delta_store.values.as_of import NOW, AsOf
@@ -51,7 +51,8 @@ class SparkRelations:
             evicting=self._settled(at) if any(file.may_evict for file in at.files) else None,
             tail_evicts=tail_evicts(at),
             oldest=None if at.max_age_ns is None else f"unix_micros(current_timestamp()) * 1000 - {at.max_age_ns}",
-            bounded=at.cut.up_to_seq >= END and is_bounded(at, at.files),
+            alone=is_alone(at, at.files),
+            settled_seqs=(seqs_of(at.files)[0], END),
         )
         return live_messages(relation, self.dialect)
 

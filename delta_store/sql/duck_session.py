@@ -33,7 +33,14 @@ _FIXED: Final[Mapping[str, Any]] = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
 }
-_STARTED: Final = ("TimeZone = 'UTC'", "enable_progress_bar = true", "enable_progress_bar_print = false")
+_STARTED: Final = (
+    "TimeZone = 'UTC'",
+    "enable_progress_bar = true",
+    "enable_progress_bar_print = false",
+    "parquet_metadata_cache = true",
+    "streaming_buffer_size = '16MB'",
+)
+"""Footers are kept, as settled files never change; who reads an answer does not hold up threads that make it."""
 _INTERRUPTED: Final = "INTERRUPT"
 _TOO_LONG: Final = "maximum execution time"
 _NO_MEMORY: Final = ("Out of Memory", "bad_alloc", "failed to allocate", "temp_directory_size", "exceeds the limit")

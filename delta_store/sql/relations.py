@@ -10,7 +10,7 @@ from delta_store.sql.arrow_source import dataset_of
 from delta_store.sql.duck_dialect import DuckDialect, is_pattern
 from delta_store.sql.duck_session import DuckSession
 from delta_store.sql.narrowing import EVERYTHING, Narrow
-from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_bounded, tail_evicts
+from delta_store.sql.store_state import StoreState, StreamAt, has_tail, is_alone, seqs_of, tail_evicts
 from delta_store.sql.stream_relation import INLINE_RANGES_MAX, StreamRelation, live_messages, subject_condition
 from delta_store.values.as_of import NOW, AsOf
 from delta_store.values.subjects import SubjectFilter
@@ -69,7 +69,8 @@ class Relations:
             evicting=self._evicting(at),
             tail_evicts=tail_evicts(at),
             oldest=None if at.max_age_ns is None else str(self._state.now_ns - at.max_age_ns),
-            bounded=is_bounded(at, files),
+            alone=is_alone(at, files),
+            settled_seqs=seqs_of(files),
         )
 
     def _evicting(self, at: StreamAt) -> str | None:

@@ -160,10 +160,15 @@ def _max_age(view: View) -> int | None:
     return max_age if max_age > 0 else None
 
 
-def is_bounded(at: StreamAt, files: Iterable[DataFile]) -> bool:
-    """Whether files hold nothing but messages of the stream's incarnation within the bounds of the point."""
-    ids, (up_to_seq, first_seq) = (at.view.stream_id, at.view.stream_id), at.cut[:2]
-    return all(one.stream_ids == ids and one.seq[0] >= first_seq and one.seq[1] <= up_to_seq for one in files)
+def is_alone(at: StreamAt, files: Iterable[DataFile]) -> bool:
+    """Whether files of messages have none of other incarnations of the stream."""
+    return all(one.stream_ids == (at.view.stream_id, at.view.stream_id) for one in files)
+
+
+def seqs_of(files: Iterable[DataFile]) -> tuple[int, int]:
+    """Return the lowest and the highest sequence that files may hold."""
+    bounds = [one.seq for one in files]
+    return min((low for low, _ in bounds), default=1), max((high for _, high in bounds), default=0)
 
 
 def has_tail(at: StreamAt) -> bool:

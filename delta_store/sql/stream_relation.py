@@ -96,8 +96,10 @@ class StreamRelation:
     tail_evicts: bool = False
     oldest: str | None = None
     """An expression: messages at or before this time, in ns, have outlived ``max_age``."""
-    bounded: bool = False
-    """Whether ``settled`` holds nothing but messages of this incarnation within ``first_seq`` and ``up_to_seq``."""
+    alone: bool = False
+    """Whether ``settled`` holds nothing but messages of this incarnation up to ``up_to_seq``."""
+    settled_seqs: tuple[int, int] = (1, END)
+    """The lowest and the highest sequence that ``settled`` may hold."""
 
 
 def live_messages(relation: StreamRelation, dialect: SqlDialect, condition: str = "") -> str:
@@ -194,8 +196,10 @@ def _rows(relation: StreamRelation, dialect: SqlDialect) -> str:
     bounds = [] if relation.first_seq <= 1 else [f"seq >= {relation.first_seq}"]
     parts = []
     if relation.settled is not None:
-        inside = [] if relation.bounded else [f"stream_id = {relation.stream_id}", "kind = 'message'", *bounds]
-        if not relation.bounded and relation.up_to_seq < END:
+        low, high = relation.settled_seqs
+        inside = [] if relation.alone else [f"stream_id = {relation.stream_id}", "kind = 'message'"]
+        inside += bounds if low < relation.first_seq else []
+        if relation.up_to_seq < high:
             inside.append(f"seq <= {relation.up_to_seq}")
         parts.append(f"SELECT {', '.join(RAW)} FROM {relation.settled}{_where(inside)}")
     if relation.tail is not None:
