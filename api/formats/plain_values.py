@@ -6,7 +6,7 @@ a fraction are integers, others the nearest double; doubles that JSON lacks are 
 
 import json
 import math
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ def _decimals(array: Any) -> list[Any]:
 
 
 def _bytes(array: Any) -> list[Any]:
-    return _mapped(array, lambda value: b64encode(value).decode())
+    return _mapped(array, lambda value: b2a_base64(value, newline=False).decode())
 
 
 def _structs(array: Any) -> list[Any]:

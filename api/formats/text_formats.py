@@ -1,7 +1,5 @@
 """JSON, NDJSON, CSV and a table for people."""
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -13,6 +11,9 @@ from api.formats.plain_values import plain_values
 from api.formats.table_format import TableFormat
 
 _TEXT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_QUOTE: Final = '"'
+_SPECIAL: Final = frozenset(',\r\n"')
+"""Characters for which a field of CSV is quoted."""
 
 
 class JsonArray:
@@ -52,22 +53,16 @@ class CsvLines:
     """An encoder of lines as in RFC 4180, with a header; null is an empty field."""
 
     def __init__(self, schema: Any) -> None:
-        self._text = io.StringIO()
-        self._writer = csv.writer(self._text)
-        self._writer.writerow(schema.names)
+        self._head = _lines([_csv_fields([name]) for name in schema.names])
 
     def add(self, batch: Any) -> bytes:
         """Return the rows as lines, behind the header if they are the first."""
-        columns = [[_field(value) for value in plain_values(column)] for column in batch.columns]
-        self._writer.writerows(zip(*columns, strict=True))
-        return self.end()
+        return self.end() + _lines([_csv_fields(plain_values(column)) for column in batch.columns])
 
     def end(self) -> bytes:
         """Return what is left: the header if there were no rows."""
-        text = self._text.getvalue()
-        self._text.seek(0)
-        self._text.truncate()
-        return text.encode()
+        head, self._head = self._head, b""
+        return head
 
 
 class TextTable:
@@ -107,6 +102,22 @@ class TextTable:
 def _objects(names: Sequence[str], batch: Any) -> Iterator[dict[str, Any]]:
     rows: Iterable[Sequence[Any]] = zip(*map(plain_values, batch.columns), strict=True)
     return (dict(zip(names, row, strict=True)) for row in rows)
+
+
+def _csv_fields(values: Iterable[Any]) -> list[str]:
+    """Return values as fields, in quotes where they need them."""
+    texts = ["" if value is None else value if isinstance(value, str) else str(_field(value)) for value in values]
+    together = "".join(texts)
+    if any(char in together for char in _SPECIAL):
+        return [f'"{text.replace(_QUOTE, 2 * _QUOTE)}"' if not _SPECIAL.isdisjoint(text) else text for text in texts]
+    return texts
+
+
+def _lines(columns: Sequence[Sequence[str]]) -> bytes:
+    """Return columns of fields as lines; a lone field that is empty is quoted, as an empty line is no row."""
+    if len(columns) == 1:
+        columns = [[text or 2 * _QUOTE for text in columns[0]]]
+    return "".join([f"{line}\r\n" for line in map(",".join, zip(*columns, strict=True))]).encode()
 
 
 def _field(value: Any) -> Any:

@@ -65,6 +65,15 @@ def test_json_and_ndjson_hold_the_same_objects() -> None:
     assert [json.loads(line) for line in encoded(TableFormat.NDJSON, TABLE).splitlines()] == objects
 
 
+@given(st.lists(st.text('a,"\r\n \0é', max_size=4) | st.none(), max_size=6), st.integers(1, 3))
+def test_csv_is_quoted_as_pythons_own(texts: list[str | None], width: int) -> None:
+    """Field by field the bytes of the library's writer: separators, quotes and line ends inside, lone empty fields."""
+    table = pa.table({f"a,{number}": pa.array(texts, pa.string()) for number in range(width)})
+    expected = io.StringIO()
+    csv.writer(expected).writerows([table.column_names, *zip(*[texts] * width, strict=True)])
+    assert encoded(TableFormat.CSV, table).decode() == expected.getvalue()
+
+
 def test_csv_has_a_header_and_nests_as_json() -> None:
     """Every row has every field; null is an empty one."""
     lines = list(csv.DictReader(io.StringIO(encoded(TableFormat.CSV, TABLE).decode(), newline="")))
