@@ -238,6 +238,9 @@ HEADS_ENTRIES_READ_MAX = 1_000
 """Commits to ``messages`` that are looked at, after a break, for whether they deleted rows; of more it is assumed."""
 REMOVED_KEPT_SECONDS = 600
 """How long ``removed`` keeps rows whose messages are deleted: for queries that have pinned ``messages`` before."""
+CLEANUP_GRACE_SECONDS = 60.0
+"""Least time from when messages are told to be removed until they are deleted, unless rounds of upkeep are closer than
+that: for queries that have pinned ``heads`` and not yet ``messages``."""
 STAGED_KEPT_SECONDS = 3_600
 """Least age of a data file that nobody has committed before it is deleted."""
 SETTLE_ROWS_PER_FOLDER_MIN = 100_000

@@ -4,6 +4,7 @@ DuckDB's own ``delta_scan`` is an extension that is not on every machine: a macr
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,21 @@ from delta_store.heads.view_text import LIVE_VIEW, PastPoint, ViewEngine
 _SCAN = re.compile(r"delta_scan\('([^']*)'(?:, version := (\d+))?\)")
 
 
-def duckdb_table(text: str, view: str) -> pa.Table:
-    """Make a view and return its rows."""
+def duckdb_table(
+    text: str, view: str, *, pinned: Callable[[str], object] = str, rest_reversed: bool = False
+) -> pa.Table:
+    """Make a view and return its rows.
+
+    Its tables are pinned as the text names them, or those behind the first the other way round; ``pinned`` is called
+    after each with its path.
+    """
+    scans = list(dict.fromkeys(_SCAN.findall(text)))
     with duckdb.connect() as connection:
-        known: dict[str, str] = {}
-
-        def scanned(found: re.Match[str]) -> str:
-            name = known.setdefault(found[0], f"scan_{len(known)}")
-            version = None if found[2] is None else int(found[2])
-            connection.register(name, DeltaTable(found[1], version=version).to_pyarrow_dataset())
-            return name
-
-        connection.execute(_SCAN.sub(scanned, text))
+        for path, version in [scans[0], *(scans[:0:-1] if rest_reversed else scans[1:])]:
+            table = DeltaTable(path, version=int(version) if version else None)
+            connection.register(f"scan_{scans.index((path, version))}", table.to_pyarrow_dataset())
+            pinned(path)
+        connection.execute(_SCAN.sub(lambda found: f"scan_{scans.index((found[1], found[2] or ''))}", text))
         return connection.sql(f'SELECT * FROM "{view}"').to_arrow_table()
 
 

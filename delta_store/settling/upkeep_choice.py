@@ -16,14 +16,15 @@ def dead_files(files: Iterable[DataFile], fronts: Mapping[str, tuple[int, int]])
     """Return the files that hold no row that is needed.
 
     ``fronts``: stream to (stream_id, first_seq). Files of older incarnations are dead, unless they hold events, and so
-    are files of messages below first_seq.
+    are files of this one's messages below first_seq.
     """
     dead = []
     for file in files:
         front = fronts.get(file.stream or "")
         if front is None or file.events_only:
             continue
-        if file.stream_ids[1] < front[0] or (file.has_messages and file.seq[1] < front[1]):
+        newest = (file.stream_ids[1], file.seq[1] if file.has_messages else front[1])
+        if newest < front:
             dead.append(file)
     return dead
 

@@ -6,7 +6,7 @@ then rests three times as long, so at least three quarters of the time are left 
 
 from dataclasses import dataclass, field
 
-from conf.limits import UPKEEP_REST_FACTOR
+from conf.limits import CLEANUP_GRACE_SECONDS, UPKEEP_REST_FACTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,13 @@ class Schedule:
     """Intervals of maintenance in seconds, from the end of one round to the start of the next."""
 
     compact_interval_seconds: float = 300.0
-    """Also the interval at which all dead rows are deleted, however few."""
+    """Also the interval at which dead rows are deleted, however few."""
     vacuum_interval_seconds: float = 3600.0
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long ago a message must have been removed to be deleted."""
+        return min(CLEANUP_GRACE_SECONDS, self.compact_interval_seconds)
 
 
 @dataclass(slots=True)
@@ -37,7 +42,7 @@ class UpkeepPace:
         return now < self._rest_until
 
     def round_due(self, now: float) -> bool:
-        """Whether all dead rows are to be deleted and small files are to be merged."""
+        """Whether dead rows, however few, are to be deleted and small files are to be merged."""
         return not self.rests(now) and now - self._round_ended >= self.schedule.compact_interval_seconds
 
     def vacuum_due(self, now: float) -> bool:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from delta_store.transforms.row_order import INCARNATION, ROW_KEY, Transform, is_kind, position
@@ -36,13 +36,21 @@ def gaps_behind(watermarks: Watermarks, mirrors: Collection[str] = ()) -> Transf
 
 def above(watermarks: Watermarks) -> Transform:
     """Keep the unsettled rows: those of streams without a watermark, and those behind it."""
+    settled = _place(watermarks)
+    return lambda rows: rows.where(settled.isNull() | (position() > settled))
+
+
+def up_to(watermarks: Watermarks) -> Transform:
+    """Keep the rows that were settled at these watermarks."""
+    settled = _place(watermarks)
+    return lambda rows: rows.where(position() <= settled)
+
+
+def _place(watermarks: Watermarks) -> Column:
+    """Return where the row's stream is settled up to, as :func:`position`; null for nothing."""
     marks = {name: {"id": mark.stream_id, "seq": mark.seq, "event": mark.event_no} for name, mark in watermarks.items()}
     settled = sf.from_json(sf.lit(json.dumps(marks)), _MARKS)[sf.col("stream")]
-
-    def rows_above(rows: DataFrame) -> DataFrame:
-        return rows.where(settled.isNull() | (position() > sf.struct(settled["id"], settled["seq"], settled["event"])))
-
-    return rows_above
+    return sf.when(settled.isNotNull(), sf.struct(settled["id"], settled["seq"], settled["event"]))
 
 
 def once(rows: DataFrame) -> DataFrame:

@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 from deltalake import DeltaTable
 
+from delta_store.log.delta_log import DeltaLog, MessagesFormat
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.past_files import past_files
 from delta_store.reading.point_in_time import Point, PointInTime
 from delta_store.reading.settled import SettledTable
 from delta_store.settled import settled_upkeep
+from delta_store.settled.settled_before import SettledBefore
 from delta_store.settling import upkeep_choice
+from delta_store.settling.upkeep_pace import Schedule
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay_row, restore_watermarks
 from delta_store.values.read_errors import PastHorizon
 from delta_store.values.records import Row
 from delta_store.values.schemas import MESSAGES_COLUMNS
 from delta_store.values.watermark import Op
+from tests.groups import SteppedClock
 from tests.spark.store import SECOND, Store
 from tests.tables import marks_of
 
@@ -67,6 +71,45 @@ def test_every_recorded_effect_is_applied(store: MakeStore) -> None:
     assert delta_rs_seqs(here, "GONE") == []
     assert here.owner.note.op is Op.LIMITS
     assert here.owner.note.watermarks["KV"] == marks_of(here.catalog)["KV"]
+
+
+def test_what_was_removed_just_now_is_not_deleted_yet(store: MakeStore) -> None:
+    """Cleanup deletes what was dead at the last commit of a minute ago: evictions, fronts, deletes, whole streams."""
+    here = store()
+    here.schedule = Schedule()
+    here.start()
+    clock = SteppedClock()
+    here.create("KV", max_msgs_per_subject=1)
+    for name in ("LOG", "ANEW", "GONE", "REST"):
+        here.create(name, max_msgs=4)
+    for half in range(2):
+        for number in range(6):
+            for name in ("KV", "LOG", "ANEW", "GONE", *(["REST"] if not half else [])):
+                here.publish(name, f"k{number % 3}")
+        here.catalog.remove("LOG", here.live("LOG")[1], now_ns=here.tick(), rows=here.rows)
+        if half:
+            here.catalog.delete("GONE", now_ns=here.tick(), rows=here.rows)
+            here.catalog.delete("ANEW", now_ns=here.tick(), rows=here.rows)
+            here.create("ANEW")
+            here.publish("ANEW", "x")
+        else:
+            here.catalog.purge("REST", now_ns=here.tick(), rows=here.rows)
+        here.settle()
+        if not half:
+            then = {name: here.live(name) for name in here.catalog.streams}
+            settled_ms = DeltaLog(here.owner.storage, MessagesFormat()).entry(here.owner.snapshot.version).timestamp_ms
+    here.sink.progress().before = SettledBefore(here.owner.storage, clock)
+    clock.seconds += settled_ms / 1e3 - clock.now_ns() / 1e9 + Schedule().grace_seconds + 0.0005
+    with here.sink.lock:
+        here.maintenance.delete_dead_rows(here.sink.progress())
+    expected = {name: then[name] + list(range(7, 13)) for name in ("KV", "LOG", "GONE")}
+    expected |= {"ANEW": sorted([*then["ANEW"], *range(7, 13), 1]), "REST": []}
+    assert {name: delta_rs_seqs(here, name) for name in expected} == expected
+    clock.seconds += 600
+    with here.sink.lock:
+        here.maintenance.delete_dead_rows(here.sink.progress())
+    for name in expected:
+        assert delta_rs_seqs(here, name) == (here.live(name) if name != "GONE" else [])
 
 
 def test_dead_files_leave_unread(store: MakeStore) -> None:

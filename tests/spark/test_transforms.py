@@ -3,7 +3,7 @@
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from delta_store.transforms.batch_rows import above, gaps_behind, once
+from delta_store.transforms.batch_rows import above, gaps_behind, once, up_to
 from delta_store.transforms.live_rows import removed_ranges
 from delta_store.transforms.msg_id_window import dedup_window
 from delta_store.transforms.stream_heads import ended_incarnations, existing_streams, superseded_events
@@ -38,6 +38,8 @@ def test_above_watermarks(spark: SparkSession) -> None:
     kept = rows.transform(above({"A": Watermark(1, 4, 2, 1)})).select("stream", "stream_id", "seq", "event_no")
     expected = [("A", 1, 4, 3), ("A", 1, 5, 3), ("A", 2, 1, 1), ("B", 1, 1, 1)]
     assert_df_equality(kept, spark.createDataFrame(expected, kept.schema), ignore_row_order=True)
+    settled = rows.transform(up_to({"A": Watermark(1, 4, 2, 1)}))
+    assert [(row.stream, row.seq, row.event_no) for row in settled.collect()] == [("A", 4, 2)]
 
 
 def test_once(spark: SparkSession) -> None:

@@ -16,30 +16,37 @@ from delta_store.values.watermark import Watermark
 
 
 def test_front_pays_by_rows_and_by_incarnation() -> None:
-    """A front that moved far is worth a commit, and so is a stream that was made anew."""
+    """A front that moved far is worth a commit, and a stream that was made anew; not before they may be deleted."""
     debt = Debt(0)
-    debt.note_batch(10, scattered=0, watermarks={"A": Watermark(1, 10, 1, 1)})
-    assert not debt.front_pays
-    debt.note_batch(10, scattered=0, watermarks={"A": Watermark(1, 10, 1, FRONT_ROWS_MIN + 1)})
-    assert debt.front_pays
-    debt.note_dropped(5, {"A": Watermark(1, 10, 1, FRONT_ROWS_MIN + 1)})
-    assert not debt.front_pays
+    began = {"A": Watermark(1, 10, 1, 1)}
+    debt.note_batch(10, scattered=0, version=1, watermarks=began)
+    assert not debt.front_pays(began)
+    moved = {"A": Watermark(1, 10, 1, FRONT_ROWS_MIN + 1)}
+    debt.note_batch(10, scattered=0, version=2, watermarks=moved)
+    assert debt.front_pays(moved)
+    assert not debt.front_pays(began)
+    debt.note_dropped(5, moved)
+    assert not debt.front_pays(moved)
     assert debt.rows == 15
-    debt.note_batch(1, scattered=0, watermarks={"A": Watermark(2, 1, 1, 1)})
-    assert debt.front_pays
+    anew = {"A": Watermark(2, 1, 1, 1)}
+    debt.note_batch(1, scattered=0, version=3, watermarks=anew)
+    assert debt.front_pays(anew)
 
 
 def test_scattered_pays_by_share() -> None:
-    """A rewrite waits until enough is dead, in rows and in proportion."""
+    """A rewrite waits until enough is dead, in rows and in proportion, at the version by which rows may be deleted."""
     debt = Debt(10)
-    debt.note_batch(10, scattered=SCATTERED_ROWS_MIN - 1, watermarks={})
-    assert not debt.scattered_pays
-    debt.note_batch(10, scattered=1, watermarks={})
-    assert debt.scattered_pays
-    debt.note_rewritten(10)
-    assert not debt.scattered_pays
-    debt.note_batch(10 * SCATTERED_ROWS_MIN, scattered=SCATTERED_ROWS_MIN, watermarks={})
-    assert not debt.scattered_pays
+    debt.note_batch(10, scattered=SCATTERED_ROWS_MIN - 1, version=1, watermarks={})
+    assert not debt.scattered_pays(1)
+    debt.note_batch(10, scattered=1, version=2, watermarks={})
+    assert debt.scattered_pays(2)
+    assert not debt.scattered_pays(1)
+    debt.note_rewritten(10, version=1)
+    assert debt.scattered(2) == 1
+    debt.note_rewritten(10, version=2)
+    assert debt.scattered(2) == 0
+    debt.note_batch(10 * SCATTERED_ROWS_MIN, scattered=SCATTERED_ROWS_MIN, version=3, watermarks={})
+    assert not debt.scattered_pays(3)
 
 
 def test_consumers_pay_by_rows_and_by_bytes() -> None:

@@ -28,11 +28,12 @@ def file(
         ((5, 9), []),
         ((5, 10), ["messages"]),
         ((6, 0), ["messages", "consumers"]),
+        ((4, 99), []),
         (None, []),
     ],
 )
 def test_dead_files(front: tuple[int, int] | None, dead: list[str]) -> None:
-    """Messages below the front; all but events of an older incarnation; nothing of a stream without a watermark."""
+    """Messages below the front; all but events of an older incarnation, nothing of a later one or one unknown."""
     files = [file("messages"), file("consumers", "$consumers"), file("events", "$events")]
     files.append(data_file("unknown", size=1, rows=1, partition=("A", "b01"), low={}, high={}))
     assert [one.path for one in dead_files(files, {"A": front} if front else {})] == dead
