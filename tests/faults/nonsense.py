@@ -79,6 +79,7 @@ _CONSUMER: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("flow_control", "headers_only", "mem_storage"), (True,)),
 }
 _REQUEST = (
+    *("silt_as_of", "silt_from_seq", "silt_no_erase", "force", "seqs", "streams", "after", "from", "to", "before"),
     *("seq", "last_by_subj", "next_by_subj", "multi_last", "up_to_seq", "up_to_time", "start_time", "batch"),
     *("max_bytes", "no_erase", "filter", "keep", "offset", "subject", "subjects_filter", "deleted_details", "group"),
     *("pause_until", "expires", "no_wait", "idle_heartbeat", "min_pending", "min_ack_pending", "id", "priority"),
@@ -105,6 +106,57 @@ _VERBS = (
 )
 
 
+_POINTS = (
+    *(1, 3, 5, 100, 2**63 - 1, 0, -1),
+    *("1s", "15m", "cut:c1", "cut:x", "cut:", "2026-01-01T00:00:00Z", "never"),
+)
+_PAST: dict[str, dict[str, tuple[Any, ...]]] = {
+    "STREAM.BRANCH.{0}": {
+        "name": ("B", "B2", "S", "x"),
+        "silt_as_of": _POINTS,
+        "consumers": (True, False),
+        "config": ({"subjects": ["b.>"]}, {"max_msgs": 2}, {"sources": [{"name": "S"}]}, {"name": "M"}),
+    },
+    "STREAM.REWIND.{0}": {"silt_as_of": _POINTS, "force": (True, False)},
+    "STREAM.UNDELETE.{0}": {
+        "silt_as_of": _POINTS,
+        "seqs": (["1"], ["1-3", "5"], ["3-1"], ["1-18446744073709551615"], ["-"], [_BIG]),
+        "filter": ("s.>", "s.a", ">", "s.*.b"),
+    },
+    "STREAM.MULTI_LAST": {
+        "streams": ({"S": ["s.>"]}, {"S": None, "W": [">"]}, {"X": ["s.a"] * 2_000}, {}, {"S": []}),
+        "after": ({"stream": "S", "seq": 1}, {"stream": "", "seq": 2**64 - 1}),
+        "silt_as_of": _POINTS,
+    },
+    "STREAM.DIFF.{0}": {"from": _POINTS, "to": _POINTS, "filter": ("s.>", "s.a"), "offset": (0, 1, 2**40)},
+    "STREAM.VERSIONS.{0}": {"before": (0, 1, 2**63, 2**64 - 1), "silt_as_of": _POINTS},
+    "STREAM.HISTORY.{0}": {},
+    "STREAM.INFO.{0}": {"silt_as_of": _POINTS, "subjects_filter": (">", "s.a")},
+    "STREAM.MSG.GET.{0}": {"silt_as_of": _POINTS, "seq": (1, 3), "last_by_subj": ("s.a", "s.>")},
+    "DIRECT.GET.{0}": {"silt_as_of": _POINTS, "seq": (1, 3), "multi_last": (["s.>"], [">"])},
+    "STREAM.PURGE.{0}": {"silt_no_erase": (True,), "keep": (1, 3), "filter": ("s.a",)},
+    "STREAM.SNAPSHOT.{0}": {
+        "deliver_subject": ("nonsense.backup", "s.a"),
+        "silt_as_of": _POINTS,
+        "silt_from_seq": (1, 5, 2**63, 2**64 - 1),
+        "chunk_size": (1, 1_024),
+        "window_size": (1, 2_048),
+    },
+    "CONSUMER.RESTORE.{0}.{1}": {
+        "config": ({"durable_name": "c1", "ack_policy": "explicit"}, {"name": "x"}),
+        "state": (
+            {"delivered": {"consumer_seq": 2, "stream_seq": 2}, "ack_floor": {"consumer_seq": 1, "stream_seq": 1}},
+            {"delivered": {"consumer_seq": 2**64 - 1, "stream_seq": 2**64 - 1}, "pending": {"x": 1}},
+        ),
+    },
+    "CUT.CREATE.{1}": {},
+    "CUT.DELETE.{1}": {},
+    "CUT.LIST": {"offset": (0, 1, 2**40)},
+    "SETTLING": {},
+}
+"""Silt's own requests, and those that it adds fields to: what they are meant to have."""
+
+
 class Request(NamedTuple):
     """What to publish; ``reply`` is the reply subject's end, empty for none at all."""
 
@@ -123,7 +175,7 @@ class Nonsense:
         """Ack subjects of messages that were delivered, for the caller to put in."""
         self._kinds: tuple[tuple[int, Callable[[str, str], Request]], ...] = (
             *((15, self._stream), (9, self._consumer), (20, self._other), (10, self._pull), (12, self._ack)),
-            (34, self._message),
+            *((34, self._message), (12, self._past)),
         )
 
     def request(self) -> Request:
@@ -157,6 +209,16 @@ class Nonsense:
     def _other(self, stream: str, name: str) -> Request:
         levels = (("Nats-Required-Api-Level", self._number()),) if self._dice.random() < 0.1 else ()
         return Request("$JS.API." + self._dice.choice(_VERBS).format(stream, name), self._json(self._fields()), levels)
+
+    def _past(self, stream: str, name: str) -> Request:
+        verb = self._dice.choice(sorted(_PAST))
+        body = {field: self._dice.choice(meant) for field, meant in _PAST[verb].items() if self._dice.random() < 0.8}
+        if body and self._dice.random() < 0.3:
+            body[self._dice.choice(sorted(body))] = self._value()
+        if self._dice.random() < 0.1:
+            body |= self._fields()
+        payload = b"" if not body and self._dice.random() < 0.7 else self._json(body)
+        return Request("$JS.API." + verb.format(stream, name), payload)
 
     def _pull(self, stream: str, name: str) -> Request:
         right = {"batch": self._dice.choice((1, 3, 10)), "expires": self._dice.choice((10**8, _SECOND)), "group": "g"}

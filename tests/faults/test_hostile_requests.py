@@ -14,6 +14,7 @@ from tests.wire import Delivered, Wire, header_block
 
 _ROUND = 40
 """Requests between two questions whether the API still answers."""
+_REST_SECONDS_MAX = 60
 
 
 async def _streams(wire: Wire) -> dict[str, dict[str, Any]]:
@@ -40,8 +41,20 @@ async def _ask(url: str, seed: int, rounds: int) -> dict[str, dict[str, Any]]:
                 header = header_block(headers) if headers else b""
                 wire.publish(subject, payload, reply=reply and f"_NONSENSE.{reply}", header=header)
             assert await wire.ask("$JS.API.INFO", seconds=15) is not None, (seed, asked)
+        return await _at_rest(wire)
+
+
+async def _at_rest(wire: Wire) -> dict[str, dict[str, Any]]:
+    """The streams when what was begun (branches, rewinds) has ended."""
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(_REST_SECONDS_MAX):
+        before, found = found, await _streams(wire)
+        if [(one["config"], one["state"]) for one in before.values()] == [
+            (one["config"], one["state"]) for one in found.values()
+        ]:
+            return found
         await asyncio.sleep(1)
-        return await _streams(wire)
+    return found
 
 
 async def _after(url: str) -> dict[str, dict[str, Any]]:

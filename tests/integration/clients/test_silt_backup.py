@@ -43,7 +43,12 @@ async def _fill(url: str) -> None:
     async with Wire.open(url) as wire:
         await wire.ask("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"],"max_msgs":4}')
         await wire.ask("$JS.API.CONSUMER.DURABLE.CREATE.S.c", b'{"stream_name":"S","config":{"durable_name":"c"}}')
-        for number in range(1, 10):
+    await _publish(url, 1, 10)
+
+
+async def _publish(url: str, start: int, stop: int) -> None:
+    async with Wire.open(url) as wire:
+        for number in range(start, stop):
             assert await wire.ask(f"s.{number}", b"%d" % number)
 
 
@@ -64,6 +69,31 @@ def test_a_backup_of_a_past_point(cli: str, pair: tuple[str, str], tmp_path: Pat
     command(cli, url, "stream rm S --force")
     assert shown(url, "restore", str(tmp_path / "b"))["last_seq"] == 6
     assert asyncio.run(seen(url, "S"))["messages"] == messages
+
+
+def test_a_backup_of_a_cut(cli: str, pair: tuple[str, str], tmp_path: Path) -> None:
+    """What was live when the cut was taken, which limits have removed since; an increment to a later one follows it."""
+    reference, url = pair
+    folder = tmp_path / "b"
+    asyncio.run(_fill(url))
+    assert run([sys.executable, "-m", "api.cli.main", "cut", "whole", "--server", url])[0] == 0
+    before = asyncio.run(seen(url, "S"))["messages"]
+    asyncio.run(_publish(url, 10, 12))
+    assert run([sys.executable, "-m", "api.cli.main", "cut", "added", "--server", url])[0] == 0
+    later = asyncio.run(seen(url, "S"))["messages"]
+    asyncio.run(_publish(url, 12, 30))
+    made = shown(url, "backup", "S", str(folder), "--as-of", "cut:whole")
+    assert [made[key] for key in ("messages", "first_seq", "last_seq", "consumers")] == [4, 6, 9, 0]
+    shown(reference, "restore", str(folder))
+    assert asyncio.run(seen(reference, "S"))["messages"] == before
+    made = shown(url, "backup", "S", str(folder), "--as-of", "cut:added", "--incremental")
+    assert [made[key] for key in ("messages", "first_seq", "last_seq", "consumers")] == [4, 8, 11, 0]
+    status, text = silt(url, "backup", "S", str(folder), "--as-of", "cut:whole", "--incremental")
+    assert (status, "the backup in the folder is of a later point" in text) == (1, True)
+    for place in (reference, url):
+        command(cli, place, "stream rm S --force")
+        shown(place, "restore", str(folder))
+        assert asyncio.run(seen(place, "S"))["messages"] == later
 
 
 def test_what_can_not_be_done_is_said(pair: tuple[str, str], tmp_path: Path) -> None:
