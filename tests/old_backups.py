@@ -5,12 +5,13 @@ import json
 import struct
 import tarfile
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from delta_store.archive import s2_frames
+from tests.highway import highway_hash
 
-HASH: Final = b"hashhash"
-"""Stands where nats-server has the hash of a record, a state or a configuration."""
+STREAM: Final = "S"
 ERASED: Final = 1 << 63
 DELETED: Final = 1 << 62
 
@@ -26,15 +27,22 @@ class Record(NamedTuple):
     mark: int = 0
 
 
-def block(records: Sequence[Record], end: bytes = HASH) -> bytes:
-    """A block of these records, the last of which has the hash ``end``."""
+def hash_of(content: bytes, key: str = STREAM) -> bytes:
+    """The hash of what a server stores, by the key that it makes of a name."""
+    return highway_hash(content, sha256(key.encode()).digest())
+
+
+def block(records: Sequence[Record], number: int = 1) -> bytes:
+    """A block of these records."""
     parts = []
     for record in records:
         subject = record.subject.encode()
+        place = struct.pack("<Qq", record.seq | record.mark, record.ts_ns)
+        said = hash_of(place + subject + record.headers + record.data, f"{STREAM}-{number}")
         headers = struct.pack("<I", len(record.headers)) + record.headers if record.headers else b""
-        body = subject + headers + record.data + (end if record is records[-1] else HASH)
+        body = subject + headers + record.data + said
         length = 22 + len(body) | (1 << 31 if headers else 0)
-        parts.append(struct.pack("<IQqH", length, record.seq | record.mark, record.ts_ns, len(subject)) + body)
+        parts.append(struct.pack("<I", length) + place + struct.pack("<H", len(subject)) + body)
     return b"".join(parts)
 
 
@@ -54,7 +62,7 @@ def state(
     deleted: Sequence[int] = (),
     *,
     last_block: int = 1,
-    last_hash: bytes = HASH,
+    last_hash: bytes = bytes(8),
     version: int = 3,
     subjects: Sequence[tuple[str, int]] = (("s", 1), ("t", 2)),
 ) -> bytes:
@@ -67,7 +75,8 @@ def state(
     for gone in (deleted[::2], deleted[1::2]):
         parts += map(uvarint, (1, 1, first, 0, last, 0, len(gone), *[0] * (min(version, 3) - 1)))
         parts += [_sequence_set(gone)] if gone else []
-    return b"".join((*parts, uvarint(last_block), last_hash, HASH))
+    content = b"".join((*parts, uvarint(last_block), last_hash))
+    return content + hash_of(content)
 
 
 def _sequence_set(seqs: Sequence[int]) -> bytes:
@@ -98,14 +107,14 @@ def files(
 ) -> list[tuple[str, bytes]]:
     """The files of a backup; ``consumers`` are names, configurations and states."""
     meta = json.dumps({"Created": "2026-01-01T00:00:00Z", "name": name}).encode()
-    found = [("meta.inf", meta), ("meta.sum", HASH.hex().encode())]
+    found = [("meta.inf", meta), ("meta.sum", hash_of(meta, name).hex().encode())]
     found += [(f"msgs/{number}.blk", content) for number, content in enumerate(blocks, 1)]
     found += [("msgs/index.db", index)] if index is not None else []
     for consumer, config, progress in consumers:
-        folder = f"obs/{consumer}"
+        folder, shown = f"obs/{consumer}", json.dumps(config).encode()
         found += [
-            (f"{folder}/meta.inf", json.dumps(config).encode()),
-            (f"{folder}/meta.sum", HASH.hex().encode()),
+            (f"{folder}/meta.inf", shown),
+            (f"{folder}/meta.sum", hash_of(shown, f"{name}/{consumer}").hex().encode()),
             (f"{folder}/o.dat", progress),
         ]
     return found

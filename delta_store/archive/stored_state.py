@@ -6,11 +6,11 @@ Source: ``writeFullState`` and ``recoverFullState`` in server/filestore.go, vers
 from typing import Final, NamedTuple
 
 from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.highway_hash import HASH_BYTES
 from delta_store.archive.sequence_set import SequenceSet, joined_sets, read_set
 from delta_store.archive.varints import VarintReader
 
 _MAGIC, _VERSION_MAX = 11, 4
-_HASH_BYTES: Final = 8
 _FAULT: Final = "index.db: it is cut or damaged"
 
 
@@ -29,10 +29,10 @@ class StoredState(NamedTuple):
 
 def decode(content: bytes) -> StoredState:
     """Decode the state; a hash ends it. Raises :class:`BadArchive`."""
-    if len(content) < 2 + 2 * _HASH_BYTES or content[0] != _MAGIC or not 1 <= content[1] <= _VERSION_MAX:
+    if len(content) < 2 + 2 * HASH_BYTES or content[0] != _MAGIC or not 1 <= content[1] <= _VERSION_MAX:
         raise BadArchive(f"index.db: not the state of a stream, or of a version above {_VERSION_MAX}")
     version = content[1]
-    reader = VarintReader(content[:-_HASH_BYTES], 2, _FAULT)
+    reader = VarintReader(content[:-HASH_BYTES], 2, _FAULT)
     messages, _, first_seq = reader.unsigned(), reader.unsigned(), reader.unsigned()
     reader.unsigned()
     last_seq = reader.unsigned()
@@ -49,7 +49,7 @@ def decode(content: bytes) -> StoredState:
         if number:
             deleted.append(read_set(reader, _FAULT))
     block = reader.unsigned()
-    last_hash = reader.take(_HASH_BYTES)
+    last_hash = reader.take(HASH_BYTES)
     return StoredState(messages, first_seq, last_seq, joined_sets(deleted), block, last_hash)
 
 

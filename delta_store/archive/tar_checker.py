@@ -3,8 +3,8 @@
 They are, in this order, ``meta.inf`` and ``meta.sum`` of the stream, the blocks of its messages, its state, and three
 files of each consumer (``streamSnapshot`` in server/filestore.go, 2.10 to 2.14). Blocks hold deleted messages too:
 which these are stands in later blocks and in the state. A state that is not that of the last block is left alone, as
-nats-server does. The files' own hashes (HighwayHash) are not looked at: the checksums of the frames around the tar
-cover every byte.
+nats-server does. The hashes of records, configurations and the state (HighwayHash) are compared: the checksums of the
+frames around the tar cover every byte from the backup on, these from the moment that a message was stored.
 """
 
 import json
@@ -23,13 +23,15 @@ from delta_store.archive.archived import (
     read_object,
 )
 from delta_store.archive.bad_archive import BadArchive
+from delta_store.archive.highway_hash import HASH_BYTES
 from delta_store.archive.message_checker import MessageChecker
 from delta_store.archive.message_entries import RUN_MESSAGES_MAX
 from delta_store.archive.sequence_set import joined_sets
 from delta_store.archive.stored_state import StoredState
 from delta_store.archive.tar_reader import TarFile, TarReader
 
-_META, _SUM, _STATE = "meta.inf", "meta.sum", "msgs/index.db"
+_META, _SUM, _STATE, _ERRORS = "meta.inf", "meta.sum", "msgs/index.db", "errors.txt"
+_UNCOMPRESSED: Final = "none"
 _BLOCK: Final = re.compile(r"msgs/([0-9]{1,9})\.blk", re.ASCII)
 _CONSUMER: Final = re.compile(r"obs/([^/]+)/(meta\.inf|meta\.sum|o\.dat)")
 _BLOCK_BYTES_MAX: Final = 48 * 1024 * 1024
@@ -46,7 +48,9 @@ class TarChecker:
         self._stream = stream
         self._messages = messages
         self._sequence_max = sequence_max
-        self._has_meta = False
+        self._has_meta = self._is_compressed = False
+        self._meta = b""
+        """The stream's configuration, until its hash has come."""
         self._state: StoredState | None = None
         self._last_seq = 0
         self._last_block = (-1, b"")
@@ -79,25 +83,33 @@ class TarChecker:
             yield from self._block(int(block[1]), file)
         elif name == _STATE:
             self._state = stored_state.decode(content)
+            message_block.check_hash(content[:-HASH_BYTES], content[-HASH_BYTES:], self._stream, name)
         elif consumer := _CONSUMER.fullmatch(name):
             yield from self._end()
             yield from self._consumer(consumer[1], consumer[2], content)
-        elif name != _SUM:
+        elif name == _ERRORS:
+            raise BadArchive(f"archive: its server could not back up all: {content.decode(errors='replace')}")
+        elif name == _SUM and self._meta:
+            self._check_sum(self._meta, content, self._stream, name)
+            self._meta = b""
+        else:
             raise BadArchive(f'archive: "{name}" comes twice')
 
     def _begin(self, file: TarFile) -> Item:
         if file.name != _META:
             raise BadArchive(f'archive: expected {_META}, found "{file.name}"')
-        if read_object(file.content, f"error in {_META}").get("name") != self._stream:
+        config = read_object(file.content, f"error in {_META}")
+        if config.get("name") != self._stream:
             raise BadArchive("stream names do not match")
-        self._has_meta = True
+        self._is_compressed = config.get("compression", _UNCOMPRESSED) != _UNCOMPRESSED
+        self._has_meta, self._meta = True, file.content
         self._messages.expect(0, self._sequence_max)
         return ArchivedState(0, 0, 0, 0)
 
     def _block(self, number: int, file: TarFile) -> Iterator[Item]:
         if number <= self._last_block[0] or self._state is not None or self._has_ended_messages:
             raise BadArchive(f'archive: "{file.name}" is out of order')
-        block = message_block.decode(file.content, file.name)
+        block = message_block.decode(file.content, file.name, self._stream, compressed=self._is_compressed)
         self._last_block = (number, block.last_hash)
         self._last_seq = max(self._last_seq, block.last_seq)
         if block.run is not None:
@@ -126,12 +138,22 @@ class TarChecker:
                 raise BadArchive(f'failed to add consumer "{name}": its name is empty or taken')
             self._names.add(name)
             self._configs[name] = content
+        elif kind == _SUM and name in self._configs:
+            self._check_sum(self._configs[name], content, f"{self._stream}/{name}", f"obs/{name}/{_SUM}")
         elif kind == "o.dat":
             if name not in self._configs:
                 raise BadArchive(f"error restoring consumer [{name!r}]: no {_META}")
             config = read_object(self._configs.pop(name), f"error restoring consumer [{name!r}]")
             shown = {"config": config, "state": stored_consumer.state_of(content, name)}
             yield ArchivedConsumer(name, json.dumps(shown).encode())
+
+    def _check_sum(self, config: bytes, content: bytes, key_name: str, name: str) -> None:
+        """Compare a configuration with the file that has its hash."""
+        try:
+            stored = bytes.fromhex(content.decode())
+        except ValueError:
+            raise BadArchive(f"{name}: it has no hash") from None
+        message_block.check_hash(config, stored, key_name, name)
 
 
 def _bytes_max(name: str) -> int:
@@ -141,6 +163,6 @@ def _bytes_max(name: str) -> int:
     consumer = _CONSUMER.fullmatch(name)
     if name == _STATE or (consumer and consumer[2] == "o.dat"):
         return METADATA_BYTES_MAX
-    if name in (_META, _SUM) or consumer:
+    if name in (_META, _SUM, _ERRORS) or consumer:
         return _META_BYTES_MAX
     raise BadArchive(f'archive: an unexpected file, "{name}": it is no backup of a nats-server from 2.10 on')

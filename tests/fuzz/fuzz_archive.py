@@ -29,7 +29,9 @@ BYTES_MAX, SEQUENCE_MAX = 500, 1 << 40
 RECORDS = [Record(seq, 1 << 60, "s.a", b"", b"data") for seq in range(1, 9)]
 BLOCK = old_backups.block([*RECORDS, Record(9, 1, mark=ERASED), Record(3, 1, mark=DELETED)])
 CONSUMER = ("c", {"durable_name": "c"}, old_backups.consumer_state((0, 0), (2, 2), {2: (2, 1)}))
-TAR = old_backups.tar(old_backups.files("S", [BLOCK], old_backups.state(6, 1, 9, [4]), [CONSUMER]))
+TAR = old_backups.tar(
+    old_backups.files("S", [BLOCK], old_backups.state(6, 1, 9, [4], last_hash=BLOCK[-8:]), [CONSUMER])
+)
 STATE = b'{"first_seq":1,"last_seq":8,"messages":8,"consumer_count":0}'
 ENTRIES = b"".join(
     (

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from delta_store.archive import s2_frames
+from delta_store.archive.s2_frames import FrameReader
 from tests.integration.clients.comparable import run
 from tests.integration.clients.test_nats_cli_backup import MAKING, command, seen
 from tests.servers import nats_server
 from tests.tools import OLD_NATS_SERVERS, nats_server_of
 
 MORE = (
-    # Blocks of 1 MiB, compressed when they are full, of which the first ones go to the limit.
+    # Compressed when a block is full, of which the first ones go to the limit.
     "stream add BIG --subjects=big.> --defaults --max-bytes=4MB --compression=s2",
     f"pub big.{{{{Count}}}} {'x' * 4000} --count=1200 --jetstream",
     "stream rmm BIG 700 --force",
@@ -44,7 +46,8 @@ def test_a_tar_is_restored(cli: str, pair: tuple[str, str], tmp_path: Path, vers
     names = ("ORDERS", "BIG", "KEYS", "GONE")
     with nats_server(tmp_path / "old", jetstream=True, binary=nats_server_of(version)) as old:
         for line in (*MAKING, *MORE):
-            command(cli, old.url, line)
+            # On a busy machine 2.10 damages blocks that it compresses, and can't back them up.
+            command(cli, old.url, line.replace("--compression=s2", "") if version.startswith("2.10") else line)
         before = {name: told(asyncio.run(seen(old.url, name))) for name in names}
         for name in names:
             command(cli, old.url, f"stream backup {name} {tmp_path}/{name} --no-progress")
@@ -69,3 +72,23 @@ def test_a_damaged_tar_is_refused(cli: str, pair: tuple[str, str], tmp_path: Pat
     assert status != 0
     assert "unexpected EOF" in text
     assert "S" not in command(cli, silt, "stream ls --names").split()
+
+
+@pytest.mark.parametrize("version", OLD_NATS_SERVERS)
+def test_what_the_origins_disk_altered_is_told(cli: str, pair: tuple[str, str], tmp_path: Path, version: str) -> None:
+    """The record of one message is not what was stored, though the backup came whole: it is named, nothing is left."""
+    _, silt = pair
+    with nats_server(tmp_path / "old", jetstream=True, binary=nats_server_of(version)) as old:
+        command(cli, old.url, "stream add S --subjects=s --defaults")
+        command(cli, old.url, "pub s hello-{{Count}} -H Kind:fruit --count=5000 --jetstream")
+        command(cli, old.url, f"stream backup S {tmp_path}/b --no-progress")
+    data = tmp_path / "b" / "stream.tar.s2"
+    content = b"".join(FrameReader().feed(data.read_bytes()))
+    data.write_bytes(s2_frames.BEGIN + s2_frames.encode(content.replace(b"hello-2345", b"hello-2x45")))
+    status, text = run([cli, "--server", silt, "stream", "restore", f"{tmp_path}/b", "--no-progress"])
+    assert status != 0
+    assert "msgs/1.blk: the record of sequence 2345 is damaged: its hash is another one" in text
+    assert "S" not in command(cli, silt, "stream ls --names").split()
+    data.write_bytes(s2_frames.BEGIN + s2_frames.encode(content))
+    command(cli, silt, f"stream restore {tmp_path}/b --no-progress")
+    assert asyncio.run(seen(silt, "S"))["messages"][-1]["seq"] == 5000

@@ -31,7 +31,9 @@ MESSAGES = [
     for seq in range(3, 40)
 ]
 CONSUMER = ("work", {"durable_name": "work"}, old_backups.consumer_state((1, 3), (3, 5), {5: (3, 1_764_000_000)}))
-WHOLE = files("S", [block(MESSAGES[:20]), block(MESSAGES[20:])], old_backups.state(37, 3, 39, last_block=2), [CONSUMER])
+GONE = block([Record(7, 1, mark=ERASED)])
+BLOCKS = block(MESSAGES[:20]), block(MESSAGES[20:], 2)
+WHOLE = files("S", BLOCKS, old_backups.state(37, 3, 39, last_block=2, last_hash=BLOCKS[1][-8:]), [CONSUMER])
 
 
 def items(archive: bytes, step: int = 1 << 20, stream: str = "S") -> tuple[list[Item], bool]:
@@ -64,11 +66,11 @@ def test_a_backup_is_decoded(step: int) -> None:
 @given(st.lists(RECORDS, max_size=30))
 def test_blocks_come_back(records: list[Record]) -> None:
     """Each record of a block is a message or says what is deleted."""
-    found = message_block.decode(block(records), "1.blk")
+    found = message_block.decode(block(records, 7), "msgs/7.blk", "S")
     kept = [record for record in records if not record.mark]
     assert found.deleted.tolist() == sorted({record.seq for record in records if record.mark == DELETED})
     assert found.last_seq == max((record.seq for record in records), default=0)
-    assert found.last_hash == (old_backups.HASH if records else b"")
+    assert found.last_hash == block(records, 7)[-8:]
     if found.run is None:
         assert not kept
         return
@@ -88,7 +90,7 @@ def test_states_come_back(version: int, deleted: list[int], last: int) -> None:
     assert found[:3] == (7, 5, last)
     every = np.arange(1, 10_002, dtype=np.uint64)
     assert every[found.deleted.has(every)].tolist() == sorted(deleted)
-    assert found[4:] == (300, old_backups.HASH)
+    assert found[4:] == (300, bytes(8))
 
 
 def deleted_of(found: list[Item]) -> tuple[list[int], list[int]]:
@@ -101,7 +103,7 @@ def deleted_of(found: list[Item]) -> tuple[list[int], list[int]]:
 def test_deleted_messages_are_told() -> None:
     """By later records, and by the state where it is that of the last block."""
     records = [*MESSAGES, Record(40, 1, mark=ERASED), Record(5, 1, mark=DELETED), Record(4, 1, mark=DELETED)]
-    current = old_backups.state(33, 7, 40, [9, 11], last_block=1)
+    current = old_backups.state(33, 7, 40, [9, 11], last_block=1, last_hash=block(records)[-8:])
     found, _ = items(framed(tar(files("S", [block(records)], current))))
     assert end_of(found)[:3] == (33, 7, 40)
     assert deleted_of(found) == ([4, 5], [9, 11])
@@ -145,13 +147,13 @@ def test_a_long_name_is_read() -> None:
         (files("T", [], None), "stream names do not match"),
         ([("meta.inf", b"[]")], "error in meta.inf"),
         ([*WHOLE, ("msgs/3.blk", block(MESSAGES))], "out of order"),
-        (files("S", [block(MESSAGES), block(MESSAGES)], None), "message sequence 3 out of order"),
+        (files("S", [block(MESSAGES), block(MESSAGES, 2)], None), "message sequence 3 out of order"),
         (files("S", [block([Record(1, 1, "s.>")])], None), "message sequence 1 has an invalid subject"),
         (files("S", [block([Record(1, 1, "s", b"", bytes(1001))])], None), "sequence 1 exceeds maximum message size"),
         (files("S", [b"\x01" * 40], None), "1.blk: a record is cut or damaged, or the block is encrypted"),
         (files("S", [block(MESSAGES)[:-1]], None), "1.blk: a record is cut or damaged"),
-        (files("S", [block(MESSAGES)], old_backups.state(1, 9, 3)), "the last sequence is beyond"),
-        (files("S", [block([Record(7, 1, mark=ERASED)])], old_backups.state(1, 1, 2**63)), "last sequence is beyond"),
+        (files("S", BLOCKS[:1], old_backups.state(1, 9, 3, last_hash=BLOCKS[0][-8:])), "the last sequence is beyond"),
+        (files("S", [GONE], old_backups.state(1, 1, 2**63, last_hash=GONE[-8:])), "last sequence is beyond"),
         (files("S", [], b"\x0b\x09" + bytes(40)), "index.db: not the state of a stream, or of a version above 4"),
         (files("S", [], old_backups.state(1, 1, 1)[:25]), "index.db: it is cut or damaged"),
         (files("S", [], None, [("c", {}, b"\x16\x03")]), 'failed to decode consumer "c" state'),
@@ -161,12 +163,63 @@ def test_a_long_name_is_read() -> None:
         ([*files("S", [], None), ("msgs/1.idx", b"")], "unexpected file"),
         ([*files("S", [], None), ("../../etc/passwd", b"")], "unexpected file"),
         ([*files("S", [], None), ("meta.inf", b"{}")], "comes twice"),
+        ([*files("S", [], None), ("errors.txt", b"no block 1")], "its server could not back up all: no block 1"),
     ],
 )  # fmt: skip
 def test_wrong_backups_are_refused(content: old_backups.Files, text: str) -> None:
     """What is missing, twice, out of order, damaged or of another stream is told."""
     with pytest.raises(BadArchive, match=text):
         items(framed(tar(content)))
+
+
+def altered(content: bytes, at: int) -> bytes:
+    """Content with one bit changed."""
+    changed = bytearray(content)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+def hashed_places(name: str, content: bytes) -> list[int]:
+    """The bytes of a file that a hash covers, or is in: not the lengths within a record, as nats-server has it."""
+    places, at = set(range(len(content))), 0
+    while name.endswith(".blk") and at < len(content):
+        size, subject = int.from_bytes(content[at : at + 3], "little"), at + 22
+        places -= {at + 20, at + 21}
+        if content[at + 3] >> 7:
+            headers = subject + int.from_bytes(content[at + 20 : at + 22], "little")
+            places -= set(range(headers, headers + 4))
+        at += size
+    return sorted(places)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in WHOLE if not name.endswith("o.dat")])
+def test_changed_bytes_are_told(name: str) -> None:
+    """What a disk of the origin did to a record, the state or a configuration, long before the backup, is refused."""
+    content = dict(WHOLE)[name]
+    for at in hashed_places(name, content)[:: 5 if len(content) > 100 else 1]:
+        changed = [(each, altered(data, at) if each == name else data) for each, data in WHOLE]
+        with pytest.raises(BadArchive):
+            items(framed(tar(changed)))
+
+
+def test_a_damaged_record_is_named() -> None:
+    """By its file and sequence; a larger one than is hashed, and a block of another stream, are told apart."""
+    damaged = altered(block(MESSAGES), block(MESSAGES).index(b"x" * 17))
+    with pytest.raises(BadArchive, match=r"msgs/1\.blk: the record of sequence 17 is damaged: its hash is another one"):
+        message_block.decode(damaged, "msgs/1.blk", "S")
+    with pytest.raises(BadArchive, match="sequence 3 is damaged"):
+        message_block.decode(block(MESSAGES), "msgs/1.blk", "T")
+    last = altered(block(MESSAGES), -1)
+    with pytest.raises(BadArchive, match="sequence 39 is damaged"):
+        message_block.decode(last, "msgs/1.blk", "S")
+    assert message_block.decode(last, "msgs/1.blk", "S", compressed=True).last_seq == 39
+    with pytest.raises(BadArchive, match="sequence 17 is damaged"):
+        message_block.decode(damaged, "msgs/1.blk", "S", compressed=True)
+    large = Record(1, 1, "s", b"", bytes(message_block.HASHED_BYTES_MAX))
+    raw = altered(block([large, Record(2, 1, "s")]), 1_000)
+    run = message_block.decode(raw, "msgs/1.blk", "S").run
+    assert run is not None
+    assert run.seqs.tolist() == [1, 2]
 
 
 def test_a_tar_without_files_is_refused() -> None:
