@@ -51,6 +51,10 @@ RESTORE_GROUP_BYTES = 8 * MIB
 """Ours: messages and bytes of them that a restore stores at a time."""
 RESTORE_WAITING_BYTES_MAX = 16 * MIB
 """Ours: bytes that wait to be committed, past which a restore waits."""
+RESTORE_PARKED_SECONDS = 24 * 3_600.0
+"""Ours: how long what came of a restore that broke off is kept for a sender that can go on."""
+RESTORE_WORD_CHARS_MAX = 256
+"""Ours: longest word by which it does."""
 TRANSFERS_MAX = 16
 """Ours: backups that are read, and restores, at a time; others wait, or are refused."""
 

@@ -19,6 +19,7 @@ from api.jetstream.responses import ApiAccount
 from consumers.engine.ack_subject import ACK_PREFIX, FLOW_PREFIX
 from consumers.engine.engine import ConsumerEngine
 from consumers.machine.effects import Advisory
+from delta_store.streams import restores
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import RowColumns
@@ -95,10 +96,11 @@ class GatewayCore:
         return effects
 
     def expire(self, now_ns: int) -> bool:
-        """Remove expired messages and batches, also of idle streams; return whether there were any."""
+        """Remove expired messages, batches and broken restores, also of idle streams; return whether there were any."""
         group = self.gathering.group
         forget_batches(self.catalog, now_ns, group)
         told = self._intake.tell_abandoned(now_ns)
+        told |= restores.give_up_late(self.catalog, now_ns=now_ns, rows=group.rows)
         if 0 < self.catalog.next_expiry_ns() <= now_ns:
             self.catalog.expire(now_ns=now_ns, rows=group.rows)
             return True
@@ -126,7 +128,7 @@ class GatewayCore:
         """Return the positions of a group's streams after it."""
         marks = {}
         for name in set(rows.stream):
-            state = self.catalog.streams.get(name) or self.catalog.restoring.get(name)
+            state = self.catalog.streams.get(name) or self.catalog.restoring.get(name) or self.catalog.parked.get(name)
             if state is not None:
                 at, first = state.position, state.index.first_seq
                 marks[name] = {"id": at.stream_id, "seq": at.seq, "event": at.event_no, "first": first}

@@ -1,10 +1,12 @@
 """A stream that is being restored: what an archive holds becomes rows of the journal, out of sight until it is whole.
 
 The stream is begun by a row that says so, and shown from the row on that says it is done. One that was begun and not
-done is deleted: at once where its archive is refused, at the next start where the process ended meanwhile.
+done is deleted: at once where its archive is refused, at the next start where the process ended meanwhile. Where its
+sender gave a word by which it may go on, it is kept for a while if it breaks off; what comes then begins behind it.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -32,27 +34,39 @@ from ingest.publishing.group import Gathering
 class StreamRestore:
     """The stream that an archive becomes; all its rows go to the gathering group."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        gathering: Gathering,
-        config: StreamConfig,
-        *,
-        now_ns: int,
-        has_deleted: bool = False,
-    ) -> None:
-        """Begin; ``has_deleted``: deleted messages come among the others, so that limits are applied at the end.
-
-        Raises ``ApiRefusal`` where the name or a subject is taken, or nothing can be committed.
-        """
+    def __init__(self, catalog: Catalog, gathering: Gathering, config: StreamConfig, state: StreamState) -> None:
+        """Go on with a stream that was begun and broke off."""
         self._catalog = catalog
         self._config = config
         self._gathering = gathering
         self._company = Company()
         self._last_seq = 0
         self._sources: dict[str, SourcePosition] = {}
-        begun = config.without_limits() if has_deleted else config
-        self.state: StreamState = restores.begin(catalog, begun, now_ns=now_ns, rows=gathering.group.rows)
+        self._goes_on = True
+        self.state = state
+
+    @classmethod
+    def begun(
+        cls,
+        catalog: Catalog,
+        gathering: Gathering,
+        config: StreamConfig,
+        *,
+        now_ns: int,
+        has_deleted: bool = False,
+        resume: str = "",
+    ) -> Self:
+        """Begin; ``has_deleted``: deleted messages come among the others, so that limits are applied at the end.
+
+        ``resume`` is a word of the sender by which it may go on. Raises ``ApiRefusal`` where the name or a subject is
+        taken, or nothing can be committed.
+        """
+        begun, rows = config.without_limits() if has_deleted else config, gathering.group.rows
+        restore = cls(
+            catalog, gathering, config, restores.begin(catalog, begun, now_ns=now_ns, rows=rows, resume=resume)
+        )
+        restore._goes_on = False
+        return restore
 
     def take(self, items: Sequence[Item], now_ns: int) -> None:
         """Take what follows in the archive. Raises :class:`BadArchive`, and as :meth:`store`."""
@@ -73,7 +87,11 @@ class StreamRestore:
     def begin_at(self, first_seq: int, last_seq: int, now_ns: int) -> None:
         """Begin with a sequence; ``last_seq`` is the last one, also where its message is gone."""
         self._last_seq = last_seq
-        if first_seq > 1:
+        if self._goes_on:
+            rows = self._gathering.group.rows
+            for name in list(self.state.consumers):
+                self.state.record_consumer(Kind.CONSUMER_DELETE, name=name, data=b"", now_ns=now_ns, rows=rows)
+        elif first_seq > 1:
             self.state.index.restore_bounds(first_seq=first_seq, last_seq=first_seq - 1, last_ts=0)
             self.state.record_removal([], "skip", now_ns=now_ns, rows=self._gathering.group.rows)
 
@@ -148,6 +166,15 @@ class StreamRestore:
         restores.show(self._catalog, self.state, now_ns=now_ns, rows=rows)
         if self.state.config != self._config:
             self._catalog.update(self._config, now_ns=now_ns, rows=rows)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether its sender has a word by which it can be gone on with."""
+        return bool(self.state.resume)
+
+    def park(self, now_ns: int) -> None:
+        """Keep what is there for its sender."""
+        restores.park(self._catalog, self.state, now_ns=now_ns)
 
     def drop(self, now_ns: int) -> None:
         """Leave nothing of the stream."""

@@ -135,7 +135,7 @@ class PastDesk:
         """Return the branch, shown. Raises :class:`NotCarried` for a base that was not copied."""
         core, clock = self._core, self._clock
         core.catalog.require_change()
-        stream = StreamRestore(core.catalog, core.gathering, config, now_ns=clock.now_ns())
+        stream = StreamRestore.begun(core.catalog, core.gathering, config, now_ns=clock.now_ns())
         try:
             self._begin(stream, plan, work)
             left = plan.slice.parts if base is None else await self._carry.carry(stream, base, plan, clock.now_ns())

@@ -96,7 +96,9 @@ class RestoreReceiver:
             sequence_max=FIRST_SEQ_MAX,
             valid_subject=subjects.literal,
         )
-        self._uploads[work.deliver_subject.encode()] = _Upload(work, checker)
+        upload = self._uploads[work.deliver_subject.encode()] = _Upload(work, checker)
+        if work.state is not None:
+            upload.stream = StreamRestore(self._core.catalog, self._core.gathering, work.config, work.state)
         self._around.subjects.listen_to(work.deliver_subject)
 
     def take(self, message: WireMessage) -> None:
@@ -129,8 +131,7 @@ class RestoreReceiver:
         finally:
             self._around.subjects.stop_listening(work.deliver_subject)
             del self._uploads[work.deliver_subject.encode()]
-            if upload.stream is not None:
-                await self._landing.drop(upload.stream)
+            await self._leave(upload)
 
     async def _take_in(self, upload: _Upload) -> bytes | None:
         """Take chunks in; return the subject of the last reply, None where the sender fell silent."""
@@ -158,13 +159,7 @@ class RestoreReceiver:
             # A thread would keep the loop waiting for the interpreter lock.
             for item in upload.checker.feed(chunk):
                 if upload.stream is None:
-                    upload.stream = StreamRestore(
-                        self._core.catalog,
-                        self._core.gathering,
-                        upload.work.config,
-                        now_ns=self._around.clock.now_ns(),
-                        has_deleted=upload.checker.is_tar,
-                    )
+                    upload.stream = self._begun(upload)
                 upload.waiting.add(item)
                 if upload.waiting.is_enough:
                     await self._store(upload)
@@ -176,6 +171,28 @@ class RestoreReceiver:
         except ApiRefusal as refused:
             return refused
         return None
+
+    def _begun(self, upload: _Upload) -> StreamRestore:
+        """Begin a stream. Raises ``ApiRefusal``."""
+        is_tar = upload.checker.is_tar
+        return StreamRestore.begun(
+            self._core.catalog,
+            self._core.gathering,
+            upload.work.config,
+            now_ns=self._around.clock.now_ns(),
+            has_deleted=is_tar,
+            resume="" if is_tar else upload.work.resume,
+        )
+
+    async def _leave(self, upload: _Upload) -> None:
+        """Leave nothing of a stream that was not shown, or what is there of one that its sender may go on with."""
+        stream, upload.stream = upload.stream, None
+        if stream is None:
+            return
+        if stream.may_go_on and upload.refused is None:
+            stream.park(self._around.clock.now_ns())
+        else:
+            await self._landing.drop(stream)
 
     async def _store(self, upload: _Upload) -> None:
         """Store what waits. Raises :class:`BadArchive` or ``ApiRefusal``."""
@@ -192,7 +209,8 @@ class RestoreReceiver:
         core, clock = self._core, self._around.clock
         stream = upload.stream
         if upload.refused is None and (stream is None or not upload.checker.ended):
-            upload.refused = restore_failed("unexpected EOF")
+            await self._leave(upload)
+            stream, upload.refused = None, restore_failed("unexpected EOF")
         answer = None
         if stream is not None and upload.refused is None:
             try:
@@ -203,9 +221,7 @@ class RestoreReceiver:
                 upload.stream = None
                 consumers = len(stream.state.consumers)
                 answer = restored(stream.state, consumers=consumers, now_ns=clock.now_ns())
-        elif stream is not None:
-            upload.stream = None
-            await self._landing.drop(stream)
+        await self._leave(upload)
         if upload.refused is not None:
             report("restore failed", f"stream {upload.work.config.name}: {upload.refused}")
             answer = restore_refused(upload.refused)

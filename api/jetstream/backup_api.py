@@ -9,17 +9,18 @@ from api.jetstream.api_call import ApiCall, Result, Started
 from api.jetstream.archived_consumer import archived
 from api.jetstream.responses import failure, state_json, stream_info, success, with_dynamic_metadata
 from conf.limits import (
+    RESTORE_WORD_CHARS_MAX,
     SNAPSHOT_CHUNK_BYTES,
     SNAPSHOT_CHUNK_BYTES_MAX,
     SNAPSHOT_CHUNK_BYTES_MIN,
     SNAPSHOT_WINDOW_BYTES,
     SNAPSHOT_WINDOW_BYTES_MAX,
 )
-from delta_store.archive.entries import FROM_SEQ, LIVE_BEFORE
+from delta_store.archive.entries import FROM_SEQ, LIVE_BEFORE, RESUME, RESUMED
 from delta_store.config import api_errors
 from delta_store.config.stream_config import StreamConfig
 from delta_store.index.segments import Ints
-from delta_store.streams import source_rules, stream_config_rules
+from delta_store.streams import restores, source_rules, stream_config_rules
 from delta_store.streams.stream_state import StreamState
 from delta_store.values import subjects
 
@@ -58,6 +59,10 @@ class StreamUpload(NamedTuple):
     """The subject that its chunks come to."""
     message_bytes_max: int
     """Most bytes of headers and payload of a message."""
+    resume: str
+    """The sender's word by which it goes on if it breaks off; empty where it begins anew."""
+    state: StreamState | None
+    """What is there of one that broke off."""
 
 
 def snapshot(call: ApiCall) -> Result:
@@ -107,7 +112,12 @@ def snapshot(call: ApiCall) -> Result:
 
 
 def restore(call: ApiCall) -> Result:
-    """Begin to take a stream in; its messages come to the subject in the reply."""
+    """Begin to take a stream in; its messages come to the subject in the reply.
+
+    With ``silt_resume``, any word of the sender, what is durable of it is kept if it breaks off. A request with the
+    same word and configuration goes on with that: the reply says behind which sequence (``silt_resumed``), and the
+    archive need not have the messages up to it.
+    """
     call.require_body()
     request = call.body(request_shapes.RESTORE_REQUEST)
     said = request.get("config", {})
@@ -128,7 +138,11 @@ def restore(call: ApiCall) -> Result:
     subject = f"$JS.SNAPSHOT.RESTORE.{name}.{call.registry.new_id()}"
     most = call.account.reply_bytes_max
     most = min(most, config.max_msg_size) if config.max_msg_size >= 0 else most
-    return Started({"deliver_subject": subject}, StreamUpload(config, subject, most))
+    # Positions of sources are learned from all messages.
+    word = request.get(RESUME, "")[:RESTORE_WORD_CHARS_MAX] if not config.sources else ""
+    state = restores.resumed(call.catalog, config, word)
+    said = {RESUMED: state.index.last_seq if state is not None else 0} if word else {}
+    return Started({"deliver_subject": subject, **said}, StreamUpload(config, subject, most, word, state))
 
 
 def restored(state: StreamState, *, consumers: int, now_ns: int) -> bytes:

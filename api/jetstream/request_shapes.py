@@ -1,7 +1,7 @@
 """The shapes of the request bodies, field by field as nats-server 2.15 knows them; fields ``silt_…`` are our own."""
 
 from consumers.config.consumer_config import MachineConfig
-from delta_store.archive.entries import FROM_SEQ
+from delta_store.archive.entries import FROM_SEQ, RESUME
 from delta_store.config.field_tags import shapes
 from delta_store.config.stream_config import StreamConfig
 from delta_store.dialect.json_shapes import ANYTHING, FLAG, INT, TEXT, TEXTS, TIME, UINT64, MapOf, Struct, Word
@@ -58,7 +58,7 @@ SNAPSHOT_REQUEST = Struct(
 )
 RESTORE_REQUEST = Struct(
     "JSApiStreamRestoreRequest",
-    {"config": Struct("StreamConfig", shapes(StreamConfig)), "state": ANYTHING},
+    {"config": Struct("StreamConfig", shapes(StreamConfig)), "state": ANYTHING, RESUME: TEXT},
 )
 STREAM_BRANCH_REQUEST = Struct(
     "SiltStreamBranchRequest",

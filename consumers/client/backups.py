@@ -69,8 +69,18 @@ async def restore(api: Api, meta: Mapping[str, Any], chunks: AsyncIterable[bytes
 
     ``meta`` has the ``config`` and ``state`` that :class:`Backup` tells. Raises ApiError, of which nothing is left.
     """
-    client, name = api.client, meta["config"]["name"]
-    subject = (await api.call(f"STREAM.RESTORE.{name}", meta))["deliver_subject"]
+    begun = await begin_restore(api, meta)
+    return await send_archive(api, begun["deliver_subject"], chunks)
+
+
+async def begin_restore(api: Api, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask a server to take a stream in; return its reply, which names the subject for :func:`send_archive`."""
+    return await api.call(f"STREAM.RESTORE.{meta['config']['name']}", meta)
+
+
+async def send_archive(api: Api, subject: str, chunks: AsyncIterable[bytes]) -> dict[str, Any]:
+    """Send the archive of a restore that has begun; return the stream's information. Raises as :func:`restore`."""
+    client = api.client
     inbox = client.new_inbox()
     with nats_errors("STREAM.RESTORE"):
         subscription = await client.subscribe(inbox)

@@ -13,6 +13,10 @@ FROM_SEQ: Final = "silt_from_seq"
 LIVE_BEFORE: Final = "silt_live"
 """What an increment's state says besides: its first sequence, and which earlier messages were still there."""
 
+RESUME: Final = "silt_resume"
+RESUMED: Final = "silt_resumed"
+"""In the request of a restore, the sender's word; in the reply, the last sequence that is there already."""
+
 
 class ArchiveHead(NamedTuple):
     """What stands before an entry's name and content."""

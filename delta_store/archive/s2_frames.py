@@ -12,6 +12,8 @@ from delta_store.archive.bad_archive import BadArchive
 
 BEGIN: Final = b"\xff\x06\x00\x00S2sTwO"
 """The chunk that begins a stream."""
+PADDING: Final = b"\xfe\x00\x00\x00"
+"""A chunk that holds nothing."""
 CONTENT_BYTES: Final = 1024 * 1024
 """Content of each chunk that is written: as that of klauspost/compress, whose writer nats-server uses."""
 _NAMES: Final = (b"S2sTwO", b"sNaPpY")

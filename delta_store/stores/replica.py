@@ -190,7 +190,7 @@ class Replica:
 def _begins_elsewhere(rows: RowColumns, catalog: Catalog) -> bool:
     """Whether rows show a stream whose first messages are not in the journal, and not in the catalog."""
     for place, kind in enumerate(rows.kind):
-        if kind == Kind.STREAM and read_restored(rows.data[place]) == CARRIED:
+        if kind == Kind.STREAM and read_restored(rows.data[place])[0] == CARRIED:
             known = catalog.streams.get(rows.stream[place])
             if known is None or known.stream_id != rows.stream_id[place] or known.restored == BEGUN:
                 return True

@@ -13,6 +13,7 @@ from delta_store.streams import expiry, retention
 from delta_store.streams.account import Account
 from delta_store.streams.copy_links import CopyLink, links_by_origin
 from delta_store.streams.event_rows import stream_data
+from delta_store.streams.parked_streams import ParkedStreams
 from delta_store.streams.routes import RouteTable
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, Position, RowColumns
@@ -33,6 +34,8 @@ class Catalog:
         """Position of the last row of each deleted stream: rows up to it are skipped in a replay."""
         self.restoring: dict[str, StreamState] = {}
         """Streams that come from a backup and are not whole yet: their names are taken, and nobody sees them."""
+        self.parked = ParkedStreams()
+        """Those whose sender is gone and may go on."""
         self.changes = 0
         """Grows whenever a stream is created, updated or deleted."""
         self.routes = RouteTable()
@@ -62,6 +65,8 @@ class Catalog:
         self.routes.refuse_overlap(config)
         self.account.admit(config)
         self.require_change()
+        if (gone := self.parked.give_up(config.name, now_ns=now_ns, rows=rows)) is not None:
+            self.close(config.name, gone)
         # An id that no stream has had: files and caches distinguish incarnations by it.
         state = self.open(config, stream_id=max(now_ns, self.newest_id + 1), created_ns=now_ns)
         if config.first_seq > 0:

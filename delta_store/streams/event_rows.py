@@ -15,23 +15,34 @@ CARRIED: Final = "carried"
 
 
 def stream_data(
-    config: StreamConfig, created_ns: int, *, restored: str = "", base: Mapping[str, Any] | None = None
+    config: StreamConfig,
+    created_ns: int,
+    *,
+    restored: str = "",
+    resume: str = "",
+    base: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Return the ``data`` of a STREAM row; ``restored``: see :func:`read_restored`.
+    """Return the ``data`` of a STREAM row; ``restored``, ``resume``: see :func:`read_restored`.
 
     ``base`` names the settled rows of another stream that this one begins with.
     """
     shown: dict[str, Any] = {"config": config.as_json(), "created_ns": created_ns}
     if restored:
         shown["restored"] = restored
+    if resume:
+        shown["resume"] = resume
     if base is not None:
         shown["base"] = base
     return json.dumps(shown, separators=(",", ":")).encode()
 
 
-def read_restored(data: bytes) -> str:
-    """Return whether a STREAM row's stream comes from a backup or another one: empty, or one of the words above."""
-    return str(json.loads(data).get("restored", ""))
+def read_restored(data: bytes) -> tuple[str, str]:
+    """Return whether a STREAM row's stream comes from a backup or another one: empty, or one of the words above.
+
+    And by which word of its sender a restore goes on that broke off; empty where it begins anew.
+    """
+    shown = json.loads(data)
+    return str(shown.get("restored", "")), str(shown.get("resume", ""))
 
 
 def read_stream(data: bytes) -> tuple[StreamConfig, int]:

@@ -97,7 +97,7 @@ def _apply_event(catalog: Catalog, row: Row) -> None:
             state = catalog.open(config, stream_id=row.stream_id, created_ns=created_ns)
         else:
             catalog.reconfigure(state, config, ts_ns=row.ts_ns)
-        state.restored = read_restored(row.data)
+        state.restored, state.resume = read_restored(row.data)
         _note_event(state, row)
     elif row.kind == Kind.STREAM_DELETE:
         catalog.close(row.stream, row.position)

@@ -11,15 +11,20 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, RowColumns
 
 
-def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColumns) -> StreamState:
-    """Begin a stream that nobody sees until :func:`show`; raise 10130, 10065 or a limit's error."""
+def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColumns, resume: str = "") -> StreamState:
+    """Begin a stream that nobody sees until :func:`show`; raise 10130, 10065 or a limit's error.
+
+    ``resume`` is a word of its sender, by which it may go on if it breaks off.
+    """
     if config.name in catalog.streams or config.name in catalog.restoring:
         raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
     catalog.routes.refuse_overlap(config)
     catalog.account.admit(config)
     catalog.require_change()
+    give_up(catalog, config.name, now_ns=now_ns, rows=rows)
     catalog.newest_id = max(now_ns, catalog.newest_id + 1)
     state = catalog.restoring[config.name] = StreamState(config, stream_id=catalog.newest_id, created_ns=now_ns)
+    state.resume = resume
     _record(state, BEGUN, now_ns=now_ns, rows=rows)
     return state
 
@@ -56,13 +61,47 @@ def drop(catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns)
     catalog.close(state.name, state.position)
 
 
+def park(catalog: Catalog, state: StreamState, *, now_ns: int) -> None:
+    """Keep a stream whose sender is gone, for when it goes on."""
+    del catalog.restoring[state.name]
+    catalog.parked.add(state, now_ns=now_ns)
+
+
+def resumed(catalog: Catalog, config: StreamConfig, resume: str) -> StreamState | None:
+    """Take up a stream that broke off, by its sender's word and with the same configuration; None without one."""
+    state = catalog.parked.take(config, resume)
+    if state is not None:
+        catalog.restoring[config.name] = state
+    return state
+
+
+def give_up(catalog: Catalog, name: str, *, now_ns: int, rows: RowColumns) -> None:
+    """Delete a stream that broke off, if there is one of this name."""
+    if (position := catalog.parked.give_up(name, now_ns=now_ns, rows=rows)) is not None:
+        catalog.close(name, position)
+
+
+def give_up_late(catalog: Catalog, *, now_ns: int, rows: RowColumns) -> bool:
+    """Delete the streams that nobody has gone on with for too long; return whether there were any."""
+    late = [] if catalog.held else catalog.parked.late(now_ns)
+    for name in late:
+        give_up(catalog, name, now_ns=now_ns, rows=rows)
+    return bool(late)
+
+
 def drop_unfinished(catalog: Catalog, *, now_ns: int, rows: RowColumns) -> None:
-    """Delete the streams whose restores ended with the process before."""
+    """Delete the streams whose restores ended with the process before, or hide those that may go on."""
     for name in [name for name, state in catalog.streams.items() if state.restored == BEGUN]:
-        catalog.delete(name, now_ns=now_ns, rows=rows)
+        state = catalog.streams[name]
+        if state.resume:
+            catalog.close(name, state.position)
+            catalog.parked.add(state, now_ns=now_ns)
+        else:
+            catalog.delete(name, now_ns=now_ns, rows=rows)
 
 
 def _record(state: StreamState, restored: str, *, now_ns: int, rows: RowColumns) -> None:
     state.restored = restored
-    data = stream_data(state.config, state.created_ns, restored=restored)
+    resume = state.resume if restored == BEGUN else ""
+    data = stream_data(state.config, state.created_ns, restored=restored, resume=resume)
     state.record(Kind.STREAM, data, now_ns=now_ns, rows=rows)

@@ -98,6 +98,7 @@ class StreamState:
         "reads_content",
         "republishes",
         "restored",
+        "resume",
         "schedules",
         "serves_origin",
         "singly",
@@ -134,6 +135,8 @@ class StreamState:
         self.fast_batches = FastBatches()
         self.restored = ""
         """Whether it comes from a backup, see :func:`delta_store.streams.event_rows.read_restored`."""
+        self.resume = ""
+        """By which word of its sender it goes on, if its restore breaks off."""
         self.serves_origin = False
         """Of a mirror: whether it has caught up once, so that it also answers Direct Get of its origin."""
         self._take_over(config)

@@ -23,6 +23,8 @@ from tests.waits import until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 STREAMS = ("A", "B", "C")
 COUNT = 12_000
+LARGE = 200_000
+LARGE_BYTES = LARGE * 100
 TRIES = 20
 CUT_AFTER = (0.0, 0.02, 0.1, 0.3, 0.5)
 """Seconds from the moment that the origin is stopped until the cutover is killed."""
@@ -115,6 +117,35 @@ def test_an_import_is_begun_again(tmp_path: Path, victim: str) -> None:
 
     with apart(tmp_path) as (origin, silt):
         asyncio.run(script(origin, silt))
+
+
+@pytest.mark.parametrize("victim", ["import", "silt"])
+def test_an_import_goes_on_within_a_stream(tmp_path: Path, victim: str) -> None:
+    """Killed amid a large stream: what was durable is not sent again, and all of it is compared."""
+
+    async def script(origin: NatsServer, silt: Gateway) -> None:
+        await fill(origin.url, "A", LARGE)
+        line = command("import", origin, silt, "A")
+        begun = Child(line, tmp_path / "import.log")
+        begun.start()
+        await asyncio.to_thread(begun.wait_log, re.compile("A copied"))
+        journal = tmp_path / "silt" / "data" / "journal"
+        await until(lambda: size_of(journal) > LARGE_BYTES // 4, seconds=60)
+        {"import": begun.kill, "silt": lambda: revive(silt)}[victim]()
+        assert begun.process is not None
+        await asyncio.to_thread(begun.process.wait, 300)
+        await until_done(line, tmp_path / "again.log")
+        told = [json.loads(one) for one in (tmp_path / "again.log").read_text().splitlines() if one.startswith("{")]
+        assert [(one["outcome"], one["messages"]) for one in told] == [("resumed", LARGE - 2)]
+        await compare(origin, silt, "A")
+
+    with apart(tmp_path) as (origin, silt):
+        asyncio.run(script(origin, silt))
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files of a table."""
+    return sum(file.stat().st_size for file in folder.glob("*.parquet"))
 
 
 def test_a_mirror_through_the_relay_outlives_kills(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from delta_store.archive import s2_frames
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, encode
+from delta_store.archive.s2_frames import FrameReader
 from tests.integration.clients.comparable import at_once
 from tests.servers import Gateway, silt_server
 from tests.wire import Wire
@@ -28,9 +29,10 @@ def archive(*, messages: int = 3, first: int = 1, consumers: int = 0, size: int 
     return s2_frames.BEGIN + s2_frames.encode(MAGIC + b"".join(map(encode, entries)) + end)
 
 
-async def begin(wire: Wire, name: str = "S", config: Any = CONFIG) -> dict[str, Any]:
+async def begin(wire: Wire, name: str = "S", config: Any = CONFIG, **more: Any) -> dict[str, Any]:
     """The reply to a request for a restore."""
-    reply = await wire.ask(f"$JS.API.STREAM.RESTORE.{name}", json.dumps({"config": config, "state": {}}).encode())
+    body = {"config": config, "state": {}, **more}
+    reply = await wire.ask(f"$JS.API.STREAM.RESTORE.{name}", json.dumps(body).encode())
     assert reply is not None
     return dict(json.loads(reply.payload))
 
@@ -159,3 +161,59 @@ def test_a_killed_gateway_restores_whole_streams_or_none(tmp_path: Path) -> None
         assert (before, state["messages"], state["last_seq"]) == ([], 20_000, 60_000)
         again(silt)
         assert both([silt.hub.url], after) == [state]
+
+
+async def _send(wire: Wire, subject: str, data: bytes) -> None:
+    for start in range(0, len(data), CHUNK):
+        assert (await wire.ask(subject, data[start : start + CHUNK], seconds=30)) is not None
+
+
+def test_a_restore_with_a_word_is_gone_on_with(tmp_path: Path) -> None:
+    """What was durable when its sender, or the gateway, was gone is there when it asks again; the rest completes it."""
+    most, word = 40_000, {"silt_resume": "the origin's"}
+    whole = archive(messages=most, size=40)
+
+    async def broken(url: str) -> None:
+        async with Wire.open(url) as wire:
+            begun = await begin(wire, **word)
+            assert begun["silt_resumed"] == 0
+            content = b"".join(FrameReader().feed(whole))
+            await _send(
+                wire, begun["deliver_subject"], s2_frames.BEGIN + s2_frames.encode(content[: len(content) // 2])
+            )
+            await wire.ask(begun["deliver_subject"], b"", seconds=30)
+            assert not await names(wire)
+
+    async def gone_on_with(url: str) -> dict[str, Any]:
+        async with Wire.open(url) as wire:
+            assert not await names(wire)
+            begun = await begin(wire, **word)
+            resumed = begun["silt_resumed"]
+            assert 16_000 <= resumed // 3 < most
+            state = {"first_seq": 1, "last_seq": most * 3, "messages": most, "consumer_count": 0}
+            entries = [ArchiveEntry("state.json", TS_NS, 0, b"", json.dumps(state).encode())]
+            entries += [
+                ArchiveEntry("s.x", TS_NS + seq, seq, b"", b"d" * 40) for seq in range(1, most * 3, 3) if seq > resumed
+            ]
+            content = MAGIC + b"".join(map(encode, entries)) + encode(END)
+            await _send(wire, begun["deliver_subject"], s2_frames.BEGIN + s2_frames.PADDING + s2_frames.encode(content))
+            reply = await wire.ask(begun["deliver_subject"], b"", seconds=30)
+            assert reply is not None
+            return dict(json.loads(reply.payload))
+
+    with silt_server(tmp_path) as silt:
+        asyncio.run(broken(silt.hub.url))
+        silt.child.kill()
+        silt.start()
+        made = asyncio.run(gone_on_with(silt.hub.url))
+        assert (made["state"]["messages"], made["state"]["last_seq"]) == (most, most * 3)
+        silt.child.kill()
+        silt.start()
+
+        async def at_last(url: str) -> Any:
+            async with Wire.open(url) as wire:
+                reply = await wire.ask("$JS.API.STREAM.INFO.S")
+                assert reply is not None
+                return json.loads(reply.payload)["state"]["messages"]
+
+        assert asyncio.run(at_last(silt.hub.url)) == most

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -57,10 +58,12 @@ def archive(
 class Restoring:
     """A restore into a catalog of its own."""
 
-    def __init__(self, *, is_tar: bool = False, **config: Any) -> None:
+    def __init__(self, *, is_tar: bool = False, resume: str = "", **config: Any) -> None:
         self.catalog, self.gathering = Catalog(), Gathering()
         self.config = normalise({"name": "S", "subjects": ["s.>"], **config})
-        self.restore = StreamRestore(self.catalog, self.gathering, self.config, now_ns=NOW_NS, has_deleted=is_tar)
+        self.restore = StreamRestore.begun(
+            self.catalog, self.gathering, self.config, now_ns=NOW_NS, has_deleted=is_tar, resume=resume
+        )
         self.checker = ArchiveChecker("S", message_bytes_max=1000, sequence_max=2**62, valid_subject=subjects.literal)
 
     def feed(self, data: bytes, size: int = 1 << 20) -> None:
@@ -131,12 +134,62 @@ def test_what_is_not_done_is_dropped() -> None:
     assert not restoring.replayed().streams
 
 
+def broken_off(**config: Any) -> tuple[Restoring, Catalog]:
+    """A restore with a word, whose archive ended behind its second message, and what a start makes of its rows."""
+    restoring = Restoring(resume="word", **config)
+    with pytest.raises(BadArchive, match="EOF"):
+        restoring.feed(archive(messages=MESSAGES[:2], end=b""))
+    catalog = restoring.replayed()
+    restores.drop_unfinished(catalog, now_ns=NOW_NS, rows=restoring.gathering.group.rows)
+    return restoring, catalog
+
+
+def test_what_broke_off_is_gone_on_with() -> None:
+    """By the same word and configuration, also after a start; nobody saw it meanwhile, and its consumers come anew."""
+    restoring, catalog = broken_off()
+    assert (list(catalog.streams), list(catalog.restoring)) == ([], [])
+    assert restores.resumed(catalog, restoring.config, "another") is None
+    assert restores.resumed(catalog, normalise({"name": "S", "subjects": ["t"]}), "word") is None
+    state = restores.resumed(catalog, restoring.config, "word")
+    assert state is not None
+    assert state.index.last_seq == 4
+    assert restores.resumed(catalog, restoring.config, "word") is None
+    restoring.catalog = catalog
+    restoring.restore = StreamRestore(catalog, restoring.gathering, restoring.config, state)
+    restoring.checker = ArchiveChecker("S", message_bytes_max=1000, sequence_max=2**62, valid_subject=subjects.literal)
+    restoring.feed(archive(consumers=(("d", CONSUMER | {"config": {"durable_name": "d"}}),), messages=MESSAGES[2:]))
+    restoring.restore.show(NOW_NS)
+    found = catalog.streams["S"]
+    assert found.index.live.sequences(1, 12).tolist() == [3, 4, 9]
+    assert (list(found.consumers), found.index.last_seq, found.restored) == (["d"], 12, "done")
+    assert found.dedup.find("x") == 4
+    assert shown(restoring.replayed()) == shown(catalog)
+
+
+@pytest.mark.parametrize("how", ["create", "restore", "too late"])
+def test_what_broke_off_keeps_nobody_from_its_name(how: str) -> None:
+    """Another stream or restore of its name takes its place; a day later nothing is left of it."""
+    restoring, catalog = broken_off()
+    rows = restoring.gathering.group.rows
+    if how == "create":
+        catalog.create(restoring.config, now_ns=NOW_NS + 1, rows=rows)
+    elif how == "restore":
+        restores.begin(catalog, restoring.config, now_ns=NOW_NS + 1, rows=rows)
+    else:
+        assert not restores.give_up_late(catalog, now_ns=NOW_NS + 10**9, rows=rows)
+        assert restores.give_up_late(catalog, now_ns=NOW_NS + 25 * 3600 * 10**9, rows=rows)
+    assert restores.resumed(catalog, restoring.config, "word") is None
+    assert (list(catalog.restoring), list(catalog.streams)) == (["S"] * (how == "restore"), ["S"] * (how == "create"))
+    found = restoring.replayed().streams
+    assert [state.index.msgs for state in found.values()] == [0] * (how != "too late")
+
+
 def test_a_name_or_subject_that_is_being_restored_is_taken() -> None:
     """Neither a second restore nor a new stream gets the name; subjects that are taken meanwhile refuse the end."""
     restoring = Restoring()
     catalog, rows = restoring.catalog, restoring.gathering.group.rows
     with pytest.raises(ApiRefusal):
-        StreamRestore(catalog, restoring.gathering, restoring.config, now_ns=NOW_NS)
+        StreamRestore.begun(catalog, restoring.gathering, restoring.config, now_ns=NOW_NS)
     with pytest.raises(ApiRefusal):
         catalog.create(restoring.config, now_ns=NOW_NS, rows=rows)
     catalog.create(normalise({"name": "T", "subjects": ["s.>"]}), now_ns=NOW_NS, rows=rows)
@@ -242,20 +295,26 @@ TAR_RECORDS = [
 ]
 
 
+TAR_BLOCK = old_backups.block(TAR_RECORDS)
+
+
+def tar_state(messages: int, first: int, last: int, deleted: Sequence[int] = ()) -> bytes:
+    """The state of a stream with these records."""
+    return old_backups.state(messages, first, last, deleted, last_hash=TAR_BLOCK[-8:])
+
+
 def tar_archive(index: bytes | None) -> bytes:
     """A backup of a server before 2.15, with this state."""
     progress = old_backups.consumer_state((1, 3), (3, 6), {6: (3, 9)})
     consumers = [("c", CONSUMER["config"], progress)]
-    return old_backups.framed(
-        old_backups.tar(old_backups.files("S", [old_backups.block(TAR_RECORDS)], index, consumers))
-    )
+    return old_backups.framed(old_backups.tar(old_backups.files("S", [TAR_BLOCK], index, consumers)))
 
 
 @pytest.mark.parametrize("size", [50, 1 << 20])
 def test_a_tar_is_restored_without_what_was_deleted(size: int) -> None:
     """Limits count what is live: they are applied when all is there, and take nothing that the origin had."""
     restoring = Restoring(is_tar=True, max_msgs=4)
-    restoring.feed(tar_archive(old_backups.state(4, 2, 9, [5])), size)
+    restoring.feed(tar_archive(tar_state(4, 2, 9, [5])), size)
     restoring.restore.show(NOW_NS)
     state = restoring.catalog.streams["S"]
     assert state.index.live.sequences(1, 9).tolist() == [2, 3, 6, 7]
@@ -276,7 +335,7 @@ def test_limits_count_where_a_tar_has_no_state() -> None:
 def test_a_tar_that_counts_otherwise_is_refused() -> None:
     """Where messages are missing, the count in the state tells."""
     with pytest.raises(BadArchive, match="the archive has 4 messages, its state says 5"):
-        Restoring(is_tar=True).feed(tar_archive(old_backups.state(5, 2, 9, [5])))
+        Restoring(is_tar=True).feed(tar_archive(tar_state(5, 2, 9, [5])))
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 0), (8, 7), (4, 9)])
@@ -284,7 +343,7 @@ def test_an_empty_tar_keeps_its_bounds(first: int, last: int) -> None:
     """The next sequence is the one it would have been."""
     restoring = Restoring(is_tar=True)
     content = old_backups.block([Record(last, 1, mark=DELETED)])
-    files = old_backups.files("S", [content], old_backups.state(0, first, last))
+    files = old_backups.files("S", [content], old_backups.state(0, first, last, last_hash=content[-8:]))
     restoring.feed(old_backups.framed(old_backups.tar(files)))
     restoring.restore.show(NOW_NS)
     assert restoring.catalog.streams["S"].index.last_seq == last
