@@ -27,7 +27,7 @@ def settle_with_bases(owner: SettledOwner, rows: Iterable[Row], opened: str = "t
     told = [told_by(row.position, row.stream, row.data) for row in new if row.kind == Kind.STREAM]
     report = BatchReport(tuple(stage(owner.storage, new, writing)), told=tuple(told))
     staging = Staging(owner.storage.uri, owner.storage.options, writing, frozenset(), opened)
-    kept = with_bases(report, staging, owner.storage)
+    kept = with_bases(report, staging, owner.storage, owner.snapshot.files)
     marks = dict(owner.note.watermarks)
     for row in new:
         marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)

@@ -8,14 +8,14 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from conf.clock import Clock
+from delta_store.entries.settled_file import encode
 from delta_store.entries.staged_file import STATISTICS, StagedFile, Writing, staged_path
 from delta_store.settled.settled_owner import SettledOwner
 from delta_store.storage.storage import Blob, Storage
 from delta_store.values.records import Kind, Row, stored_size
-from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.schemas import EVENTS_PARTITION, MESSAGES_SCHEMA
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
 
 _DAY_SECONDS = 86_400.0
@@ -43,9 +43,7 @@ def _staged(storage: Storage, rows: list[Row], place: tuple[str, str], writing: 
         pa.array(column, one.type) for column, one in zip(zip(*values, strict=True), MESSAGES_SCHEMA, strict=True)
     ]
     table = pa.table(columns, schema=MESSAGES_SCHEMA)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.drop_columns(list(MESSAGES_PARTITION_COLUMNS)), sink, write_page_checksum=True)
-    body = bytes(sink.getvalue())
+    body = encode(table).body.to_pybytes()
     path = staged_path(writing, *place, number=number, unique=secrets.token_hex(8))
     storage.write(Blob(path, body))
     return StagedFile(path, *place, len(body), len(values), crc32(body), stats_of(table))

@@ -19,12 +19,17 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from conf.clock import SystemClock
 from conf.data_location import DataLocation
 from delta_store.config.stream_config import StreamConfig
+from delta_store.entries.batch_layout import told_by
+from delta_store.entries.batch_report import BatchReport
 from delta_store.entries.settled_entry import APP_ID
+from delta_store.entries.settled_file import decode
 from delta_store.entries.staged_file import StagedFile, Writing
 from delta_store.journal.journal import Journal
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.state_at import EventRow, cut_at
 from delta_store.settled.settled_owner import SettledOwner
+from delta_store.settling.base_rows import with_bases
+from delta_store.settling.staging import Staging
 from delta_store.storage.open_storage import open_storage
 from delta_store.storage.storage import Storage
 from delta_store.streams.catalog import Catalog
@@ -60,6 +65,8 @@ class Tables:
     by_delta_rs: bool = False
     """Whether ``messages`` is a table of an older version."""
     horizon_seconds: float = 86_400.0
+    based: int = 0
+    """Files that branches have begun with."""
     store: DataLocation | None = None
     """The place in an object store."""
     _journal: Journal | None = None
@@ -95,8 +102,12 @@ class Tables:
             self.marks[row.stream] = Watermark(row.stream_id, row.seq, row.event_no, row.first_seq)
             self.kept.add((row.stream, row.position))
         if not self.by_delta_rs:
-            note = self._note(Op.APPEND, Counter(row.stream for row in new), self.owner.note.batch + 1)
-            self.owner.append(self._staged(new, note.batch), note)
+            batch, added = self.owner.note.batch + 1, Counter(row.stream for row in new)
+            files = self._staged(new, batch)
+            based = self._based(new, batch)
+            for file in based:
+                added[file.stream] += file.rows
+            self.owner.append([*files, *based], self._note(Op.APPEND, added, batch))
             return
         gathered = list(zip(*map(settled_values, new), strict=True))
         table = pa.table(
@@ -158,6 +169,23 @@ class Tables:
         for file in files:
             self._rows_in[file.path] = [row for row in rows if place_of(row) == (file.stream, file.subject_partition)]
         return files
+
+    def _based(self, new: Sequence[Row], batch: int) -> list[StagedFile]:
+        """Write the files that branches among new rows begin with, as the settle job does."""
+        told = tuple(told_by(row.position, row.stream, row.data) for row in new if row.kind == Kind.STREAM)
+        if not any(one.base for one in told):
+            return []
+        writing = Writing(self.owner.epoch, batch)
+        storage = self.owner.storage
+        staging = Staging(storage.uri, storage.options, writing, frozenset(), str(self.data))
+        files = with_bases(BatchReport(told=told), staging, storage, self.owner.snapshot.files).files
+        for file in files:
+            table = decode(storage.read(file.path), file.stream, file.subject_partition).select(Row._fields)
+            self._rows_in[file.path] = rows = [Row(*values) for values in zip(*table.to_pydict().values(), strict=True)]
+            self.rows += rows
+            self.kept.update((row.stream, row.position) for row in rows)
+            self.based += 1
+        return list(files)
 
     def _delete(self, stream: str, dead: AbstractSet[int]) -> None:
         """Delete messages of one stream in one commit."""

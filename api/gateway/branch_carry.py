@@ -16,8 +16,9 @@ from api.gateway.stream_landing import StreamLanding
 from conf.limits import BRANCH_BASE_BYTES_MAX, BRANCH_CARRIED_MESSAGES_MIN, BRANCH_CARRY_SECONDS_MAX
 from delta_store.config.stream_config import StreamConfig
 from delta_store.entries.settled_log import DataFile, Snapshot
+from delta_store.index.index_copy import IndexCopy
+from delta_store.index.stream_index import StreamIndex
 from delta_store.reading.branch_base import BranchBase
-from delta_store.reading.message_columns import MessageColumns, columns_of
 from delta_store.reading.message_slice import SlicePart
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.slice_plan import PastSlice
@@ -37,6 +38,8 @@ class SettleView(NamedTuple):
     """Returns whether the settle job says so."""
     relied_on: Callable[[], int | None] = lambda: None
     """Returns the version of ``messages`` that the journal relies on: up to it nothing is settled again."""
+    hasten: Callable[[], None] = lambda: None
+    """Has the journal look at once for a version to rely on."""
 
 
 class NotCarried(Exception):
@@ -69,8 +72,10 @@ class BranchCarry:
         await self._landing.durable()
         try:
             async with asyncio.timeout(BRANCH_CARRY_SECONDS_MAX):
-                carried = await self._reached(lambda: self._copied(stream.state))
-                known = self._known(base, carried, stream.state)
+                copy = await self._copied_index(base, stream.state)
+                carried = await self._reached(lambda: self._carried(stream.state))
+                self._settling.hasten()
+                known = copy.index if copy is not None and self._is_same(copy, carried, base, stream.state) else None
                 await asyncio.to_thread(self._restore, stream.state, carried, known)
                 await self._reached(lambda: carried if (self._settling.relied_on() or -1) >= carried.version else None)
         except TimeoutError:
@@ -87,25 +92,38 @@ class BranchCarry:
             await asyncio.sleep(_LOOK_SECONDS)
         return found
 
-    def _copied(self, state: StreamState) -> Snapshot | None:
+    def _carried(self, state: StreamState) -> Snapshot | None:
         """Return the version that has the settled messages; None where the row that names them is not settled."""
         snapshot = self._settled.refresh()
         mark = snapshot.watermarks.get(state.name)
         return snapshot if mark is not None and mark.position >= state.position else None
 
-    def _known(self, base: BranchBase, version: Snapshot, state: StreamState) -> MessageColumns | None:
-        """Return the copied messages by the index of the origin, where it has lost none of them since.
-
-        What is live there up to the base's end was copied: sequences don't come back. So as many are the same.
-        """
-        origin = self._streams.get(base.parts[0].stream)
-        if origin is None or origin.stream_id != base.parts[0].stream_id:
+    async def _copied_index(self, base: BranchBase, state: StreamState) -> IndexCopy | None:
+        """Return a copy of the origin's index up to the base's end, made while the settle job works."""
+        origin = self._origin(base)
+        if origin is None:
             return None
-        live = origin.index.live.columns(base.last_seq)
-        copied = sum(file.rows for file in _message_files(version, state))
-        return columns_of(live, list(origin.index.table.names)) if len(live.seqs) == copied > 0 else None
+        copy = IndexCopy(origin.index, base.last_seq, StreamIndex(chained=state.index.live.chained))
+        for _ in iter(copy.step, False):
+            await asyncio.sleep(0)
+        await asyncio.to_thread(copy.fill)
+        return copy
 
-    def _restore(self, state: StreamState, version: Snapshot, known: MessageColumns | None) -> None:
+    def _is_same(self, copy: IndexCopy, version: Snapshot, base: BranchBase, state: StreamState) -> bool:
+        """Whether a copy of the origin's index has the settled messages.
+
+        What is live in the origin up to the base's end was copied, as sequences don't come back. So as many are the
+        same.
+        """
+        rows = sum(file.rows for file in _message_files(version, state))
+        return self._origin(base) is not None and copy.holds and copy.index.msgs == rows
+
+    def _origin(self, base: BranchBase) -> StreamState | None:
+        """Return the stream whose rows the base has, if it is still there."""
+        origin = self._streams.get(base.parts[0].stream)
+        return origin if origin is not None and origin.stream_id == base.parts[0].stream_id else None
+
+    def _restore(self, state: StreamState, version: Snapshot, known: StreamIndex | None) -> None:
         mark, files = version.watermarks[state.name], _message_files(version, state)
         restore_stream(state, mark, [], self._settled, files, known)
 

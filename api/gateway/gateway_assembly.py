@@ -103,6 +103,7 @@ def assemble(
         settling=SettleView(
             lambda: upkeep.told.get("state") == SettleState.SETTLING,
             lambda: stores.journal.reader.relies_on,
+            upkeep.hasten,
         ),
         executor=None if stores.data.is_local else threads,
         pace=_pace(settings.journal, is_local=stores.data.is_local),

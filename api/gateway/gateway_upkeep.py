@@ -7,6 +7,7 @@ to it and read it back, and only then truncate the journal up to that watermark.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any
 
 from conf.clock import SystemClock
@@ -55,6 +56,11 @@ class GatewayUpkeep:
         self._clock = SystemClock()
         self._settle_job = StateListener(data.uri, self._clock, storage_options=data.options)
         self._reported_at = 0.0
+        self._hastened = asyncio.Event()
+
+    def hasten(self) -> None:
+        """Have the next round begin at once; called on the event loop."""
+        self._hastened.set()
 
     @property
     def brake_seconds(self) -> float:
@@ -76,7 +82,10 @@ class GatewayUpkeep:
         """Run rounds until cancelled; an error of one is reported, and the next tries again."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(SETTLED_POLL_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLED_POLL_SECONDS):
+                    await self._hastened.wait()
+            self._hastened.clear()
             await asyncio.shield(loop.run_in_executor(self._executor, self.once))
 
     def once(self) -> None:

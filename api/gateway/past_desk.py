@@ -232,13 +232,18 @@ class PastDesk:
     async def _then(self, work: PastWork, bounds: MessageBounds = _EVERYTHING) -> _ReadPast:
         """Read how the stream stood, knowing of all that was decided before what is live was noted.
 
-        So a message that is in the past and not noted as live was not erased, and can't be any more. Raises
+        So a message that is in the past and not noted as live was not erased, and can't be any more. Messages that are
+        still live were live at the point: where it had no more, they are its messages and none is read. Raises
         ``ApiRefusal`` where the stream is gone, and as :meth:`PastRuns.at`.
         """
         index = self._state(work).index
         live = index.live.sequences(1, index.last_seq)
         plan = await self._plan(work, bounds)
-        past = await _read(partial(self._past.of, plan, plan.slice.parts))
+        still = live[: np.searchsorted(live, plan.seq, side="right")]
+        if bounds == _EVERYTHING and await _read(partial(self._past.has_only, plan, still)):
+            past = PastMessages(plan, still)
+        else:
+            past = await _read(partial(self._past.of, plan, plan.slice.parts))
         return _ReadPast(self._state(work), live, past)
 
     async def _plan(self, work: PastWork, bounds: MessageBounds = _EVERYTHING) -> PastSlice:

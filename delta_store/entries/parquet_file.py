@@ -122,7 +122,7 @@ def _constant(field: Field, value: int | str | None, rows: int) -> _Pages:
     plain = _plain(field.kind, [value])
     if rows == 1:
         return _with_data_page(b"", rows, _PLAIN, [levels, *plain])
-    index = b"\x01" + _varint(rows << 1) + b"\0"
+    index = b"\x01" + varint(rows << 1) + b"\0"
     return _with_data_page(_dictionary_page(1, plain), rows, _RLE_DICTIONARY, [levels + index])
 
 
@@ -131,7 +131,7 @@ def _indexed(different: Sequence[str], values: Sequence[str]) -> _Pages:
     rows = len(values)
     number_of = dict(zip(different, range(len(different)), strict=True))
     groups = (rows + 7) // 8
-    index = b"\x08" + _varint(groups << 1 | 1) + bytes(map(number_of.__getitem__, values)) + bytes(groups * 8 - rows)
+    index = b"\x08" + varint(groups << 1 | 1) + bytes(map(number_of.__getitem__, values)) + bytes(groups * 8 - rows)
     plain = _plain("string", different)
     return _with_data_page(_dictionary_page(len(different), plain), rows, _RLE_DICTIONARY, [index])
 
@@ -159,12 +159,12 @@ def _levels(values: Sequence[Any], present: int) -> bytes:
     if present == len(values):
         return _level_run(present, 1)
     bits = np.packbits(np.fromiter((value is not None for value in values), bool, len(values)), bitorder="little")
-    body = _varint(len(bits) << 1 | 1) + bits.tobytes()
+    body = varint(len(bits) << 1 | 1) + bits.tobytes()
     return _LENGTH.pack(len(body)) + body
 
 
 def _level_run(rows: int, level: int) -> bytes:
-    body = _varint(rows << 1) + bytes((level,))
+    body = varint(rows << 1) + bytes((level,))
     return _LENGTH.pack(len(body)) + body
 
 
@@ -207,9 +207,9 @@ def _column_chunk(field: Field, rows: int, offset: int, dictionary_bytes: int, d
             _field(1, _STRUCT),
             _i32(1, _physical(field)),
             _list(1, _I32, len(encodings)),
-            *(_varint(encoding << 1) for encoding in encodings),
+            *(varint(encoding << 1) for encoding in encodings),
             _list(1, _BINARY, 1),
-            _varint(len(name)),
+            varint(len(name)),
             name,
             _i32(1, 0),
             _i64(1, rows),
@@ -240,15 +240,15 @@ def _field(step: int, kind: int) -> bytes:
 
 
 def _i32(step: int, value: int) -> bytes:
-    return _field(step, _I32) + _varint(value << 1 if value >= 0 else (-value << 1) - 1)
+    return _field(step, _I32) + varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def _i64(step: int, value: int) -> bytes:
-    return _field(step, _I64) + _varint(value << 1)
+    return _field(step, _I64) + varint(value << 1)
 
 
 def _binary(step: int, value: bytes) -> bytes:
-    return _field(step, _BINARY) + _varint(len(value)) + value
+    return _field(step, _BINARY) + varint(len(value)) + value
 
 
 def _list(step: int, kind: int, length: int) -> bytes:
@@ -256,7 +256,8 @@ def _list(step: int, kind: int, length: int) -> bytes:
     return _field(step, _LIST) + (bytes((length << 4 | kind,)) if length < 15 else bytes((0xF0 | kind, length)))
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Encode a number that is not negative, seven bits a byte."""
     if value < 0x80:
         return bytes((value,))
     out = bytearray()

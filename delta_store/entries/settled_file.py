@@ -72,16 +72,51 @@ def statistics(rows: pa.Table, names: Sequence[str] = STATISTICS) -> str:
 
     The columns are of strings, whole numbers, dates and times.
     """
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
+    found = []
     for name in names:
         column = rows[name]
-        nulls[name] = column.null_count
-        if column.null_count < len(column):
-            found = pc.min_max(column).as_py()
-            low[name], high[name] = _lowest(found["min"]), _highest(found["max"])
-    said = {"numRecords": rows.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+        bounds = pc.min_max(column).as_py() if column.null_count < len(column) else None
+        found.append(_Bounds(name, column.null_count, (bounds["min"], bounds["max"]) if bounds else None))
+    return _said(rows.num_rows, found)
+
+
+def statistics_of(metadata: pq.FileMetaData) -> str | None:
+    """Return the statistics of :data:`STATISTICS` that a file's own metadata gives; None where one is not in it."""
+    places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    found = []
+    for name in STATISTICS:
+        nulls, bounds = 0, []
+        for group in groups:
+            told = group.column(places[name]).statistics
+            if told is None or not told.has_null_count:
+                return None
+            nulls += told.null_count
+            if told.null_count < group.num_rows:
+                if not told.has_min_max:
+                    return None
+                bounds.append((told.min, told.max))
+        ends = (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None
+        found.append(_Bounds(name, nulls, ends))
+    return _said(metadata.num_rows, found)
+
+
+class _Bounds(NamedTuple):
+    """What a file holds of a column."""
+
+    name: str
+    nulls: int
+    ends: tuple[Any, Any] | None
+    """The lowest and the highest value; None without any."""
+
+
+def _said(rows: int, columns: Sequence[_Bounds]) -> str:
+    said = {
+        "numRecords": rows,
+        "minValues": {one.name: _lowest(one.ends[0]) for one in columns if one.ends},
+        "maxValues": {one.name: _highest(one.ends[1]) for one in columns if one.ends},
+        "nullCount": {one.name: one.nulls for one in columns},
+    }
     return json.dumps(said, separators=(",", ":"))
 
 

@@ -5,20 +5,10 @@ Invariant: a segment without live messages is freed.
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from delta_store.index.segments import SEGMENT_SHIFT, SEGMENT_SLOTS, Ints, Segment
-
-
-class LiveColumns(NamedTuple):
-    """Messages by ascending sequence, column by column (equal lengths)."""
-
-    seqs: Ints
-    ts_ns: Ints
-    sizes: Ints
-    sids: Ints
 
 
 class LiveMessages:
@@ -119,19 +109,6 @@ class LiveMessages:
             if segment.base <= to_seq
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    def columns(self, to_seq: int) -> LiveColumns:
-        """Return the live messages up to ``to_seq``, which stay what they are."""
-        none = np.zeros(0, np.int64)
-        parts = [(none, none, none, none)]
-        for key in self.keys:
-            segment = self.segments[key]
-            if segment.base > to_seq:
-                break
-            slots = segment.live_slots(0, segment.start(to_seq + 1))
-            sizes, sids = (each[slots].astype(np.int64) for each in (segment.size, segment.sid))
-            parts.append((segment.sequences(slots), segment.ts[slots], sizes, sids))
-        return LiveColumns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def at_time(self, ts_ns: int) -> int:
         """Return the first live sequence that is not older than ``ts_ns``, or 0."""

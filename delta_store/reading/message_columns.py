@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_store.entries.settled_log import Int64s
-from delta_store.index.live_messages import LiveColumns
 from delta_store.reading.state_at import Columns, Cut, live_at
 from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_state import StreamState
@@ -40,11 +39,6 @@ def message_columns(table: Any, stream_id: int) -> MessageColumns:
     evicts, ts_ns, size = (table[name].to_numpy()[order] for name in ("evicts", "ts_ns", "size"))
     subject, subjects = _dictionary(table)
     return MessageColumns(seq, evicts, ts_ns, size, subject[order], subjects)
-
-
-def columns_of(live: LiveColumns, subjects: list[str]) -> MessageColumns:
-    """Return messages of an index, whose subject ids are places in ``subjects``."""
-    return MessageColumns(live.seqs, np.zeros_like(live.seqs), live.ts_ns, live.sizes, live.sids, subjects)
 
 
 def with_sizes(rows: Any) -> Any:

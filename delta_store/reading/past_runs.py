@@ -6,6 +6,7 @@ returned if it was erased before the sequences were read.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,10 +17,14 @@ from conf.limits import PAST_STEP_BYTES, PAST_STEP_MESSAGES
 from delta_store.entries.settled_log import Int64s
 from delta_store.reading.message_bounds import MessageBounds
 from delta_store.reading.message_scan import scan
-from delta_store.reading.message_slice import SlicePart, part_within
+from delta_store.reading.message_slice import SlicePart, part_within, unpacked
+from delta_store.reading.settled_files import MessageFiles
 from delta_store.reading.slice_plan import PastSlice, SlicePlanner
+from delta_store.reading.whole_files import belongs
+from delta_store.storage.arrow_filesystem import filesystem_of
 from delta_store.values.as_of import AsOf
 from delta_store.values.read_errors import DamagedData, FileGone, PastHorizon
+from delta_store.values.schemas import MESSAGES_FOLDER
 from delta_store.values.stream_message import MessageRun
 
 _FIRST_STEP: Final = 256
@@ -60,6 +65,35 @@ class PastRuns:
         found = [table["seq"].to_numpy() for part in parts for table in self._tables(part, ("seq",))]
         seqs = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
         return PastMessages(plan, seqs)
+
+    def has_only(self, plan: PastSlice, seqs: Int64s) -> bool:
+        """Whether a plan has no other messages than these of its own, each once. Raises as :meth:`at`.
+
+        They are counted, by footers where every row of a file is a message of the plan.
+        """
+        number = 0
+        for part in plan.slice.parts:
+            number += self._count(part)
+            if number > len(seqs):
+                return False
+        return number == len(seqs)
+
+    def _count(self, part: SlicePart) -> int:
+        """Return how many rows a part has."""
+        if part.table != MESSAGES_FOLDER:
+            return sum(map(len, self._tables(part, ("seq",))))
+        filesystem, root = filesystem_of(self._data.table(part.table), self._data.options)
+        files, evicted, number = MessageFiles(filesystem, cache_bytes=0), unpacked(part.evicted), 0
+        for file in part.files:
+            path = f"{root}/{file.path}"
+            try:
+                metadata = files.metadata(path)
+                whole = belongs(metadata, part, evicted, partial(files.sequences, path))
+            except FileGone as error:
+                raise PastHorizon(part.stream, None) from error
+            one = part._replace(files=(file,))
+            number += metadata.num_rows if whole else sum(map(len, self._tables(one, ("seq",))))
+        return number
 
     def runs(self, past: PastMessages, seqs: Int64s) -> Iterator[MessageRun]:
         """Iterate over those of the messages with these ascending sequences. Raises as :meth:`at`."""

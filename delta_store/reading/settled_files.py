@@ -107,6 +107,15 @@ class MessageFiles:
         footer = self._footer(path)
         return int(footer.metadata.num_rows), int(footer.high.max(initial=0))
 
+    def metadata(self, path: str) -> pq.FileMetaData:
+        """Return what a file's footer says of it. Raises as :meth:`fetch`."""
+        return self._footer(path).metadata
+
+    def sequences(self, path: str) -> Int64s:
+        """Return the sequences of a file's rows, in their order. Raises as :meth:`fetch`."""
+        seqs: Int64s = self.columns(path, ("seq",))["seq"].to_numpy()
+        return seqs
+
     def columns(self, path: str, names: Sequence[str]) -> Any:
         """Read whole columns of a file (those of ``names`` that it has) to Arrow, subjects dictionary-encoded."""
         with _reading(path):

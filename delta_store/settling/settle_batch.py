@@ -173,7 +173,8 @@ class SettleBatch:
             report = self._stage(self._rows(files, progress, sifts=True), progress)
         try:
             kept = self._checked(files, report, progress, sifted=sifts)
-            kept = with_bases(kept, self.staging(progress), progress.owner.storage)
+            owner = progress.owner
+            kept = with_bases(kept, self.staging(progress), owner.storage, owner.snapshot.files)
         except BaseException:
             _discard(report, progress)
             raise

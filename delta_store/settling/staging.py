@@ -5,9 +5,9 @@ Nothing names the files until the driver commits them. It runs in Python process
 
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Self
 
 import pyarrow as pa
@@ -164,14 +164,28 @@ class FileWriter:
 
     def put(self, part: FolderRows) -> StagedFile:
         """Write one file, durable as those of :meth:`write`."""
-        where = (part.stream, part.subject_partition)
-        path = staged_path(self._staging.writing, *where, number=len(self._paths), unique=self._unique)
         file = encode(part.rows)
+        path = self._path(part.stream, part.subject_partition)
+        self._submit(partial(self._storage.write, Blob(path, file.body)))
+        size, where = file.body.size, (part.stream, part.subject_partition)
+        return StagedFile(path, *where, size, file.rows, file.checksum, file.stats)
+
+    def put_behind(self, source: str, more: bytes, file: StagedFile) -> StagedFile:
+        """Write one file as another one's bytes and more, durable as by :meth:`write`; return it with its path."""
+        path = self._path(file.stream, file.subject_partition)
+        self._submit(partial(self._storage.write_behind, source, Blob(path, more)))
+        return file._replace(path=path)
+
+    def _path(self, stream: str, subject_partition: str) -> str:
+        number = len(self._paths)
+        path = staged_path(self._staging.writing, stream, subject_partition, number=number, unique=self._unique)
         self._paths.append(path)
-        self._under_way.append(self._threads.submit(self._storage.write, Blob(path, file.body)))
+        return path
+
+    def _submit(self, write: Callable[[], None]) -> None:
+        self._under_way.append(self._threads.submit(write))
         if len(self._under_way) > _WRITES_AT_ONCE:
             self._under_way.popleft().result()
-        return StagedFile(path, *where, file.body.size, file.rows, file.checksum, file.stats)
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

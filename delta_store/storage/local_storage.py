@@ -6,14 +6,16 @@ sees a part of one, and linking fails if the name is taken.
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 from weakref import finalize
 
 from delta_store.storage.disk_reserve import NO_SPACE, DiskReserve
 from delta_store.storage.fsync import fsync_path
+from delta_store.storage.shared_blocks import share
 from delta_store.storage.storage import Blob, Stored
 from delta_store.values.journal_errors import EntryExists, NotStored, StorageFailed, StorageFull
 from delta_store.values.schemas import LOG_FOLDER
@@ -94,20 +96,23 @@ class LocalStorage:
     def write(self, blob: Blob) -> None:
         """Write a temporary file and rename it."""
         folder, _, name = blob.name.rpartition("/")
-        temporary = f".{name}.tmp"
         with _translated(blob.name), self._open(folder) as at:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644, dir_fd=at)
-            try:
-                _write_all(fd, blob)
-                os.fsync(fd)
-                os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(temporary, dir_fd=at)
-                raise
-            finally:
-                os.close(fd)
-            os.fsync(at)
+            _replace(at, name, blob)
+
+    def write_behind(self, source: str, more: Blob) -> None:
+        """Write a temporary file with the other one's blocks, or a copy made by the kernel, and rename it."""
+        folder, _, name = more.name.rpartition("/")
+        try:
+            held = os.open(self.root / source, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise NotStored(source, "not found") from error
+        except OSError as error:
+            _raise(source, error, published=False)
+        try:
+            with _translated(more.name), self._open(folder) as at:
+                _replace(at, name, more, begin=partial(share, held))
+        finally:
+            os.close(held)
 
     def read(self, name: str) -> bytes:
         """Read the whole file."""
@@ -302,6 +307,25 @@ def _raise(name: str, error: OSError, *, published: bool | None) -> NoReturn:
         raise StorageFull(name, reason, published=published) from error
     retryable = published is False and error.errno in _NO_DESCRIPTORS
     raise StorageFailed(name, reason, published=published, retryable=retryable) from error
+
+
+def _replace(at: int, name: str, blob: Blob, *, begin: Callable[[int], None] | None = None) -> None:
+    """Create or replace a file in an open folder, durably; ``begin`` writes what is in front of the blob."""
+    temporary = f".{name}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644, dir_fd=at)
+    try:
+        if begin is not None:
+            begin(fd)
+        _write_all(fd, blob)
+        os.fsync(fd)
+        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
+        raise
+    finally:
+        os.close(fd)
+    os.fsync(at)
 
 
 def _write_all(fd: int, blob: Blob) -> None:

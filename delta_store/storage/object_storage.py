@@ -56,6 +56,10 @@ class ObjectStorage:
         """Put the object."""
         self._put(blob, published=False)
 
+    def write_behind(self, source: str, more: Blob) -> None:
+        """Get the object and put it with more: what stores can put together themselves differs from one to the next."""
+        self._put(Blob(more.name, self.read(source), (bytes(more.whole),)), published=False)
+
     def read(self, name: str) -> bytes:
         """Get the object."""
         import obstore

@@ -74,6 +74,12 @@ class Storage(Protocol):
     def write(self, blob: Blob) -> None:
         """Create or replace a file as a whole, durably, with the folders that it is in."""
 
+    def write_behind(self, source: str, more: Blob) -> None:
+        """Write a file as :meth:`write` does: the bytes of another one of the table, and behind them those of ``more``.
+
+        Where a file system can share blocks between files, the other one's are not copied. Raises :class:`NotStored`.
+        """
+
     def read(self, name: str) -> bytes:
         """Return a file's content; raise :class:`NotStored`, :class:`StorageFailed`."""
 

@@ -14,10 +14,11 @@ from delta_store.entries.checkpoint_table import checkpoint_version
 from delta_store.entries.log_entry import version_of
 from delta_store.entries.settled_log import DataFile, Snapshot
 from delta_store.entries.tables_agree import fault_between, fault_of_lost_journal, held_by
+from delta_store.index.stream_index import StreamIndex
 from delta_store.journal.journal import Journal
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
-from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns
+from delta_store.reading.message_columns import COLUMNS, add_live, message_columns
 from delta_store.reading.settled import SettledTable
 from delta_store.reading.state_at import END, EventRow, cut_at
 from delta_store.reading.tail_cache import TailCache
@@ -153,21 +154,25 @@ def restore_stream(  # all that a stream is restored from
     events: list[Row],
     settled: SettledTable,
     files: list[DataFile],
-    known: MessageColumns | None = None,
+    known: StreamIndex | None = None,
 ) -> None:
     """Restore the messages of a stream at its watermark from their files; ``events`` are those of its incarnation.
 
-    ``known`` are the same messages where they need not be read.
+    ``known`` is the index of the same messages, all of them live, where they need not be read.
     """
-    rows = known or message_columns(settled.columns(files, COLUMNS), mark.stream_id)
-    removals = [
-        EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data, event.ts_ns) for event in events
-    ]
-    cut = cut_at(END, first_seq=mark.first_seq, events=removals)
-    add_live(state, rows, cut)
+    if known is not None:
+        state.index, newest = known, known.last_ts
+    else:
+        rows = message_columns(settled.columns(files, COLUMNS), mark.stream_id)
+        removals = [
+            EventRow(event.seq, event.event_no, event.kind, event.first_seq, event.data, event.ts_ns)
+            for event in events
+        ]
+        add_live(state, rows, cut_at(END, first_seq=mark.first_seq, events=removals))
+        newest = int(rows.ts_ns.max(initial=0))
     _restore_content(state, mark, settled, files)
     ended = [read_removal(event.data)[1] for event in events if event.kind == Kind.REMOVE]
-    last_ts = max([*ended, int(rows.ts_ns.max(initial=0))])
+    last_ts = max([*ended, newest])
     state.index.restore_bounds(first_seq=mark.first_seq, last_seq=mark.seq, last_ts=last_ts)
     state.clock_ns = max([state.clock_ns, last_ts, *(event.ts_ns for event in events)])
     _restore_ids(state, mark, settled, files, last_ts)

@@ -30,7 +30,7 @@ from conf.limits import SUBJECT_BUCKETS
 from delta_store.entries.staged_file import StagedFile, Writing, staged_path
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Blob
-from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA
+from delta_store.values.schemas import MESSAGES_PARTITION_COLUMNS, MESSAGES_SCHEMA, RECENT_PARTITION
 from delta_store.values.watermark import Claim, CommitNote, Op, Watermark
 from tests.benchmarks.report import Runs
 from tests.groups import columns, open_journal
@@ -150,7 +150,7 @@ def write_store(data: Path, *, messages: int, subjects: int) -> None:
     owner = open_owner(LocalStorage(data / "messages"), SystemClock())
     settle(owner, [created])
     writing, files = Writing(owner.epoch, owner.note.batch + 1), []
-    for number, rows in enumerate(_tables(history.stream_id, messages, subjects)):
+    for number, rows in enumerate(settled_tables(history.stream_id, range(1, messages + 1), subjects)):
         sink = pa.BufferOutputStream()
         bare = rows.drop_columns(list(MESSAGES_PARTITION_COLUMNS))
         pq.write_table(bare, sink, row_group_size=_GROUP_ROWS, write_page_checksum=True)
@@ -164,18 +164,21 @@ def write_store(data: Path, *, messages: int, subjects: int) -> None:
     owner.append(files, CommitNote(Op.APPEND, marks, writing.batch, claim))
 
 
-def _tables(stream_id: int, messages: int, subjects: int) -> Iterator[pa.Table]:
-    """Yield the rows of each file: by bucket where there are many subjects, in order within."""
-    seqs = np.arange(1, messages + 1)
+def settled_tables(stream_id: int, of: range, subjects: int, *, recent: bool = False) -> Iterator[pa.Table]:
+    """Yield the rows of each file: ``recent`` ones together, others by bucket where there are many subjects."""
+    seqs = np.arange(of.start, of.stop)
     numbers = (seqs * 7919) % subjects
     names = np.array([f"s.{number}" for number in range(subjects)])
+    if recent:
+        yield _rows(stream_id, seqs, names[numbers], RECENT_PARTITION)
+        return
     buckets = np.array([crc32(name.encode()) % SUBJECT_BUCKETS for name in names]) if subjects > 1 else np.zeros(1, int)
     for bucket in np.unique(buckets):
-        mine = seqs[buckets[numbers] == bucket]
+        chosen = buckets[numbers] == bucket
+        mine, theirs = seqs[chosen], names[numbers[chosen]]
         for start in range(0, len(mine), _FILE_ROWS):
-            part = mine[start : start + _FILE_ROWS]
-            partition = f"b{bucket:02d}" if subjects > 1 else "s.0"
-            yield _rows(stream_id, part, names[numbers[part - 1]], partition)
+            part = slice(start, start + _FILE_ROWS)
+            yield _rows(stream_id, mine[part], theirs[part], f"b{bucket:02d}" if subjects > 1 else "s.0")
 
 
 def _rows(stream_id: int, seqs: np.ndarray, subjects: np.ndarray, partition: str) -> pa.Table:

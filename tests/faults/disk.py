@@ -1,4 +1,4 @@
-"""A disk whose power can be cut: ext4 on a loop device, shut down by the kernel without its log being flushed."""
+"""A disk whose power can be cut: a loop device, shut down by the kernel without its file system's log being flushed."""
 
 import fcntl
 import os
@@ -15,19 +15,22 @@ SHUTDOWN = 0x8004587D
 WITHOUT_FLUSH = struct.pack("I", 2)
 
 
+_EVEN_IN_A_FILE = {"ext4": ("-F",)}
+
+
 class NoDisk(RuntimeError):
     """This machine has no loop devices for us."""
 
 
 class Disk:
-    """An ext4 file system on a loop device."""
+    """A file system on a loop device."""
 
-    def __init__(self, folder: Path, *, mib: int = 200) -> None:
+    def __init__(self, folder: Path, *, mib: int = 200, kind: str = "ext4") -> None:
         self.image, self.mount_point = folder / "image", folder / "disk"
         self.mount_point.mkdir()
         with self.image.open("wb") as file:
             file.truncate(mib << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(self.image)], check=True)
+        subprocess.run([f"mkfs.{kind}", "-q", *_EVEN_IN_A_FILE.get(kind, ()), str(self.image)], check=True)
 
     def mount(self) -> None:
         """Make it available; ext4 replays what its log holds."""
@@ -54,11 +57,11 @@ class Disk:
 
 
 @contextmanager
-def mounted_disk(folder: Path, *, mib: int = 200) -> Iterator[Disk]:
+def mounted_disk(folder: Path, *, mib: int = 200, kind: str = "ext4") -> Iterator[Disk]:
     """A mounted disk; raises :class:`NoDisk` where there can be none."""
-    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
-        raise NoDisk("a loop device needs root and mkfs.ext4")
-    made = Disk(folder, mib=mib)
+    if os.geteuid() != 0 or shutil.which(f"mkfs.{kind}") is None:
+        raise NoDisk(f"a loop device needs root and mkfs.{kind}")
+    made = Disk(folder, mib=mib, kind=kind)
     try:
         made.mount()
     except subprocess.CalledProcessError as error:

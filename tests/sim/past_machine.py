@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,14 @@ class PastMachine:
         if await self._done(verb, body):
             self._models[branch.name] = branch
 
+    async def _branch_by_files(self) -> None:
+        """What is settled is taken from the origin's files, while the origin goes on."""
+        self._world.settle()
+        before = self._world.tables.based
+        async with self._world.settling():
+            await self._branch()
+        self.counts["files"] += self._world.tables.based - before
+
     async def _rewind(self) -> None:
         model = self._any()
         point, then = self._point(model)
@@ -160,9 +169,13 @@ class PastMachine:
     async def _kill_a_branch(self) -> None:
         """What was on its way is whole or not there."""
         verb, body, branch = await self._branching()
-        request = asyncio.ensure_future(self._world.ask(verb, body))
-        await asyncio.sleep(self._dice.choice((0.0, 0.001, 0.004, 0.02)))
-        await self._world.kill()
+        async with AsyncExitStack() as stack:
+            if by_files := self._dice.random() < 0.5:
+                self._world.settle()
+                await stack.enter_async_context(self._world.settling())
+            request = asyncio.ensure_future(self._world.ask(verb, body))
+            await asyncio.sleep(self._dice.choice((0.0, 0.001, 0.004, 0.02, *((0.1, 0.3, 0.6) if by_files else ()))))
+            await self._world.kill()
         request.cancel()
         self._world.begin()
         if branch.name in ((await self._asked("STREAM.NAMES"))["streams"] or []):
@@ -300,7 +313,8 @@ _STEPS: dict[Callable[[PastMachine], Any], int] = {
     PastMachine._purge: 3,
     PastMachine._limit: 5,
     PastMachine._cut: 8,
-    PastMachine._branch: 8,
+    PastMachine._branch: 6,
+    PastMachine._branch_by_files: 5,
     PastMachine._rewind: 10,
     PastMachine._undelete: 8,
     PastMachine._replay: 12,

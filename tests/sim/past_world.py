@@ -7,13 +7,13 @@ two, or with one on its way.
 import asyncio
 import json
 import random
-from collections.abc import Coroutine
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from api.gateway import gateway_upkeep
+from api.gateway import branch_carry, gateway_upkeep
 from api.gateway.gateway import Gateway
 from api.gateway.gateway_assembly import assemble
 from api.gateway.gateway_options import GatewayOptions
@@ -22,6 +22,7 @@ from conf.data_location import DataLocation
 from conf.settings import ReadsSettings, Settings
 from delta_store.reading.journal_scan import rows_above
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.settle_state import SettleState, StateTeller
 from delta_store.reading.settled import SettledTable
 from tests.sim.sim_book import Held
 from tests.sim.sim_hub import SimHub
@@ -34,8 +35,11 @@ _ANSWER_SECONDS = 30.0
 class PastWorld:
     """Lives of a gateway on one folder."""
 
-    def __init__(self, root: Path, dice: random.Random, *, horizon_seconds: float = 86_400.0) -> None:
-        self.root = root
+    def __init__(
+        self, root: Path, dice: random.Random, *, horizon_seconds: float = 86_400.0, poll_seconds: float = 0.15
+    ) -> None:
+        """The gateway looks each ``poll_seconds`` what is settled."""
+        self.root, self._poll_seconds = root, poll_seconds
         self._dice = dice
         self.loop = VirtualLoop(dice)
         self.clock = VirtualClock(self.loop)
@@ -51,7 +55,8 @@ class PastWorld:
         asyncio.set_event_loop(self.loop)
         with ExitStack() as stack:
             stack.enter_context(mock.patch.object(gateway_upkeep, "SystemClock", return_value=self.clock))
-            stack.enter_context(mock.patch.object(gateway_upkeep, "SETTLED_POLL_SECONDS", 0.15))
+            stack.enter_context(mock.patch.object(gateway_upkeep, "SETTLED_POLL_SECONDS", self._poll_seconds))
+            stack.enter_context(mock.patch.object(branch_carry, "BRANCH_CARRIED_MESSAGES_MIN", 1))
             try:
                 self.loop.run_until_complete(work)
             finally:
@@ -120,6 +125,26 @@ class PastWorld:
         status, rows = await self.hub.batch(stream, json.dumps(body).encode(), seconds=_ANSWER_SECONDS)
         assert status[:3] in (b"204", b"404"), status
         return rows
+
+    @asynccontextmanager
+    async def settling(self) -> AsyncIterator[None]:
+        """Settle again and again while the block runs, and have the gateway know."""
+        told = StateTeller(self.root, self.clock)
+        told.tell(SettleState.SETTLING)
+        await asyncio.sleep(2 * self._poll_seconds)
+        task = self.loop.create_task(self._settle_on())
+        try:
+            yield
+        finally:
+            task.cancel()
+            told.tell(SettleState.STARTING)
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _settle_on(self) -> None:
+        while True:
+            await asyncio.sleep(self._dice.choice((0.01, 0.1, 0.4)))
+            self.settle()
 
     def settle(self) -> None:
         """Carry all that is in the journal into ``messages``."""

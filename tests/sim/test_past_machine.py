@@ -19,6 +19,7 @@ def test_live_and_past_are_as_the_model_says() -> None:
     for what in (
         "_cut",
         "_branch",
+        "files",
         "_rewind",
         "_undelete",
         "_kill_a_branch",

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable
 
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyspark.sql import functions as sf
+
 from conf.data_location import DataLocation
 from delta_store.checking.verify_store import verify_store
+from delta_store.entries.settled_file import ROW_GROUP_ROWS
 from delta_store.reading.branch_base import BranchBase
 from delta_store.reading.past_runs import PastRuns
 from delta_store.reading.settled import SettledTable
@@ -16,6 +21,7 @@ from tests.spark.store import Store
 from tests.tables import marks_of
 
 MakeStore = Callable[..., Store]
+MANY = 2 * ROW_GROUP_ROWS + 5
 
 
 def branched(here: Store, point: int) -> tuple[StreamState, list[int]]:
@@ -64,4 +70,57 @@ def test_a_branch_settles_by_its_origins_files(store: MakeStore) -> None:
     progress.owner.vacuum()
     assert here.settled_seqs("ORDERS") == []
     assert here.settled_seqs("THEN") == [*then, 31]
+    assert verify_store(DataLocation(str(here.data))).findings == ()
+
+
+def shared_with(here: Store, stream: str, origin: str) -> list[str]:
+    """The files of a stream that begin with all bytes of one of another's."""
+    root = here.data / "messages"
+    theirs = [path.read_bytes() for path in root.glob(f"stream={origin}/*/*.parquet")]
+    files = [file.path for file in here.owner.snapshot.of_stream(stream) if file.has_messages]
+    return [path for path in files if any((root / path).read_bytes().startswith(one) for one in theirs)]
+
+
+def test_a_shared_file_is_read_whole_however_it_is_divided(store: MakeStore) -> None:
+    """Each row once, by Spark in many tasks and by delta-rs."""
+    here = store()
+    here.create("ORDERS")
+    for number in range(MANY):
+        here.publish("ORDERS", "s", b"%d" % (number * 7919))
+    here.settle()
+    state, then = branched(here, MANY)
+    assert len(shared_with(here, "THEN", "ORDERS")) == 1
+    here.spark.conf.set("spark.sql.files.maxPartitionBytes", 32 * 1024)
+    try:
+        rows = here.all_rows(where="stream = 'THEN' AND kind = 'message'")
+        assert rows.rdd.getNumPartitions() > MANY // ROW_GROUP_ROWS
+        found = rows.groupBy("stream_id", "evicts", "first_seq").agg(
+            sf.count("*"), sf.sum("seq"), sf.countDistinct("seq")
+        )
+        assert list(map(tuple, found.collect())) == [(state.stream_id, 0, 1, MANY, sum(then), MANY)]
+    finally:
+        here.spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    chosen = [("stream", "=", "THEN"), ("stream_id", "=", state.stream_id), ("kind", "=", "message")]
+    table = DeltaTable(here.data / "messages").to_pyarrow_table(columns=["seq"], filters=chosen)
+    assert sorted(table["seq"].to_pylist()) == then
+
+
+def test_what_a_branch_erases_leaves_its_files(store: MakeStore) -> None:
+    """As in any stream, by cleanup and vacuum; the origin keeps it."""
+    here = store(horizon_seconds=0)
+    here.create("ORDERS")
+    for number in range(60):
+        here.publish("ORDERS", "s", b"secret %d." % number)
+    here.settle()
+    _, then = branched(here, 60)
+    assert len(shared_with(here, "THEN", "ORDERS")) == 1
+    here.catalog.remove("THEN", 7, now_ns=here.tick(), rows=here.rows)
+    here.settle()
+    here.maintenance.delete_dead_rows(here.sink.progress())
+    here.sink.progress().owner.vacuum()
+    for name, has in (("THEN", False), ("ORDERS", True)):
+        files = list((here.data / "messages").glob(f"stream={name}/*/*.parquet"))
+        assert any(b"secret 6." in pq.ParquetFile(path).read()["data"].to_pylist() for path in files) == has
+    assert shared_with(here, "THEN", "ORDERS") == []
+    assert here.settled_seqs("THEN") == [seq for seq in then if seq != 7]
     assert verify_store(DataLocation(str(here.data))).findings == ()

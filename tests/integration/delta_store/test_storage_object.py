@@ -89,6 +89,17 @@ def test_files_are_put_read_listed_and_deleted(storage: ObjectStorage) -> None:
         storage.read("a.parquet")
 
 
+def test_a_file_behind_another_one_stands_by_itself(storage: ObjectStorage) -> None:
+    """Its bytes and more; what is not there is refused."""
+    storage.write(Blob("a/one", b"data" * 1000))
+    storage.write_behind("a/one", Blob("b/two", b"and", (b" ", b"more")))
+    storage.delete(["a/one"])
+    assert storage.read("b/two") == b"data" * 1000 + b"and more"
+    with pytest.raises(NotStored):
+        storage.write_behind("a/one", Blob("b/three", b"no"))
+    assert [one.name for one in storage.walk()] == ["b/two"]
+
+
 def test_files_in_folders_keep_their_names(storage: ObjectStorage) -> None:
     """Escaped ones, too: what is written is found by the walk, read and deleted by the same name; the log is apart."""
     path = staged_path(Writing(1, 1), "größe", "$events", number=0, unique="ab")

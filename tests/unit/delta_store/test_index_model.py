@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from delta_store.index.index_copy import IndexCopy
 from delta_store.index.matching import (
     count_matching,
     iter_matching,
@@ -136,6 +137,24 @@ class Indexing(RuleBasedStateMachine):
         moved = self.index.table.renumber()
         for segment in self.index.live.segments.values():
             segment.sid = moved[segment.sid]
+
+    @rule(part=PARTS, chained=st.booleans())
+    def copy(self, part: float, chained: bool) -> None:
+        """A copy of what there is up to a sequence goes on in the place of the index, which goes on as well."""
+        place = min(self._place(part), self.last)
+        origin, copy = self.index, IndexCopy(self.index, place, StreamIndex(chained=chained))
+        while copy.step():
+            pass
+        assert copy.holds
+        held = {seq: one for seq, one in self.held.items() if seq <= place}
+        copy.fill()
+        self.index = copy.index
+        self.index.restore_bounds(first_seq=0, last_seq=place, last_ts=self.clock)
+        origin.append(self.last + 1, origin.table.intern("new"), ts_ns=self.clock + 10, size=3)
+        assert copy.holds
+        assert origin.advance_first(place + 1) == len(held)
+        assert copy.holds == (not held)
+        self.held, self.last = held, place
 
     @invariant()
     def same_totals(self) -> None:

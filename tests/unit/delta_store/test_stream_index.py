@@ -53,18 +53,6 @@ def test_last_per_subject(long: StreamIndex) -> None:
         last_per_subject(long, ["rare.*"], limit=1)
 
 
-def test_columns_are_the_live_messages(long: StreamIndex) -> None:
-    """Up to a sequence, without removed ones; they stay what they are."""
-    long.remove(SEGMENT_SLOTS + 1)
-    columns = long.live.columns(40 * SEGMENT_SLOTS + 1)
-    wanted = [number * SEGMENT_SLOTS + 1 for number in range(41) if number != 1]
-    long.remove(1)
-    assert columns.seqs.tolist() == wanted
-    assert [long.table.names[sid] for sid in columns.sids[-2:]] == ["often.0", "rare.a"]
-    assert (columns.ts_ns.tolist()[-1], set(columns.sizes.tolist())) == (41, {1})
-    assert len(long.live.columns(0).seqs) == 0
-
-
 def test_sparse_segments_are_packed() -> None:
     """What stays of a million messages takes memory for what stays."""
     index = StreamIndex()
