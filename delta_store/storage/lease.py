@@ -36,6 +36,8 @@ SETTLE_LEASE: Final = "settle"
 FOLDER: Final = "leases"
 """Folder of the leases, beside the tables."""
 _PROC: Final = Path("/proc")
+_ENDED: Final = "ZX"
+"""States of a process that has ended, and whose parent has not asked how."""
 _HERE: Final = ("boot", "space")
 """What processes of one machine and one container have in common."""
 
@@ -252,7 +254,9 @@ def _process(pid: int) -> dict[str, Any]:
     with suppress(OSError, IndexError, ValueError):
         told["boot"] = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         told["space"] = (_PROC / "self/ns/pid").stat().st_ino
-        told["started"] = int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19])
+        state, *others = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        if state not in _ENDED:
+            told["started"] = int(others[18])
     return told
 
 

@@ -1,5 +1,8 @@
 """A lease has one holder at a time, goes to the next when its holder is quiet, and compares no two machines' clocks."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from threading import Event
 from typing import Any, cast
@@ -141,6 +144,19 @@ def test_a_dead_process_of_this_machine_leaves_its_lease_at_once(place: Place, m
     here = lease_module._process(1)
     place.held = place.held._replace(said={**place.held.said, "boot": here.get("boot")})
     assert second.attempt() == ("boot" in here)
+
+
+def test_a_process_that_ended_is_dead_before_its_parent_asks(place: Place) -> None:
+    """A supervisor may take its time."""
+    first, second = lease(place, "a"), lease(place, "b")
+    assert first.attempt()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert place.held is not None
+        place.held = place.held._replace(said={**place.held.said, **lease_module._process(process.pid)})
+        assert not second.attempt()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert second.attempt() == ("boot" in lease_module._process(1))
 
 
 def test_waiting_ends_when_it_is_told_to(place: Place) -> None:
