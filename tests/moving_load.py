@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.api import KeyValueConfig, ObjectStoreConfig
 from nats.js.errors import Error as JetStreamError
+from nats.js.kv import KeyValue
+from nats.js.object_store import ObjectStore
 
 ACK_SECONDS = 2.0
 FETCH_SECONDS = 0.25
@@ -92,6 +96,18 @@ class Movers:
             told = json.loads(reply.data)
             return "config" in told and not told["config"].get("mirror")
         return False
+
+
+async def make_buckets(
+    js: JetStreamContext, *, puts: int, keys: tuple[int, int]
+) -> tuple[KeyValue, KeyValue, ObjectStore]:
+    """Make three kinds of buckets: ``PLAIN`` and ``HISTORY``, each with so many puts to so many keys, and ``FILES``."""
+    plain = await js.create_key_value(KeyValueConfig("PLAIN"))
+    history = await js.create_key_value(KeyValueConfig("HISTORY", history=5, ttl=3600))
+    for number in range(puts):
+        for bucket, count in zip((plain, history), keys, strict=True):
+            await bucket.put(f"k{number % count}", b"v%d" % number)
+    return plain, history, await js.create_object_store("FILES", ObjectStoreConfig(description="files"))
 
 
 async def connected(urls: tuple[str, str]) -> tuple[Client, Client]:

@@ -3,10 +3,13 @@
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import starmap
 from typing import Any, Final
 
 from api.moving.moved_config import Json
 from consumers.client.api_call import Api
+from consumers.client.errors import ConsumerNotFound
 from delta_store.archive.archived import ArchivedConsumer
 
 FOREVER: Final = "2200-01-01T00:00:00Z"
@@ -31,12 +34,13 @@ def told_consumer(info: Mapping[str, Any]) -> ArchivedConsumer:
 
 
 async def pause(api: Api, stream: str, until: Mapping[str, str]) -> None:
-    """Pause consumers until a time each; an empty one resumes."""
-    calls = (
-        api.call(f"CONSUMER.PAUSE.{stream}.{name}", {"pause_until": time} if time else None)
-        for name, time in until.items()
-    )
-    await asyncio.gather(*calls)
+    """Pause consumers until a time each; an empty one resumes. One that is gone by now is left out."""
+
+    async def pause_one(name: str, time: str) -> None:
+        with suppress(ConsumerNotFound):
+            await api.call(f"CONSUMER.PAUSE.{stream}.{name}", {"pause_until": time} if time else None)
+
+    await asyncio.gather(*starmap(pause_one, until.items()))
 
 
 async def put(api: Api, stream: str, consumers: Iterable[ArchivedConsumer], pauses: Mapping[str, str]) -> int:

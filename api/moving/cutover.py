@@ -19,6 +19,7 @@ from api.moving.origin import NotMoved, Origin
 from api.moving.stream_comparison import ComparedSpan, StreamComparison
 from api.moving.stream_import import stream_info
 from consumers.client.errors import ApiError, JetStreamError, MessageNotFound, RequestError
+from delta_store.archive.bad_archive import BadArchive
 
 NOTE: Final = "silt.cutover"
 """Key of the mirror's metadata: what the origin had before the cutover began."""
@@ -29,6 +30,7 @@ _STALLED_SECONDS: Final = 30.0
 """How long a mirror may bring nothing before it is given up."""
 _CATCH_UP_SECONDS: Final = 10.0
 """How long clients wait at most for the last messages."""
+_REMOVED_AT_ONCE: Final = 256
 _ACKS_SECONDS: Final = 1.0
 _ACKS_QUIET_SECONDS: Final = 0.25
 """How long acks on their way are waited for at most, and after the last one."""
@@ -67,15 +69,19 @@ class Cutover:
         self._clock = clock
 
     async def run(self, name: str) -> CutOver:
-        """Cut a stream over. Raises :class:`NotMoved`, or ``JetStreamError`` or ``OSError`` where a server is away."""
+        """Cut a stream over.
+
+        Raises :class:`NotMoved`, ``BadArchive``, or ``JetStreamError`` or ``OSError`` where a server is away.
+        """
         if (done := await self._done(name)) is not None:
             return done
-        mirror = await self._mirror(name)
-        before = await self._before(name, mirror)
-        if why := not_followed(before.config):
+        await self._mirror(name)
+        origin = await self._origin.info(name)
+        if why := not_followed(origin["config"]):
             raise NotMoved(f"{name} can't be cut over: {why}")
-        await self._caught_up(name, (await self._origin.info(name))["state"]["last_seq"])
+        await self._caught_up(name, origin["state"]["last_seq"])
         removed = await self._align(name)
+        before = await self._before(name)
         await self._note(name, before)
         begun = self._clock()
         try:
@@ -83,7 +89,7 @@ class Cutover:
             final = (await self._origin.info(name))["state"]
             found = await self._origin.positions(name, last_seq=final["last_seq"])
             count = await consumer_positions.put(self._here, name, found, before.pauses)
-        except (NotMoved, JetStreamError, OSError):
+        except (NotMoved, BadArchive, JetStreamError, OSError):
             await self._undo(name, before)
             raise
         info = await self._promote(name, before)
@@ -110,14 +116,14 @@ class Cutover:
             raise NotMoved(f"{name} is no mirror: it stands for itself already")
         return info
 
-    async def _before(self, name: str, mirror: Json) -> _Before:
-        info = await self._origin.info(name)
-        if noted := (mirror["config"].get("metadata") or {}).get(NOTE):
-            told = json.loads(noted)
-            return _Before(info["config"] | {"subjects": told["subjects"]}, told["pauses"])
+    async def _before(self, name: str) -> _Before:
+        """Return what the origin has, or had before a cutover that was killed, and has got since."""
+        config = (await self._origin.info(name))["config"]
         infos = await consumer_positions.consumer_infos(self._there, name)
         pauses = {one["name"]: one["config"].get("pause_until", "") for one in infos}
-        return _Before(info["config"], pauses)
+        noted = ((await self._mirror(name))["config"].get("metadata") or {}).get(NOTE)
+        told = json.loads(noted) if noted else {"subjects": config.get("subjects"), "pauses": {}}
+        return _Before(config | {"subjects": told["subjects"]}, pauses | told["pauses"])
 
     async def _caught_up(self, name: str, seq: int, *, within: float | None = None) -> None:
         """Wait until the mirror has a sequence. Raises :class:`NotMoved` where it stands still."""
@@ -137,6 +143,11 @@ class Cutover:
 
     async def _align(self, name: str) -> int:
         """Compare with the origin and remove what it has lost meanwhile; return how many messages these were."""
+        first_seq = (await self._origin.info(name))["state"]["first_seq"]
+        removed = 0
+        if first_seq > (await self._mirror(name))["state"]["first_seq"]:
+            cut = {"seq": first_seq, "silt_no_erase": True}
+            removed = (await self._here.call(f"STREAM.PURGE.{name}", cut))["purged"]
         state = (await self._mirror(name))["state"]
         span = ComparedSpan(name, state["last_seq"], state["messages"], mirrored=True)
         _, difference = await self._comparison.of(span)
@@ -145,12 +156,17 @@ class Cutover:
                 f"{name} differs from its origin: of the messages up to {span.upto:,} there are {difference}; "
                 f"nats stream rm {name} here, and follow it anew"
             )
-        removed = 0
-        for seq in difference.surplus:
-            with suppress(MessageNotFound):  # what a limit has removed here, too
-                await self._here.call(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
-                removed += 1
+        for start in range(0, len(difference.surplus), _REMOVED_AT_ONCE):
+            seqs = difference.surplus[start : start + _REMOVED_AT_ONCE]
+            removed += sum(await asyncio.gather(*(self._removed(name, seq) for seq in seqs)))
         return removed
+
+    async def _removed(self, name: str, seq: int) -> bool:
+        """Remove a message; return whether it was there: a limit may have removed it here, too."""
+        with suppress(MessageNotFound):
+            await self._here.call(f"STREAM.MSG.DELETE.{name}", {"seq": seq, "no_erase": True})
+            return True
+        return False
 
     async def _note(self, name: str, before: _Before) -> None:
         noted = json.dumps({"subjects": before.config.get("subjects") or [], "pauses": before.pauses})

@@ -66,7 +66,8 @@ class Relay:
         self._there = api_prefix.encode() + b"."
         self._number = 0
         self._answers: OrderedDict[bytes, bytes] = OrderedDict()
-        self._delivers: dict[bytes, bytes] = {}
+        self._delivers: dict[bytes, tuple[bytes, bytes]] = {}
+        """The newest consumer of each stream, and what it delivers to."""
         self.begun: list[Begun] = []
         """Consumers that the origin has made since the list was last emptied."""
 
@@ -99,8 +100,9 @@ class Relay:
             self._note(payload)
             return encode_publish(answer_to, payload, header=header) if answer_to else b""
         if reply.startswith(_ACK):
-            deliver = self._delivers.get(_consumer_of(reply))
-            if deliver is None:
+            stream, consumer = _consumer_of(reply)
+            newest, deliver = self._delivers.get(stream, (None, b""))
+            if newest != consumer:
                 return b""
             return encode_publish(deliver, payload, header=header, reply=self._reply + reply + b"@" + subject)
         if (stalled := header_value(header, _STALLED)) and not payload:
@@ -126,12 +128,12 @@ class Relay:
             stream, name, deliver = told["stream_name"], told["name"], told["config"]["deliver_subject"]
         except (ValueError, LookupError, TypeError):
             return
-        self._delivers[f"{stream}.{name}".encode()] = str(deliver).encode()
+        self._delivers[str(stream).encode()] = str(name).encode(), str(deliver).encode()
         self.begun.append(Begun(stream, str(deliver).encode()))
 
 
-def _consumer_of(reply: bytes) -> bytes:
+def _consumer_of(reply: bytes) -> tuple[bytes, bytes]:
     """Return stream and consumer of a delivery's reply."""
-    tokens = reply.split(b".")
-    first = 2 if len(tokens) == 9 else 4
-    return b".".join(tokens[first : first + 2])
+    tokens = [*reply.split(b"."), b"", b"", b""]
+    first = 2 if len(tokens) == 12 else 4
+    return tokens[first], tokens[first + 1]

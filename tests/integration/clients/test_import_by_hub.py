@@ -1,13 +1,26 @@
 """``silt import --as-mirror``: where Silt's hub reaches the origin, its gateway follows by itself."""
 
+import asyncio
 import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nats
+import pytest
 from nats.aio.client import Client
 from typer.testing import CliRunner
 
 from api.cli.verbs import command_line
+from api.moving.cutover import Cutover
+from api.moving.origin import Origin
+from api.moving.stream_comparison import Advance, StreamComparison
+from consumers.client.api_call import Api
+from delta_store.archive.archived import ArchivedConsumer
+from delta_store.archive.bad_archive import BadArchive
 from tests.domains import Domains, api, reaches, two_domains, use
 
 
@@ -30,6 +43,38 @@ async def publish(connection: Client, count: int) -> list[dict[str, Any]]:
     return [json.loads((await connection.request("orders.new", b"x", timeout=10)).data) for _ in range(count)]
 
 
+def prepare(both: Domains, folder: Path, *consumers: str) -> dict[str, Any]:
+    """Make a stream with consumers at the hub, and let Silt follow it; return what the import prints."""
+
+    async def make(connection: Client) -> None:
+        await api(connection, "hub", "STREAM.CREATE.ORDERS", {"name": "ORDERS", "subjects": ["orders.>"]})
+        for name in consumers:
+            await consumer(connection, name)
+        await publish(connection, 50)
+
+    context = folder / "nats" / "context"
+    context.mkdir(parents=True)
+    (context / "silt.json").write_text(json.dumps({"url": both.hub.url, "jetstream_domain": "silt"}))
+    use(both.hub, make)
+    return silt(folder, "import", "--from", both.hub.url, "--domain", "hub", "--as-mirror", "ORDERS")
+
+
+async def consumer(connection: Client, name: str) -> None:
+    """Make a consumer of the stream at the hub."""
+    config = {"durable_name": name, "ack_policy": "explicit"}
+    await api(connection, "hub", f"CONSUMER.CREATE.ORDERS.{name}", {"stream_name": "ORDERS", "config": config})
+
+
+async def is_undone(connection: Client, name: str) -> None:
+    """The origin has its subjects, and this consumer goes on; the mirror is what it was."""
+    origin = await api(connection, "hub", "STREAM.INFO.ORDERS")
+    assert origin["config"]["subjects"] == ["orders.>"]
+    assert not (await api(connection, "hub", f"CONSUMER.INFO.ORDERS.{name}")).get("paused")
+    mirror = await api(connection, "silt", "STREAM.INFO.ORDERS")
+    assert mirror["config"]["mirror"]["name"] == "ORDERS"
+    assert "silt.cutover" not in mirror["config"]["metadata"]
+
+
 def test_a_domain_of_the_same_hub_is_followed_and_cut_over(tmp_path: Path) -> None:
     """No process stays beside the gateway; a cutover that is refused is undone; after one clients publish to Silt."""
     with two_domains(tmp_path / "domains") as both:
@@ -37,12 +82,6 @@ def test_a_domain_of_the_same_hub_is_followed_and_cut_over(tmp_path: Path) -> No
 
 
 def _script(both: Domains, folder: Path) -> None:
-    async def make(connection: Client) -> None:
-        await api(connection, "hub", "STREAM.CREATE.ORDERS", {"name": "ORDERS", "subjects": ["orders.>"]})
-        config = {"durable_name": "c", "ack_policy": "explicit"}
-        await api(connection, "hub", "CONSUMER.CREATE.ORDERS.c", {"stream_name": "ORDERS", "config": config})
-        await publish(connection, 50)
-
     async def more(connection: Client) -> None:
         acks = await publish(connection, 5)
         assert {one["domain"] for one in acks} == {"hub"}
@@ -52,13 +91,7 @@ def _script(both: Domains, folder: Path) -> None:
         await api(connection, "silt", "STREAM.CREATE.CLASH", {"name": "CLASH", "subjects": ["orders.old"]})
 
     async def undone(connection: Client) -> None:
-        origin = await api(connection, "hub", "STREAM.INFO.ORDERS")
-        assert origin["config"]["subjects"] == ["orders.>"]
-        consumer = await api(connection, "hub", "CONSUMER.INFO.ORDERS.c")
-        assert not consumer.get("paused")
-        mirror = await api(connection, "silt", "STREAM.INFO.ORDERS")
-        assert mirror["config"]["mirror"]["name"] == "ORDERS"
-        assert "silt.cutover" not in mirror["config"]["metadata"]
+        await is_undone(connection, "c")
         await api(connection, "silt", "STREAM.DELETE.CLASH")
 
     async def after(connection: Client) -> None:
@@ -66,11 +99,7 @@ def _script(both: Domains, folder: Path) -> None:
         told = await api(connection, "silt", "CONSUMER.INFO.ORDERS.c")
         assert told["num_pending"] == 57
 
-    context = folder / "nats" / "context"
-    context.mkdir(parents=True)
-    (context / "silt.json").write_text(json.dumps({"url": both.hub.url, "jetstream_domain": "silt"}))
-    use(both.hub, make)
-    told = silt(folder, "import", "--from", both.hub.url, "--domain", "hub", "--as-mirror", "ORDERS")
+    told = prepare(both, folder, "c")
     assert (told["outcome"], told["messages"], told["consumers"]) == ("imported", 50, 1)
     use(both.hub, more)
     use(both.hub, clash)
@@ -80,3 +109,47 @@ def _script(both: Domains, folder: Path) -> None:
     told = silt(folder, "cutover", "ORDERS")
     assert (told["messages"], told["consumers"]) == (55, 1)
     use(both.hub, after)
+
+
+class Unreadable(Origin):
+    """An origin whose backup, which has the positions of consumers, breaks off."""
+
+    async def positions(self, stream: str, *, last_seq: int) -> list[ArchivedConsumer]:
+        """Fail as a backup that is cut does."""
+        raise BadArchive(f"{stream} ended early before {last_seq}")
+
+
+def test_consumers_may_come_and_go_meanwhile(tmp_path: Path) -> None:
+    """One that is gone stops no cutover and no undoing, one that is new is paused and brought like the others."""
+
+    async def change(connection: Client) -> None:
+        await api(connection, "hub", "CONSUMER.DELETE.ORDERS.gone")
+        await consumer(connection, "late")
+
+    async def script(both: Domains, kind: type[Origin]) -> int:
+        connection = await nats.connect(both.hub.url)
+
+        @contextmanager
+        def steps(what: str, _total: int) -> Iterator[Advance]:
+            if "at the origin" in what and kind is Unreadable:
+                with ThreadPoolExecutor(1) as other:
+                    other.submit(use, both.hub, change).result(timeout=30)
+            yield lambda _done: None
+
+        try:
+            there, here = (Api(connection, prefix=f"$JS.{domain}.API") for domain in ("hub", "silt"))
+            comparison = StreamComparison(await kind.at(there, "hub"), await Origin.at(here, "silt"), steps)
+            return (await Cutover(comparison, time.monotonic).run("ORDERS")).consumers
+        finally:
+            await connection.close()
+
+    async def paused(connection: Client) -> bool:
+        return bool((await api(connection, "hub", "CONSUMER.INFO.ORDERS.late"))["paused"])
+
+    with two_domains(tmp_path / "domains") as both:
+        prepare(both, tmp_path, "c", "gone")
+        with pytest.raises(BadArchive):
+            asyncio.run(script(both, Unreadable))
+        use(both.hub, lambda connection: is_undone(connection, "late"))
+        assert asyncio.run(script(both, Origin)) == 2
+        assert use(both.hub, paused)

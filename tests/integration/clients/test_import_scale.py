@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 from nats.aio.client import Client
-from nats.js.api import KeyValueConfig
 
 from api.moving.origin import Origin
 from api.moving.stream_comparison import ComparedSpan, StreamComparison
 from consumers.client.api_call import Api
 from delta_store.values.stream_message import StreamMessage
-from tests.moving_load import Ledger, Movers, connected
+from tests.moving_load import Ledger, Movers, connected, make_buckets
 from tests.servers import Child
 from tests.waits import until
 
@@ -56,13 +55,8 @@ async def fill(connection: Client) -> None:
         for place, message in enumerate(await reader.fetch(20)):
             if place != 7:
                 await message.ack_sync()
-    plain = await js.create_key_value(KeyValueConfig("PLAIN"))
-    history = await js.create_key_value(KeyValueConfig("HISTORY", history=5, ttl=3600))
-    for number in range(300):
-        await plain.put(f"k{number % 40}", b"v%d" % number)
-        await history.put(f"k{number % 20}", b"v%d" % number)
+    plain, _, files = await make_buckets(js, puts=300, keys=(40, 20))
     await plain.purge("k1")
-    files = await js.create_object_store("FILES")
     for number in range(5):
         await files.put(f"file{number}", bytes([number]) * 700_000)
     await files.delete("file2")

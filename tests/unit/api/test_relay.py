@@ -18,15 +18,16 @@ def relay() -> Relay:
     return Relay(PREFIX, "$JS.API", ("S",), nonce="n")
 
 
-def begun(one: Relay) -> None:
-    """Let a mirror ask for its consumer, and the origin answer."""
+def begun(one: Relay, number: int = 1) -> None:
+    """Let a mirror ask for its consumer, the first one or another, and the origin answer."""
     asked = WireMessage(ROOT + b".API.CONSUMER.CREATE.S", b"_INBOX.1", b"", WANTED)
-    head = b"PUB $JS.API.CONSUMER.CREATE.S %b.ANSWER.n.1 %d\r\n" % (ROOT, len(WANTED))
+    head = b"PUB $JS.API.CONSUMER.CREATE.S %b.ANSWER.n.%d %d\r\n" % (ROOT, number, len(WANTED))
     assert one.to_origin(asked) == head + WANTED + b"\r\n"
-    answer = json.dumps({"stream_name": "S", "name": "M-1", "config": {"deliver_subject": DELIVER.decode()}}).encode()
-    said = one.to_hub(WireMessage(ROOT + b".ANSWER.n.1", b"", b"", answer))
+    told = {"stream_name": "S", "name": f"M-{number}", "config": {"deliver_subject": DELIVER.decode()}}
+    answer = json.dumps(told).encode()
+    said = one.to_hub(WireMessage(ROOT + b".ANSWER.n.%d" % number, b"", b"", answer))
     assert said == b"PUB _INBOX.1 %d\r\n%b\r\n" % (len(answer), answer)
-    assert one.begun == [("S", DELIVER)]
+    assert one.begun == [("S", DELIVER)] * number
 
 
 def test_a_message_comes_as_the_origin_has_it() -> None:
@@ -43,6 +44,17 @@ def test_a_message_comes_as_the_origin_has_it() -> None:
     told = read_delivery(WireMessage(subject, reply, header, b"\x00x"))
     assert told is not None
     assert (told.consumer, told.seq, told.consumer_seq, told.pending, told.subject) == ("M-1", 7, 3, 2, "orders.new")
+
+
+def test_an_earlier_consumer_of_a_mirror_is_forgotten() -> None:
+    """A mirror begins a new one whenever it has heard nothing: of those before nothing is kept, nor handed on."""
+    one = relay()
+    begun(one)
+    begun(one, 2)
+    acks = [b"$JS.ACK.%bS.M-%d.1.7.3.1.2" % (domain, number) for domain in (b"", b"d.h.") for number in (1, 2)]
+    acks[2:] = [ack + b".x" for ack in acks[2:]]
+    assert [bool(one.to_hub(WireMessage(b"s", ack, b"", b""))) for ack in acks] == [False, True, False, True]
+    assert not one.to_hub(WireMessage(b"s", b"$JS.ACK.", b"", b""))
 
 
 def test_flow_control_goes_there_and_back() -> None:

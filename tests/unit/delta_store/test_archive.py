@@ -14,6 +14,7 @@ from delta_store.archive.entry_run import EntryRun, entries_of, joined_entries
 from delta_store.archive.message_entries import encode_run
 from delta_store.archive.s2_frames import masked
 from delta_store.values.stream_message import MessageRun, StreamMessage
+from tests.old_backups import uvarint
 
 MESSAGES = st.builds(
     ArchiveEntry,
@@ -36,15 +37,6 @@ TOKENS = st.one_of(
     st.tuples(st.sampled_from(("near", "far", "farthest")), st.integers(1, 5000), st.integers(1, 64)),
     st.tuples(st.just("again"), st.integers(4, 70_000)),
 )
-
-
-def uvarint(value: int) -> bytes:
-    """A number as the format has it."""
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
 
 
 def s2_of(tokens: list[tuple[object, ...]]) -> tuple[bytes, bytes]:
