@@ -61,10 +61,9 @@ class StreamRestore:
         ``resume`` is a word of the sender by which it may go on. Raises ``ApiRefusal`` where the name or a subject is
         taken, or nothing can be committed.
         """
-        begun, rows = config.without_limits() if has_deleted else config, gathering.group.rows
-        restore = cls(
-            catalog, gathering, config, restores.begin(catalog, begun, now_ns=now_ns, rows=rows, resume=resume)
-        )
+        rows = gathering.group.rows
+        state = restores.begin(catalog, config, now_ns=now_ns, rows=rows, resume=resume, limits_later=has_deleted)
+        restore = cls(catalog, gathering, config, state)
         restore._goes_on = False
         return restore
 
@@ -121,7 +120,7 @@ class StreamRestore:
         sids = list(map(sid_of.__getitem__, run.subjects))
         new = NewRun(run.subjects, sids, headers, run.data, ids, seqs)
         state.store_run(new, now_ns=now_ns, rows=group.rows, ts_ns=run.ts_ns)
-        if not self._catalog.account.has_room(state.config.storage, state.index.bytes):
+        if not self._catalog.account.has_room(state.config.storage, 0):
             raise api_errors.ACCOUNT_EXCEEDED.error
         group.bytes += int(run.sizes.sum())
         if headers is not None and ids is not None:
@@ -161,11 +160,12 @@ class StreamRestore:
             state.record_consumer(Kind.SOURCE_STATE, name="", data=data, now_ns=now_ns, rows=rows)
 
     def show(self, now_ns: int) -> None:
-        """Show the stream, all of whose rows are durable. Raises ``ApiRefusal`` where a subject is taken by now."""
+        """Show the stream, all of whose rows are durable.
+
+        Raises ``ApiRefusal`` where a subject is taken by now, or the account's room.
+        """
         rows = self._gathering.group.rows
-        restores.show(self._catalog, self.state, now_ns=now_ns, rows=rows)
-        if self.state.config != self._config:
-            self._catalog.update(self._config, now_ns=now_ns, rows=rows)
+        restores.show(self._catalog, self.state, config=self._config, now_ns=now_ns, rows=rows)
 
     @property
     def may_go_on(self) -> bool:

@@ -45,6 +45,7 @@ from delta_store.reading.slice_plan import PastSlice
 from delta_store.reading.state_at import inside_ranges
 from delta_store.reading.state_at import merged as disjoint
 from delta_store.streams import rewinds
+from delta_store.streams.catalog import Catalog
 from delta_store.streams.stream_state import StreamState
 from delta_store.values.read_errors import NoSuchCut, NoSuchStream, PastHorizon, ReadError
 from delta_store.values.stream_message import MessageRun, merged
@@ -181,7 +182,7 @@ class PastDesk:
                     f"consumers have seen what came after sequence {up_to_seq}: {', '.join(broken)}; "
                     "rewind with force if that is as it should be"
                 )
-            core.catalog.require_change()
+            _require_room(core.catalog, state, rewinds.growth(state.index, again, up_to_seq=up_to_seq))
             rows = core.gathering.group.rows
             done = rewinds.rewind(state, again, up_to_seq=up_to_seq, now_ns=self._clock.now_ns(), rows=rows)
             self._stored(state, again)
@@ -210,7 +211,7 @@ class PastDesk:
             gone = gone[inside_ranges(gone, disjoint(work.ranges))]
         again = await self._messages(past, gone)
         state = self._state(work)
-        self._core.catalog.require_change()
+        _require_room(self._core.catalog, state, rewinds.growth(state.index, again, up_to_seq=state.index.last_seq))
         rows = self._core.gathering.group.rows
         rewinds.bring_back(state, again, now_ns=self._clock.now_ns(), rows=rows)
         self._stored(state, again)
@@ -270,6 +271,13 @@ class PastDesk:
         core.gathering.group.bytes += sum(map(len, again.data)) + sum(map(len, filter(None, again.headers)))
         core.catalog.tidy(state)
         core.stored()
+
+
+def _require_room(catalog: Catalog, state: StreamState, growth: int) -> None:
+    """Raise ``ApiRefusal`` where nothing can be committed, or the account has no room for so many more bytes."""
+    catalog.require_change()
+    if growth > 0 and not catalog.account.has_room(state.config.storage, growth):
+        raise api_errors.ACCOUNT_EXCEEDED.error
 
 
 async def _read(read: Callable[[], Read]) -> Read:

@@ -4,8 +4,9 @@ An operator gives them to a nats-server by the ``jetstream`` block of an account
 may store is compared with what all streams of its storage hold; what it reserves (``max_bytes``) with what others do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Final
 
 from delta_store.config import api_errors
@@ -59,12 +60,12 @@ NO_LIMITS: Final = AccountLimits()
 
 
 class Account:
-    """The limits beside the streams that they are about."""
+    """The limits beside the streams that they are about, those that are being restored included."""
 
-    __slots__ = ("_streams", "limits")
+    __slots__ = ("_restoring", "_streams", "limits")
 
-    def __init__(self, streams: Mapping[str, StreamState]) -> None:
-        self._streams = streams
+    def __init__(self, streams: Mapping[str, StreamState], restoring: Mapping[str, StreamState]) -> None:
+        self._streams, self._restoring = streams, restoring
         self.limits = NO_LIMITS
         """Set by who decides; whoever only reads knows none."""
 
@@ -73,16 +74,15 @@ class Account:
 
         Raises 10026, 10027, 10028, 10047, and as :meth:`AccountLimits.check`.
         """
-        limits, streams = self.limits, self._streams
+        limits, others = self.limits, [one.config for one in self._all() if one.name != config.name]
         limits.check(config)
-        if config.name not in streams and 0 < limits.max_streams <= len(streams):
+        if config.name not in self._streams and 0 < limits.max_streams <= len(others):
             raise api_errors.STREAMS_MAX.error
         if 0 < limits.max_consumers < config.max_consumers:
             raise api_errors.CONSUMERS_MAX.error
         most = limits.bytes_of(config.storage)
         if most < 0:
             return
-        others = (one.config for name, one in streams.items() if name != config.name)
         reserved = sum(one.max_bytes for one in others if one.storage == config.storage and one.max_bytes > 0)
         if reserved + (config.max_bytes if config.max_bytes >= 0 else 1) > most:
             of_memory = config.storage == "memory"
@@ -95,4 +95,7 @@ class Account:
 
     def used(self, storage: str) -> int:
         """Return the bytes that the streams of a storage hold."""
-        return sum(one.index.bytes for one in self._streams.values() if one.config.storage == storage)
+        return sum(one.index.bytes for one in self._all() if one.config.storage == storage)
+
+    def _all(self) -> Iterable[StreamState]:
+        return chain(self._streams.values(), self._restoring.values())

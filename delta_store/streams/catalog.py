@@ -28,12 +28,12 @@ class Catalog:
         self.held = False
         """Whether changes are refused, because nothing can be committed for now; reads go on."""
         self.streams: dict[str, StreamState] = {}
-        self.account = Account(self.streams)
-        """The limits of all streams together."""
         self.ended: dict[str, Position] = {}
         """Position of the last row of each deleted stream: rows up to it are skipped in a replay."""
         self.restoring: dict[str, StreamState] = {}
         """Streams that come from a backup and are not whole yet: their names are taken, and nobody sees them."""
+        self.account = Account(self.streams, self.restoring)
+        """The limits of all streams together."""
         self.parked = ParkedStreams()
         """Those whose sender is gone and may go on."""
         self.changes = 0

@@ -11,10 +11,19 @@ from delta_store.streams.stream_state import StreamState
 from delta_store.values.records import Kind, RowColumns
 
 
-def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColumns, resume: str = "") -> StreamState:
+def begin(  # all that a stream begins with
+    catalog: Catalog,
+    config: StreamConfig,
+    *,
+    now_ns: int,
+    rows: RowColumns,
+    resume: str = "",
+    limits_later: bool = False,
+) -> StreamState:
     """Begin a stream that nobody sees until :func:`show`; raise 10130, 10065 or a limit's error.
 
-    ``resume`` is a word of its sender, by which it may go on if it breaks off.
+    ``resume`` is a word of its sender, by which it may go on if it breaks off. ``limits_later``: the limits that remove
+    messages are not applied before it is shown.
     """
     if config.name in catalog.streams or config.name in catalog.restoring:
         raise api_errors.STREAM_NAME_EXISTS_RESTORE.error
@@ -23,7 +32,8 @@ def begin(catalog: Catalog, config: StreamConfig, *, now_ns: int, rows: RowColum
     catalog.require_change()
     give_up(catalog, config.name, now_ns=now_ns, rows=rows)
     catalog.newest_id = max(now_ns, catalog.newest_id + 1)
-    state = catalog.restoring[config.name] = StreamState(config, stream_id=catalog.newest_id, created_ns=now_ns)
+    begun = config.without_limits() if limits_later else config
+    state = catalog.restoring[config.name] = StreamState(begun, stream_id=catalog.newest_id, created_ns=now_ns)
     state.resume = resume
     _record(state, BEGUN, now_ns=now_ns, rows=rows)
     return state
@@ -45,13 +55,24 @@ def rest_on(
     state.index.restore_bounds(first_seq=first_seq, last_seq=last_seq, last_ts=0)
 
 
-def show(catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:
-    """Show a restored stream; raise 10065 when its subjects have been taken meanwhile."""
-    catalog.routes.refuse_overlap(state.config)
+def show(
+    catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns, config: StreamConfig | None = None
+) -> None:
+    """Show a restored stream, under this configuration where it is another one than that of its messages.
+
+    Raises 10065 when its subjects have been taken meanwhile, or a limit's error; then it is still being restored.
+    """
+    config = config or state.config
+    catalog.routes.refuse_overlap(config)
+    catalog.account.admit(config)
+    if not catalog.account.has_room(config.storage, 0):
+        raise api_errors.ACCOUNT_EXCEEDED.error
     catalog.require_change()
     _record(state, CARRIED if state.restored == CARRIED else DONE, now_ns=now_ns, rows=rows)
     catalog.streams[state.name] = catalog.restoring.pop(state.name)
     catalog.reconfigure(state, state.config, ts_ns=state.clock_ns)
+    if state.config != config:
+        catalog.update(config, now_ns=now_ns, rows=rows)
 
 
 def drop(catalog: Catalog, state: StreamState, *, now_ns: int, rows: RowColumns) -> None:

@@ -16,6 +16,7 @@ from delta_store.index.segments import Ints
 from delta_store.index.stream_index import StreamIndex
 from delta_store.streams.event_rows import ranges_of
 from delta_store.streams.removal_rows import removal_data
+from delta_store.streams.stored_sizes import stored_sizes
 from delta_store.streams.stream_state import NewRun, StreamState
 from delta_store.values.records import Kind, Removal, RowColumns
 from delta_store.values.stream_message import MessageRun
@@ -59,6 +60,14 @@ def followers(index: StreamIndex, gone: Iterable[tuple[str, int]], *, up_to_seq:
         seqs = segment.sequences(slots)
         parts.append(seqs[(seqs > since[segment.sid[slots]]) & (seqs <= up_to_seq)])
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def growth(index: StreamIndex, again: MessageRun, *, up_to_seq: int) -> int:
+    """Return by how many bytes a stream grows when what came after ``up_to_seq`` leaves it and ``again`` comes back."""
+    lost = np.array([index.live.sid_of(seq) < 0 for seq in again.seqs], np.bool_)
+    newer = index.live.segments_from(up_to_seq + 1)
+    leaving = sum(int(segment.size[segment.live_slots(start)].sum()) for segment, start in newer)
+    return int(stored_sizes(again.subjects, again.headers, again.data)[lost].sum()) - leaving
 
 
 def rewind(state: StreamState, again: MessageRun, *, up_to_seq: int, now_ns: int, rows: RowColumns) -> Rewound:

@@ -13,7 +13,7 @@ def stored_sizes(subjects: Sequence[str], headers: Sequence[bytes | None] | None
     number = len(subjects)
     sizes = np.fromiter(map(len, data), np.int64, number) + MESSAGE_OVERHEAD
     if headers is not None:
-        sizes += [len(header) + HEADERS_OVERHEAD if header else 0 for header in headers]
+        sizes += np.array([len(header) + HEADERS_OVERHEAD if header else 0 for header in headers], np.int64)
     encoded = subjects if "".join(subjects).isascii() else [subject.encode() for subject in subjects]
     sizes += np.fromiter(map(len, encoded), np.int64, number)
     return sizes

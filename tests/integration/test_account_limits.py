@@ -173,3 +173,20 @@ def test_limits_are_those_of_a_nats_server(tmp_path: Path, case: str) -> None:
         found = asyncio.run(answers(hub.url, steps))
     for step, one, other in zip(steps, wanted, found, strict=True):
         assert other == one, step
+
+
+def test_what_comes_back_from_the_past_needs_room(tmp_path: Path) -> None:
+    """Undeletes, rewinds and branches are refused where the account is full, and done where it is not."""
+    deleted = ("$JS.API.STREAM.MSG.DELETE.A", {"seq": 1, "no_erase": True})
+    undelete = ("$JS.API.STREAM.UNDELETE.A", {"silt_as_of": "1", "filter": ">"})
+    rewind = ("$JS.API.STREAM.REWIND.A", {"silt_as_of": "1"})
+    branch = ("$JS.API.STREAM.BRANCH.A", {"name": "B", "silt_as_of": "1", "config": {"subjects": ["b.>"]}})
+    steps = [stream("A"), stream("O"), ("a.x", 700), deleted, ("o.x", 400), undelete, rewind, branch]
+    steps += [("$JS.API.STREAM.PURGE.O", None), branch, rewind, ("$JS.API.STREAM.DELETE.B", None), rewind, rewind]
+    with (
+        nats_server(tmp_path / "hub", leaf=True) as hub,
+        gateway(hub, tmp_path / "data", env={"SILT_LIMITS__MAX_STORAGE": "1000"}),
+    ):
+        found = asyncio.run(answers(hub.url, steps))
+    codes = [answer.get("error", {}).get("err_code", 0) for answer in found]
+    assert codes == [0, 0, 0, 0, 0, 10002, 10002, 10002, 0, 0, 10002, 0, 0, 0]

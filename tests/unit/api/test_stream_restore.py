@@ -17,12 +17,13 @@ from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entries import END, MAGIC, ArchiveEntry, encode
 from delta_store.config.api_errors import ApiRefusal
 from delta_store.streams import restores
-from delta_store.streams.account import AccountLimits
+from delta_store.streams.account import NO_LIMITS, AccountLimits
 from delta_store.streams.catalog import Catalog
 from delta_store.streams.replay import replay
 from delta_store.streams.stream_config_rules import normalise
 from delta_store.values import subjects
 from delta_store.values.records import Kind, RowColumns
+from delta_store.values.stream_message import MessageRun, StreamMessage
 from ingest.publishing.group import Gathering
 from tests import old_backups
 from tests.old_backups import DELETED, ERASED, Record
@@ -58,8 +59,11 @@ def archive(
 class Restoring:
     """A restore into a catalog of its own."""
 
-    def __init__(self, *, is_tar: bool = False, resume: str = "", **config: Any) -> None:
+    def __init__(
+        self, *, is_tar: bool = False, resume: str = "", limits: AccountLimits = NO_LIMITS, **config: Any
+    ) -> None:
         self.catalog, self.gathering = Catalog(), Gathering()
+        self.catalog.account.limits = limits
         self.config = normalise({"name": "S", "subjects": ["s.>"], **config})
         self.restore = StreamRestore.begun(
             self.catalog, self.gathering, self.config, now_ns=NOW_NS, has_deleted=is_tar, resume=resume
@@ -208,6 +212,39 @@ def test_an_account_without_room_takes_no_restore() -> None:
         restores.begin(restoring.catalog, normalise({"name": "T", "max_bytes": 101}), now_ns=NOW_NS, rows=RowColumns())
 
 
+def test_restores_at_the_same_time_share_what_the_account_has() -> None:
+    """What one holds and its place among the streams are not there for another."""
+    restoring = Restoring()
+    catalog = restoring.catalog
+    restoring.feed(archive())
+    catalog.account.limits = AccountLimits(max_storage=restoring.restore.state.index.bytes)
+    other = StreamRestore.begun(
+        catalog, restoring.gathering, normalise({"name": "T", "subjects": ["t"]}), now_ns=NOW_NS
+    )
+    with pytest.raises(ApiRefusal, match="resource limits exceeded for account"):
+        other.store(MessageRun.of([StreamMessage("t", 1, NOW_NS, None, b"")]), NOW_NS)
+    catalog.account.limits = AccountLimits(max_streams=2)
+    with pytest.raises(ApiRefusal, match="maximum number of streams reached"):
+        StreamRestore.begun(catalog, restoring.gathering, normalise({"name": "U", "subjects": ["u"]}), now_ns=NOW_NS)
+    catalog.account.limits = AccountLimits(max_storage=restoring.restore.state.index.bytes)
+    with pytest.raises(ApiRefusal, match="resource limits exceeded for account"):
+        restoring.restore.show(NOW_NS)
+    other.drop(NOW_NS)
+    restoring.restore.show(NOW_NS)
+
+
+def test_a_tar_counts_as_what_it_will_be() -> None:
+    """Its own ``max_bytes`` is what the account asks for; where that is gone in the end, nothing of it stays."""
+    restoring = Restoring(is_tar=True, max_bytes=900, limits=AccountLimits(max_bytes_required=True, max_storage=1000))
+    catalog, rows = restoring.catalog, restoring.gathering.group.rows
+    restoring.feed(tar_archive(old_backups.state(4, 2, 9, [5])))
+    catalog.create(normalise({"name": "T", "max_bytes": 500}), now_ns=NOW_NS, rows=rows)
+    with pytest.raises(ApiRefusal, match="insufficient storage"):
+        restoring.restore.show(NOW_NS)
+    restoring.restore.drop(NOW_NS)
+    assert list(restoring.replayed().streams) == list(catalog.streams) == ["T"]
+
+
 def test_limits_of_the_stream_hold() -> None:
     """As in nats-server a smaller stream keeps the newest messages."""
     restoring = Restoring(max_msgs=2)
@@ -246,6 +283,8 @@ def message(**fields: Any) -> ArchiveEntry:
         ({"messages": [message(payload=bytes(1001))]}, "exceeds maximum message size"),
         ({"messages": [message(name="s.*")]}, "invalid subject"),
         ({"messages": [message(name="")]}, "invalid subject"),
+        ({"messages": [message(ts_ns=2**63 - 1)]}, "times"),
+        ({"messages": [message(ts_ns=-(2**63))]}, "times"),
         ({"messages": [message(name="a b")]}, "invalid subject"),
         ({"messages": [message(seq=0)]}, "expected message sequence"),
         ({"end": b""}, "EOF"),

@@ -58,7 +58,7 @@ class Stream:
         return [(one.subject, one.data) for one in self.messages(self.live() if seqs is None else seqs)]
 
     def rewind(self, up_to_seq: int) -> rewinds.Rewound:
-        """Rewind as the gateway does."""
+        """Rewind as the gateway does; the stream grows as was said before."""
         past = np.array(self.then[up_to_seq], np.int64)
         gone = rewinds.lost(past, np.array(self.live(), np.int64))
         again = past[past >= gone[0]].tolist() if len(gone) else []
@@ -67,7 +67,10 @@ class Stream:
             ends = zip(lost.subjects, lost.seqs, strict=True)
             behind = rewinds.followers(self.state.index, ends, up_to_seq=up_to_seq)
             again = sorted([*gone.tolist(), *behind.tolist()])
-        done = rewinds.rewind(self.state, self.messages(again), up_to_seq=up_to_seq, now_ns=NOW_NS, rows=self.rows)
+        index, back = self.state.index, self.messages(again)
+        wanted = index.bytes + rewinds.growth(index, back, up_to_seq=up_to_seq)
+        done = rewinds.rewind(self.state, back, up_to_seq=up_to_seq, now_ns=NOW_NS, rows=self.rows)
+        assert index.bytes == wanted
         self.note()
         return done
 
