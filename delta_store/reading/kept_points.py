@@ -32,8 +32,12 @@ def read_view(past: "PointInTime", view: "View", read: Callable[["View"], Answer
 
 def was_not_there(view: "View", ts_ns: int) -> bool:
     """Whether a stream had not been created at a time. Messages of mirrors and of restored streams may be older."""
-    created = (event.data for event in view.events if event.kind == Kind.STREAM)
-    return ts_ns <= view.stream_id and not any(map(is_copy, created))
+    return ts_ns <= created_ns(view) and not any(is_copy(one.data) for one in view.events if one.kind == Kind.STREAM)
+
+
+def created_ns(view: "View") -> int:
+    """Return when a stream was created: its id may be later, where the clock had been set back."""
+    return next(event.ts_ns for event in view.events if event.kind == Kind.STREAM)
 
 
 def require_kept(past: "PointInTime", view: "View", point: "Point") -> None:
@@ -74,7 +78,7 @@ def _held_since(settled: SettledTable, view: "View") -> OldestPoint:
     """Return the oldest point that the tables hold."""
     seq = _oldest_sequence(settled, view.stream, view.stream_id)
     if seq == 1:
-        return OldestPoint(1, just_after(view.stream_id))
+        return OldestPoint(1, just_after(created_ns(view)))
     if seq > view.last_seq:
         if removed_since(view.last_seq, view.events):
             return OldestPoint(0, just_after(max(one.ts_ns for one in view.events if one.kind == Kind.REMOVE)))

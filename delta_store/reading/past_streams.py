@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from delta_store.reading.cut_points import place_of, point_of
 from delta_store.reading.journal_scan import unsettled
-from delta_store.reading.kept_points import oldest_point, require_files, require_kept
+from delta_store.reading.kept_points import created_ns, oldest_point, require_files, require_kept
 from delta_store.reading.message_columns import COLUMNS, MessageColumns, add_live, message_columns, with_sizes
 from delta_store.reading.own_history import history_of
 from delta_store.reading.past_files import past_files
@@ -148,7 +148,7 @@ class PastStreams:
         with self._lock:
             kept = self._kept.get(key)
         if kept is None:
-            existed = point.seq > 0 or point.event_no > 0 or point.before_ns > view.stream_id
+            existed = point.seq > 0 or point.event_no > 0 or point.before_ns > created_ns(view)
             kept = PastStream(self._state(view, point), point, existed=existed)
             with self._lock:
                 self._kept.put(key, kept)

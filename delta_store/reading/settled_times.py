@@ -84,9 +84,15 @@ class SettledTimes:
         return self._times(version, files)
 
     def stored_ns(self, seq: int) -> int:
-        """Return when the last settled message up to ``seq`` was stored. Raises ``PastHorizon`` or ``FileGone``."""
+        """Return when the version that settled a sequence had its last message up to there stored; 0 for none.
+
+        Raises ``PastHorizon`` or ``FileGone``.
+        """
         version = self._settled.append_version_for(self._stream, self._stream_id, seq)
-        seqs, times = self._times(version, self._added(version))
+        files = self._added(version)
+        if not files:
+            return 0
+        seqs, times = self._times(version, files)
         return int(times[seqs <= seq].max(initial=0))
 
     def _added(self, version: int) -> list[DataFile]:

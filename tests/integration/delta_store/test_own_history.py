@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from conf.data_location import DataLocation
 from conf.limits import FIRST_SEQ_MAX
+from delta_store.config.stream_parts import StreamSource
 from delta_store.reading.journal_tail import JournalTail, open_tables
 from delta_store.reading.kept_points import oldest_point
 from delta_store.reading.past_streams import PastStreams
@@ -21,24 +22,10 @@ from delta_store.reading.settled import SettledTable
 from delta_store.values.as_of import parse_as_of
 from delta_store.values.read_errors import PastHorizon
 from delta_store.values.records import Kind, Row
+from tests.clocks import FixedClock
 from tests.s3 import BUCKET, s3_server, storage_options
 from tests.sql_answers import engine_on, rows_of
 from tests.tables import START_NS, History, Tables, live_before, live_sequences
-
-
-class SetClock:
-    """A clock that stands where a test has put it."""
-
-    def __init__(self, ns: int) -> None:
-        self._ns = ns
-
-    def now_ns(self) -> int:
-        """Return the time."""
-        return self._ns
-
-    def monotonic(self) -> float:
-        """Return the same in seconds."""
-        return self._ns / 1e9
 
 
 class Asked(NamedTuple):
@@ -67,7 +54,7 @@ class Asked(NamedTuple):
 def reader(tables: Tables, now_ns: int) -> PointInTime:
     """A reader of the folder at a time."""
     settled = SettledTable(str(tables.data / "messages"))
-    return PointInTime(settled, JournalTail(str(tables.data / "journal")), clock=SetClock(now_ns))
+    return PointInTime(settled, JournalTail(str(tables.data / "journal")), clock=FixedClock(now_ns))
 
 
 def lived(tables: Tables, seed: int, history: str) -> History:
@@ -157,6 +144,25 @@ def test_the_oldest_point_that_is_named_can_be_read(tmp_path: Path) -> None:
     assert Asked(seq=oldest.seq).read(past) == Asked(ts_ns=named.before_ns or 0).read(past) == [4]
     with pytest.raises(PastHorizon):
         Asked(seq=oldest.seq - 1).read(past)
+
+
+def test_the_past_of_a_copy_may_begin_with_a_gap(tmp_path: Path) -> None:
+    """Where the oldest version that is there settled no message, the sequence is named alone; it can be read."""
+    tables, stream = Tables(tmp_path, horizon_seconds=0), History(per_subject=1)
+    tables.commit([stream.create(mirror=StreamSource("O"), subjects=()), stream.publish("s.1"), stream.publish("s.1")])
+    tables.settle()
+    tables.apply_limits()
+    stream.seq = 7
+    tables.commit([stream.remove([], "skip", erase=False)])
+    tables.settle()
+    cleaned(tables)
+    tables.commit([stream.publish("s.1")])
+    tables.settle()
+    past = reader(tables, START_NS)
+    oldest = past.with_view("S", partial(oldest_point, past))
+    assert (oldest.seq, Asked(seq=oldest.seq).read(past)) == (3, [2])
+    with pytest.raises(PastHorizon, match=r"the oldest that can be read is sequence 3$"):
+        Asked(seq=1).read(past)
 
 
 def test_a_stream_that_begins_late_has_a_past(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from deltalake import DeltaTable
 from conf.data_location import DataLocation
 from delta_store.config.stream_parts import StreamSource
 from delta_store.reading.journal_tail import JournalTail
+from delta_store.reading.past_streams import PastStreams
 from delta_store.reading.point_in_time import PointInTime, multi_last
 from delta_store.reading.settled import SettledTable
+from delta_store.values.as_of import AsOf
 from delta_store.values.read_errors import DamagedData, NoSuchStream, PastHorizon, TooMany
 from delta_store.values.records import Kind, Row
 from delta_store.values.subjects import SubjectFilter
@@ -211,12 +213,29 @@ def test_another_incarnation_does_not_shine_through(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fields", [{}, {"mirror": StreamSource("O"), "subjects": ()}], ids=["stream", "mirror"])
 def test_a_time_before_the_stream_was_created(tmp_path: Path, fields: dict[str, object]) -> None:
     """It shows nothing, but of a mirror the messages that its origin had then, also once they are settled."""
-    tables, made = Tables(tmp_path), History(stream_id=START_NS + 1_000)
-    rows = [made.create(**fields), made.publish("s.1"), made.publish("s.2")]
+    tables, made = Tables(tmp_path), History(now_ns=START_NS + 1_000)
+    rows = [made.create(**fields)]
+    made.now_ns = START_NS
+    rows += [made.publish("s.1"), made.publish("s.2")]
     tables.commit(rows)
     for _ in ("in the journal", "settled"):
         found = reader(tables).multi_last("S", ["s.>"], up_to_ts_ns=rows[-1].ts_ns).messages
         assert [one.seq for one in found] == ([1] if fields else [])
+        tables.settle()
+
+
+def test_a_stream_that_was_created_when_the_clock_had_been_set_back(tmp_path: Path) -> None:
+    """Its id is behind that of a stream before it, and so later than its messages: times are those of its rows."""
+    tables, made = Tables(tmp_path), History(stream_id=START_NS + 5_000)
+    rows = [made.create(), made.publish("s.1"), made.publish("s.2")]
+    tables.commit(rows)
+    for _ in ("in the journal", "settled"):
+        past = reader(tables)
+        found = [past.multi_last("S", ["s.>"], up_to_ts_ns=row.ts_ns).messages for row in rows]
+        assert [[one.seq for one in messages] for messages in found] == [[], [], [1]]
+        streams = PastStreams(past)
+        assert [streams.at("S", AsOf(before_ns=row.ts_ns)).existed for row in rows] == [False, True, True]
+        assert streams.history("S").oldest.from_ns == START_NS + 1_000  # whole microseconds
         tables.settle()
 
 
