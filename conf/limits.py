@@ -203,6 +203,11 @@ REPUBLISH_DEPTH_MAX = 8
 # --- delta_store: ours ---
 SEQUENCE_MAX = 2**63 - 1
 """Sequences are signed 64-bit integers in Delta; a start behind the last one is cut to it."""
+TIME_NS_MAX = 2**62
+"""Latest time of a message that comes with its own, in 2116, and how far before 1970 the earliest is.
+
+The rows behind it count on in signed 64-bit integers, and ages are added to them.
+"""
 FIRST_SEQ_MAX = 2**61
 """Highest sequence at which a stream may begin, or a restored one or a mirror may stand.
 

@@ -1,8 +1,9 @@
-"""The check of an archive's messages: sizes, subjects, ascending sequences."""
+"""The check of an archive's messages: sizes, subjects, times, ascending sequences."""
 
 from collections.abc import Callable
 from typing import Final
 
+from conf.limits import TIME_NS_MAX
 from delta_store.archive.bad_archive import BadArchive
 from delta_store.archive.entry_run import EntryRun
 
@@ -42,6 +43,8 @@ class MessageChecker:
             and int(seqs[-1]) <= self._last
             and int(run.sizes.max()) <= self._bytes_max
         )
+        if int(run.ts_ns.max()) > TIME_NS_MAX or int(run.ts_ns.min()) < -TIME_NS_MAX:
+            raise BadArchive(f"message sequences {seqs[0]} to {seqs[-1]} have times that no clock has")
         new = frozenset(run.subjects) - self._known_subjects
         if not is_fine or not all(map(self._valid_subject, new)):
             for subject, seq, size in zip(run.subjects, seqs.tolist(), run.sizes.tolist(), strict=True):

@@ -6,7 +6,7 @@ Everything in it is another server's word: what can't be read is None, or an ans
 import json
 from typing import Any, Final, NamedTuple
 
-from conf.limits import SEQUENCE_MAX
+from conf.limits import SEQUENCE_MAX, TIME_NS_MAX
 from delta_store.config import api_errors
 from delta_store.streams.stream_identity import IDENTITY_HEADER
 from ingest.protocol.wire_protocol import WireMessage
@@ -75,6 +75,8 @@ def read_delivery(message: WireMessage) -> OriginDelivery | None:
     if len(read) != 5 or None in read:
         return None
     times, seq, consumer_seq, ts_ns, pending = (one or 0 for one in read)
+    if ts_ns > TIME_NS_MAX:
+        return None
     return OriginDelivery(
         consumer, times, seq, consumer_seq, ts_ns, pending, subject if at else message.subject.decode(errors="replace")
     )

@@ -154,6 +154,7 @@ def test_a_source_begins_behind_its_position() -> None:
         (b"$JS.ACK.O.c.1.5.3.1700", None),
         (b"$JS.ACK.O.c.1.-5.3.1700.9@a", None),
         (b"$JS.ACK.O.c.1.99999999999999999999.3.1700.9@a", None),
+        (b"$JS.ACK.O.c.1.5.3.9223372036854775806.9@a", None),
         (b"_INBOX.x", None),
     ],
 )
