@@ -81,6 +81,8 @@ class OriginCopies:
         self._changed = changed
         self._copies: dict[_Key, OriginConsumer] = {}
         self._by_subject: dict[bytes, OriginConsumer] = {}
+        self._listening: dict[OriginConsumer, frozenset[bytes]] = {}
+        """The subjects of each copy that are subscribed to."""
         self._synced = -1
         self._stopped = False
 
@@ -190,7 +192,9 @@ class OriginCopies:
 
     def _follow(self, copy: OriginConsumer) -> None:
         """Subscribe to what the copy listens to now, and to nothing else of it."""
-        known = {subject for subject, listener in self._by_subject.items() if listener is copy}
+        known = self._listening.pop(copy, frozenset())
+        if copy.subjects:
+            self._listening[copy] = copy.subjects
         for subject in known - copy.subjects:
             del self._by_subject[subject]
             self._subjects.stop_listening(subject.decode())
