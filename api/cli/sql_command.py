@@ -48,8 +48,8 @@ def run_sql(given: SqlArguments) -> Exit:
     """Run the statements, or a shell; return how the process ends. Raises :class:`WrongUse`."""
     if given.statement is not None and given.file is not None:
         raise WrongUse("give a statement or --file, not both")
-    source = _source(given)
     statements = _statements(given.statement, given.file)
+    source = _source(given, lasting=statements is None or len(statements) > 1)
     output = given.output
     if output.is_binary and (sys.stdout.isatty() or (statements is not None and len(statements) > 1)):
         raise WrongUse(f"{output.value} is one answer's bytes for a file, not for a terminal")
@@ -63,7 +63,8 @@ def run_sql(given: SqlArguments) -> Exit:
     return Exit.OK
 
 
-def _source(given: SqlArguments) -> "SqlSource":
+def _source(given: SqlArguments, *, lasting: bool) -> "SqlSource":
+    """Return what answers; ``lasting`` where it will be asked more than once."""
     if given.http is not None:
         return _server(given.http, given)
     if given.data is None:
@@ -74,7 +75,7 @@ def _source(given: SqlArguments) -> "SqlSource":
     if given.engine is Engine.SPARK:
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # Spark logs each error that it raises
         return sql_sources.SparkSql(location)
-    return sql_sources.EmbeddedSql(location, seconds=given.timeout)
+    return sql_sources.EmbeddedSql(location, seconds=given.timeout, lasting=lasting)
 
 
 def _server(url: str, given: SqlArguments) -> "SqlSource":

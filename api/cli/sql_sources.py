@@ -32,7 +32,8 @@ class SqlSource(Protocol):
 class EmbeddedSql:
     """DuckDB in this process."""
 
-    def __init__(self, data: DataLocation, *, seconds: float | None) -> None:
+    def __init__(self, data: DataLocation, *, seconds: float | None, lasting: bool = False) -> None:
+        """Answer within ``seconds``; ``lasting`` for several statements, see :class:`SqlEngine`."""
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices, and threads take time
 
         from dataclasses import replace
@@ -42,7 +43,7 @@ class EmbeddedSql:
         from delta_store.sql.sql_limits import BY_HAND
 
         without_pandas()
-        self._engine = SqlEngine.open(data, limits=replace(BY_HAND, seconds=seconds))
+        self._engine = SqlEngine.open(data, limits=replace(BY_HAND, seconds=seconds), lasting=lasting)
         self._running: Any = None
 
     def chunks(self, statement: str, kind: TableFormat) -> Iterator[bytes]:

@@ -82,6 +82,6 @@ def parse_as_of(text: str | None, *, now: datetime) -> AsOf:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise NotAPoint(
-            f"{text!r} is no revision, no time such as 2026-01-31T12:00:00Z, no age such as 15m, and no cut:NAME"
+            f"{text!r} is no sequence, no time such as 2026-01-31T12:00:00Z, no age such as 15m, and no cut:NAME"
         ) from None
     return AsOf.at(time if time.tzinfo else time.replace(tzinfo=UTC))

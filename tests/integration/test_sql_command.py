@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from api.cli.app import app
 from conf.exit_codes import Exit
+from delta_store.sql import duck_session
 from tests.sql_terminal import WAIT_SECONDS, Terminal
 from tests.tables import History, Tables
 
@@ -70,6 +71,19 @@ def test_statements_of_a_file(data: Path, tmp_path: Path) -> None:
         "6",
     ]
     assert ran("-f", "-", "--data", str(data), "-o", "parquet", given="SELECT 1; SELECT 2").exit_code == Exit.USAGE
+
+
+def test_statements_of_a_file_share_an_engine(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a shell, the second and later ones open no DuckDB; one by itself opens one."""
+    opened, real = [], duck_session._opened
+    monkeypatch.setattr(duck_session, "_opened", lambda limits: opened.append(1) or real(limits))
+    for statements, most in ((8, 2), (1, 1)):
+        opened.clear()
+        given = ";".join(["SELECT count(*) FROM S"] * statements)
+        assert ran("-f", "-", "--data", str(data), "-o", "csv", given=given).stdout.split() == (
+            ["count_star()", "6"] * statements
+        )
+        assert len(opened) <= most
 
 
 @pytest.mark.parametrize(
