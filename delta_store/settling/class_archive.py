@@ -76,12 +76,12 @@ def _changed(java: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Settle one message in a folder."""
-    from delta_store.settling.rehearsal import settle_one_message
+    """Settle messages in a folder."""
+    from delta_store.settling.rehearsal import settle_messages
     from delta_store.settling.spark_session import open_session
 
     spark = open_session("silt classes", master="local[1]")
-    settle_one_message(spark, Path(arguments[0], "data"))
+    settle_messages(spark, Path(arguments[0], "data"))
     spark.stop()
     return 0
 

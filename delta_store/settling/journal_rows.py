@@ -4,7 +4,7 @@ The files' rows never pass through the JVM on their way into ``messages``: the t
 batch that has to be sifted hands them to Spark. Invariant: each file is verified by its checksum before its rows are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,13 @@ FILES_SCHEMA: Final = pa.schema([("name", pa.string()), ("size", pa.int64()), ("
 FILES_DDL: Final = "name STRING, size BIGINT, checksum BIGINT"
 _READS_AT_ONCE: Final = 8
 """Files of an object store: up to 8 MiB each, mostly a few KB, and twenty a second."""
+
+
+def files_as_rows(files: Sequence[tuple[str, int, int]]) -> pa.RecordBatch:
+    """Return names, sizes and checksums of files as rows of :data:`FILES_SCHEMA`."""
+    columns = zip(*files, strict=True) if files else ((),) * len(FILES_SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, FILES_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FILES_SCHEMA)
 
 
 class JournalRows(NamedTuple):

@@ -5,12 +5,14 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from conf.limits import SETTLE_BATCH_BYTES, SETTLE_FILES_PER_BATCH, SETTLE_FILES_PER_QUERY
 from delta_store.entries.log_entry import JournalFile
 from delta_store.log.followed_journal import FollowedJournal
-from delta_store.settling.journal_stream import FORMAT, JournalStream
+from delta_store.settling.journal_rows import files_as_rows
+from delta_store.settling.journal_stream import FORMAT, JournalStream, named, of_one_batch
 from delta_store.values.records import Position
 from delta_store.values.watermark import Watermarks, is_settled
 
@@ -48,6 +50,18 @@ class JournalSource:
         self.spark.dataSource.register(JournalStream)
         options = self.reader_options(watermarks, ends=ends)
         return self.spark.readStream.format(FORMAT).options(**options).load()
+
+    def next_files(self, watermarks: Watermarks) -> DataFrame | None:
+        """Return the files of one batch without a query, from the first rows above the watermarks on; None without any.
+
+        Raises ``DamagedData``.
+        """
+        first = self._first_unsettled(watermarks)
+        if first is None:
+            return None
+        behind = (file for file in self._journal.known().live_files() if file.version >= first.version)
+        files = of_one_batch(behind, SETTLE_FILES_PER_BATCH, SETTLE_BATCH_BYTES)
+        return self.spark.createDataFrame(pa.Table.from_batches([files_as_rows(named(files))]))
 
     def reader_options(self, watermarks: Watermarks, *, ends: bool) -> dict[str, str]:
         """Return the options of :class:`JournalStream` for a query that begins behind the watermarks."""

@@ -7,7 +7,7 @@ this takes a fifth, from the first batch on. Invariant: each log entry is verifi
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from delta_store.entries.log_entry import JournalFile
 from delta_store.log.followed_journal import FollowedJournal
-from delta_store.settling.journal_rows import FILES_DDL, FILES_SCHEMA
+from delta_store.settling.journal_rows import FILES_DDL, files_as_rows
 
 FORMAT: Final = "silt_journal"
 
@@ -66,26 +66,19 @@ class JournalStreamReader(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name
         """Return the version at which the next batch ends. Raises ``DamagedData``, ``StorageError``."""
-        size = 0
-        for number, file in enumerate(self._files_behind(self._at, refresh=True)):
-            size += file.size
-            if number and (number >= self._files_max or size > self._bytes_max):
-                break
-            self._at = file.version
+        files = of_one_batch(self._files_behind(self._at, refresh=True), self._files_max, self._bytes_max)
+        self._at = max((file.version for file in files), default=self._at)
         return {"version": self._at}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[JournalFiles]:
         """Return the files of one batch, for one task."""
         behind = self._files_behind(start["version"])
-        files = [file for file in behind if file.version <= end["version"]]
-        return [JournalFiles([(file.name, file.size, file.checksum) for file in files])]
+        return [JournalFiles(named(file for file in behind if file.version <= end["version"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Iterate over the files of a batch."""
         assert isinstance(partition, JournalFiles)
-        columns = zip(*partition.files, strict=True) if partition.files else ((),) * len(FILES_SCHEMA)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, FILES_SCHEMA, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=FILES_SCHEMA)
+        yield files_as_rows(partition.files)
 
     def __getstate__(self) -> dict[str, Any]:
         """Go to the executors without the journal's log."""
@@ -94,3 +87,20 @@ class JournalStreamReader(DataSourceStreamReader):
     def _files_behind(self, version: int, *, refresh: bool = False) -> list[JournalFile]:
         journal = self._journal.newest() if refresh else self._journal.known()
         return [file for file in journal.live_files() if file.version > version]
+
+
+def of_one_batch(files: Iterable[JournalFile], files_max: int, bytes_max: int) -> list[JournalFile]:
+    """Return the first files that one batch may hold, at least one where there is one."""
+    chosen: list[JournalFile] = []
+    size = 0
+    for file in files:
+        size += file.size
+        if chosen and (len(chosen) >= files_max or size > bytes_max):
+            break
+        chosen.append(file)
+    return chosen
+
+
+def named(files: Iterable[JournalFile]) -> list[tuple[str, int, int]]:
+    """Return files as rows of :data:`~delta_store.settling.journal_rows.FILES_SCHEMA`."""
+    return [(file.name, file.size, file.checksum) for file in files]

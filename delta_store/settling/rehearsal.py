@@ -1,8 +1,9 @@
-"""One message settled in a folder of its own: what a session must load, compile and start, it then has.
+"""Messages settled in a folder of its own: what a session must load, compile and start, it then has.
 
 A settle job that stands by does so before it is its turn; the archive of classes is written after it.
 """
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -26,21 +27,22 @@ _STREAM: Final = "REHEARSAL"
 
 
 def rehearse(spark: SparkSession) -> None:
-    """Settle a message where executors see this machine's folders; else run a dummy batch."""
+    """Settle messages where executors see this machine's folders; else run a dummy batch."""
     if not whereabouts(spark).startswith("local["):
         warm_up(spark)
         return
     with TemporaryDirectory(prefix="silt-rehearsal-") as folder:
-        settle_one_message(spark, Path(folder))
+        settle_messages(spark, Path(folder))
 
 
-def settle_one_message(spark: SparkSession, folder: Path) -> None:
-    """Make a store in a folder, and settle it by a job that runs until all is settled."""
+def settle_messages(spark: SparkSession, folder: Path) -> None:
+    """Make a store in a folder, and settle a message without a query and one by a query that ends."""
     now_ns = SystemClock().now_ns()
     journal = Journal.open(LocalStorage(folder / JOURNAL_FOLDER), shard=SHARD, clock=SystemClock())
     journal.claim()
-    rows, crc = RowColumns(), checksum("rehearsed", None, b"")
-    rows.append(Row(_STREAM, now_ns, 1, 0, Kind.MESSAGE, "rehearsed", now_ns, None, 1, 0, None, b"", crc))
-    journal.commit(rows)
-    settings = Settings(settle=SettleSettings(nice=0))
-    SettleJob(spark, data_location(str(folder)), settings).run(Event(), once=True)
+    job = SettleJob(spark, data_location(str(folder)), Settings(settle=SettleSettings(nice=0)))
+    for seq, settle in ((1, job.settle_first), (2, partial(job.run, Event(), once=True))):
+        rows, crc = RowColumns(), checksum("rehearsed", None, b"")
+        rows.append(Row(_STREAM, now_ns, seq, 0, Kind.MESSAGE, "rehearsed", now_ns, None, 1, 0, None, b"", crc))
+        journal.commit(rows)
+        settle()

@@ -86,6 +86,8 @@ class SettleJob:
                 if once and self._is_idle(up_to=goal):
                     self._maintenance.finish()
                     return
+                if self._starts == 0 and not (once or self._apart or self._rounds):
+                    self.settle_first()
                 if once or not self._rests(stop):
                     self._run_query(stop, once=once)
                 failures = 0
@@ -99,6 +101,14 @@ class SettleJob:
                 if failures >= FAILURES_MAX:
                     raise
                 stop.wait(failures * POLL_SECONDS)
+
+    def settle_first(self) -> None:
+        """Settle a batch of what waits, if anything does, without a query, which takes seconds to start."""
+        with self._settle.lock, self._settle.guarded():
+            watermarks = self._settle.progress().watermarks
+        files = self._journal.next_files(watermarks)
+        if files is not None:
+            self._settle(files, 0)
 
     def _rests(self, stop: Event) -> bool:
         """Maintain the table between two queries; whether nothing is to be settled, after a wait."""
@@ -115,7 +125,7 @@ class SettleJob:
         self._starts += 1
         checkpoint = self._checkpoints / f"settle-checkpoint-{self._starts}"
         rmtree(checkpoint, ignore_errors=True)
-        warms_up = self._starts == 1 and not once and self._is_idle()
+        warms_up = self._starts == 1 and not once and self._settle.batches == 0 and self._is_idle()
         interval = None if once or self._rounds else self._settings.settle.trigger_interval_seconds
         query = start_settling(
             self._journal, self._settle, checkpoint=self._as_spark_takes(checkpoint), interval_seconds=interval

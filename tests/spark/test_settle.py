@@ -10,15 +10,18 @@ from itertools import count, product
 import pytest
 from deltalake import DeltaTable
 
+from conf.data_location import data_location
+from conf.settings import Settings
 from delta_store.entries import journal_file
 from delta_store.entries.journal_file import checksums
 from delta_store.entries.staged_file import StagedFile
 from delta_store.log.log_repair import repair_messages
 from delta_store.settled.settled_owner import SettledOwner
-from delta_store.settling import upkeep_choice
+from delta_store.settling import journal_source, upkeep_choice
 from delta_store.settling.journal_rows import JournalRows
 from delta_store.settling.journal_stream import JournalStreamReader
 from delta_store.settling.settle_batch import DamagedRows
+from delta_store.settling.settle_job import SettleJob
 from delta_store.settling.warm_up import ROWS, warm_up
 from delta_store.storage.local_storage import LocalStorage
 from delta_store.storage.storage import Blob
@@ -336,6 +339,21 @@ def _batches(options: dict[str, str]) -> Iterator[tuple[list[int], int]]:
         rows = [seq for batch in read(reader.read(partition)) for seq in batch["seq"].to_pylist()]
         yield rows, begin["version"]
         begin = end
+
+
+def test_what_waits_is_settled_before_a_query(store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that has just started, or taken over, settles a batch at once, no larger than a query's."""
+    here = store()
+    here.create("A")
+    for _ in range(3):
+        here.publish("A", "s")
+        here.commit()
+    monkeypatch.setattr(journal_source, "SETTLE_FILES_PER_BATCH", 2)
+    job = SettleJob(here.spark, data_location(str(here.data)), Settings())
+    for settled in ([1, 2], [1, 2, 3], [1, 2, 3]):
+        job.settle_first()
+        assert here.settled_seqs("A") == settled
+    assert [note.op for note in notes(here)].count(Op.APPEND) == 2
 
 
 def test_settling_begins_at_the_first_unsettled_commit(store: MakeStore) -> None:
