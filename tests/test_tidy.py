@@ -52,17 +52,20 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def _nodes(path: Path) -> Iterator[tuple[str, ast.AST]]:
+@cache
+def _nodes(path: Path) -> list[tuple[str, ast.AST]]:
+    """The functions and classes of a module by their names; no expression holds any."""
+
     def walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 name = f"{prefix}{child.name}"
                 yield name, child
                 yield from walk(child, name + ".")
-            else:
+            elif not isinstance(child, ast.expr):
                 yield from walk(child, prefix)
 
-    return walk(ast.parse(path.read_text()), "")
+    return list(walk(_parsed(_name(path)), ""))
 
 
 def _lines(node: ast.AST) -> int:
