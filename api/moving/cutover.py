@@ -28,6 +28,8 @@ PAUSE_LEVEL: Final = 1
 _LOOK_SECONDS: Final = 0.005
 _STALLED_SECONDS: Final = 30.0
 """How long a mirror may bring nothing before it is given up."""
+_GAP_SECONDS: Final = 1.0
+"""How long it may bring nothing before it is asked whether there is more."""
 _CATCH_UP_SECONDS: Final = 10.0
 """How long clients wait at most for the last messages."""
 _REMOVED_AT_ONCE: Final = 256
@@ -127,12 +129,19 @@ class Cutover:
 
     async def _caught_up(self, name: str, seq: int, *, within: float | None = None) -> None:
         """Wait until the mirror has a sequence. Raises :class:`NotMoved` where it stands still."""
-        begun = moved = self._clock()
+        begun = moved = asked = self._clock()
         last = -1
         while (info := await self._mirror(name))["state"]["last_seq"] < seq:
             now = self._clock()
             if info["state"]["last_seq"] > last:
                 last, moved = info["state"]["last_seq"], now
+            if now > max(moved, asked) + _GAP_SECONDS:
+                asked = now
+                if not await self._origin.has_more(name, last):
+                    raise NotMoved(
+                        f"{name} has all messages, but the origin's last sequences ({last + 1:,} to {seq:,}) are those "
+                        "of deleted ones, of which no mirror hears: publish one more message there, and try again"
+                    )
             if now > moved + _STALLED_SECONDS or (within is not None and now > begun + within):
                 error = (info.get("mirror") or {}).get("error", {}).get("description", "")
                 raise NotMoved(

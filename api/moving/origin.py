@@ -1,7 +1,7 @@
 """The JetStream that streams come from."""
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Final, Self
 
 from api.moving.consumer_positions import consumer_infos, told_consumer, waits
@@ -9,7 +9,7 @@ from api.moving.moved_config import moved_consumer
 from api.moving.single_reading import read_singly
 from api.moving.stream_reading import StreamReading, read_archive
 from consumers.client.api_call import Api
-from consumers.client.errors import NoResponders, StreamNotFound
+from consumers.client.errors import MessageNotFound, NoResponders, StreamNotFound
 from delta_store.archive.archived import ArchivedConsumer
 
 ARCHIVE_LEVEL: Final = 5
@@ -53,6 +53,13 @@ class Origin:
                 f"there is no stream {stream!r} at the origin; "
                 "nats stream ls there lists those that there are, --all takes them all"
             ) from None
+
+    async def has_more(self, stream: str, seq: int) -> bool:
+        """Return whether there is a message behind a sequence."""
+        with suppress(MessageNotFound):
+            await self.api.call(f"STREAM.MSG.GET.{stream}", {"seq": seq + 1, "next_by_subj": ">"})
+            return True
+        return False
 
     def read(self, stream: str, *, consumers: bool = True) -> AbstractAsyncContextManager[StreamReading]:
         """Begin to read a stream as it stands now."""

@@ -76,7 +76,10 @@ async def is_undone(connection: Client, name: str) -> None:
 
 
 def test_a_domain_of_the_same_hub_is_followed_and_cut_over(tmp_path: Path) -> None:
-    """No process stays beside the gateway; a cutover that is refused is undone; after one clients publish to Silt."""
+    """No process stays beside the gateway; a cutover that is refused is undone; after one clients publish to Silt.
+
+    Where the origin's last message is gone and was never copied, what to do is said.
+    """
     with two_domains(tmp_path / "domains") as both:
         _script(both, tmp_path)
 
@@ -94,10 +97,20 @@ def _script(both: Domains, folder: Path) -> None:
         await is_undone(connection, "c")
         await api(connection, "silt", "STREAM.DELETE.CLASH")
 
+    async def gap(connection: Client) -> None:
+        [ack] = await publish(connection, 1)
+        await api(connection, "hub", "STREAM.MSG.DELETE.ORDERS", {"seq": ack["seq"]})
+
+    async def nothing(_: Client) -> None:
+        pass
+
+    async def one_more(connection: Client) -> None:
+        await publish(connection, 1)
+
     async def after(connection: Client) -> None:
-        assert [(one["domain"], one["seq"]) for one in await publish(connection, 2)] == [("silt", 56), ("silt", 57)]
+        assert [(one["domain"], one["seq"]) for one in await publish(connection, 2)] == [("silt", 58), ("silt", 59)]
         told = await api(connection, "silt", "CONSUMER.INFO.ORDERS.c")
-        assert told["num_pending"] == 57
+        assert told["num_pending"] == 58
 
     told = prepare(both, folder, "c")
     assert (told["outcome"], told["messages"], told["consumers"]) == ("imported", 50, 1)
@@ -106,8 +119,15 @@ def _script(both: Domains, folder: Path) -> None:
     status, text = command(folder, "cutover", "ORDERS")
     assert (status, "the origin goes on as before" in text) == (1, True), text
     use(both.hub, undone)
+    both.other.stop()
+    use(both.hub, gap, domains=("hub",))
+    both.other.start()
+    use(both.hub, nothing)
+    status, text = command(folder, "cutover", "ORDERS")
+    assert (status, "publish one more message there" in text) == (1, True), text
+    use(both.hub, one_more)
     told = silt(folder, "cutover", "ORDERS")
-    assert (told["messages"], told["consumers"]) == (55, 1)
+    assert (told["messages"], told["last_seq"], told["consumers"]) == (56, 57, 1)
     use(both.hub, after)
 
 
