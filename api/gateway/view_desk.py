@@ -51,7 +51,7 @@ class ViewDesk:
         self._changed = changed
         self._at_a_time = asyncio.Semaphore(CONSUMER_VIEWS_READ_MAX)
         self._making = 0
-        """Views that are made for requests."""
+        """Views that are read for requests."""
         self._opening: set[PastView] = set()
         self._news = asyncio.Event()
         """Set, and replaced, when a view was opened or lost."""
@@ -104,16 +104,10 @@ class ViewDesk:
         if asked.new is None:
             await self._all_open(asked)
             return self._again(work, None)
-        if len(self._views.held()) + self._making >= CONSUMER_VIEWS_MAX:
-            raise api_errors.PAST_CONSUMERS_FULL.error
-        self._making += 1
-        try:
-            view = await self._view(asked, asked.new)
-        finally:
-            self._making -= 1
+        view = await self._view(asked, asked.new)
         try:
             if not view.is_open:
-                view.open(await self._within_memory(view))
+                view.open(await self._within_bounds(view))
             return self._again(work, view)
         finally:
             if not self._views.readers(view):
@@ -134,9 +128,15 @@ class ViewDesk:
             await self._all_open(asked)
         return view
 
-    async def _within_memory(self, view: PastView) -> StreamIndex:
-        """Return the messages of a new view. Raises as :meth:`_handled`, also where they are too many."""
-        index = await self._read(view)
+    async def _within_bounds(self, view: PastView) -> StreamIndex:
+        """Return the messages of a new view. Raises as :meth:`_handled`, also where memory holds enough of the past."""
+        if len(self._views.held()) + self._making >= CONSUMER_VIEWS_MAX:
+            raise api_errors.PAST_CONSUMERS_FULL.error
+        self._making += 1
+        try:
+            index = await self._read(view)
+        finally:
+            self._making -= 1
         if sum(one.index.msgs for one in self._views.held()) + index.msgs > CONSUMER_VIEWS_MESSAGES_MAX:
             raise api_errors.PAST_CONSUMERS_FULL.error
         return index
