@@ -152,17 +152,22 @@ def test_its_end_is_a_deletion() -> None:
 
 
 def test_it_keeps_and_removes_nothing_of_a_queue() -> None:
-    """Messages leave when the others are done with them, and not before."""
-    shard = filled(retention="interest")
+    """Messages leave when the others are done with them, not before and not later."""
+    shard = Shard(retention="interest")
     shard.create("NOW")
+    shard.store(*(f"s.{seq % 2}" for seq in range(1, LAST + 1)))
+    shard.commit()
+    everything = shard.live()
+    reader(shard)
+    reader(shard, "IDLE")
+    assert delivered(shard.pull(9)) == everything
+    shard.ack(*everything)
+    shard.commit()
+    assert shard.live() == everything
+    assert delivered(shard.pull(9, "NOW")) == everything
+    shard.ack(*everything, name="NOW")
+    assert shard.live() == []
+    shard.engine.registry.delete(shard.state, "NOW", now_ns=shard.now, rows=shard.rows)
     shard.store("s.0")
     shard.commit()
-    live = shard.live()
-    reader(shard)
-    shard.pull(9)
-    shard.ack(*range(1, LAST + 1))
-    shard.commit()
-    assert shard.live() == live
-    assert delivered(shard.pull(9, "NOW")) == live
-    shard.ack(*live, name="NOW")
     assert shard.live() == []
