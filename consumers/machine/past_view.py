@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from delta_store.index.stream_index import StreamIndex
 
 _UNKNOWN: Final = -1
@@ -77,5 +79,7 @@ class PastView:
         if not self.is_open:
             self._erased.update(seqs)
             return
-        for seq in seqs:
-            self._index.remove(seq)
+        gone = np.unique(np.fromiter(seqs, np.int64))
+        if len(gone):
+            live = self._index.live.sequences(int(gone[0]), int(gone[-1]))
+            self._index.remove_many(np.intersect1d(live, gone, assume_unique=True))
