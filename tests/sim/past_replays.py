@@ -114,8 +114,8 @@ class Replays:
             case "by_start_sequence":
                 first = config["opt_start_seq"] = self._dice.randrange(1, max(2, then.last))
                 seqs = [seq for seq in seqs if seq >= first]
-            case "last":
-                seqs = seqs[-1:]
+            case "last":  # without a filter it begins with the last sequence, be its message there or not
+                seqs = [seq for seq in seqs[-1:] if "filter_subject" in config or seq == then.last]
             case "new":
                 seqs = []
             case "last_per_subject":
