@@ -6,9 +6,12 @@ the offset 0 of the first kind of copy: the offset of the copy before, with a le
 block that has some is rewritten with Snappy's copies in their places, and what the library says of it is what counts.
 """
 
+from array import array
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from delta_store.archive.bad_archive import BadArchive
@@ -17,15 +20,18 @@ BLOCK_BYTES_MAX: Final = 4 * 1024 * 1024
 """Most bytes of a block's content, nats-server's own limit."""
 _CORRUPT: Final = "s2: corrupt input"
 _SNAPPY: Final = pa.Codec("snappy")
-_LITERAL, _COPY_1, _COPY_2 = 0, 1, 2
+_LITERAL, _COPY_1, _COPY_2, _COPY_4 = 0, 1, 2, 3
 _LITERAL_1, _LITERAL_2 = 60 << 2, 61 << 2
 """Tags of literals whose length is in one or two bytes behind."""
 _COPY_BYTES_MAX: Final = 64
 """Longest copy of Snappy's second and third kind."""
-_SHORT_REPEAT_MAX: Final = 4 << 2 | _COPY_1
-"""Tag of the longest repeat whose length is in its tag."""
 _REPEATS: Final = {5: (1, 8), 6: (2, (1 << 8) + 4), 7: (3, (1 << 16) + 4)}
 """By the length code of a repeat: bytes of the length that follow, and what is added to it."""
+_REPEAT_SIZES: Final = (2, 2, 2, 2, 2, 3, 4, 5)
+"""By the length code of a repeat: its bytes."""
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
 
 
 def encode(content: bytes) -> bytes:
@@ -86,10 +92,23 @@ _PLAIN_SIZES: Final = _plain_sizes()
 
 def _as_snappy(block: bytes, start: int, size: int) -> bytes:
     """Return the block without repeats; the tags begin at ``start``."""
-    parts: list[bytes] = []
-    add = parts.append
-    plain_sizes, kept, at, copied, left, end = _PLAIN_SIZES, 0, start, -1, size, len(block)
-    offset, computed = 0, -1
+    repeats, copies = _repeats(block, start)
+    lengths, ends = _repeat_lengths(block, repeats)
+    if (copies < 0).any() or int(lengths.sum()) > size:
+        raise BadArchive(_CORRUPT)
+    offsets = _offsets(block, copies)
+    kept = zip([0, *ends.tolist()], [*repeats.tolist(), len(block)], strict=True)
+    parts = [b""] * (2 * len(repeats) + 1)
+    parts[::2] = [block[begin:end] for begin, end in kept]
+    parts[1::2] = map(_copies, offsets.tolist(), lengths.tolist())
+    return b"".join(parts)
+
+
+def _repeats(block: bytes, start: int) -> tuple[Ints, Ints]:
+    """Return where repeats are, and for each the copy before it that is none, -1 without one."""
+    found = array("q")
+    add = found.append
+    plain_sizes, at, copied, end = _PLAIN_SIZES, start, -1, len(block)
     try:
         while at < end:
             tag = block[at]
@@ -103,23 +122,49 @@ def _as_snappy(block: bytes, start: int, size: int) -> bytes:
                 copied = at
                 at += 2
             else:
-                add(block[kept:at])
-                if tag <= _SHORT_REPEAT_MAX:
-                    length = (tag >> 2) + 4
-                    kept = at = at + 2
-                else:
-                    length, kept = _repeat_length(block, at + 2, tag >> 2)
-                    at = kept
-                left -= length
-                if copied < 0 or left < 0:
-                    raise BadArchive(_CORRUPT)
-                if computed != copied:
-                    offset, computed = _offset(block, copied), copied
-                add(_copies(offset, length))
+                add(at)
+                add(copied)
+                at += _REPEAT_SIZES[tag >> 2]
     except IndexError:
         raise BadArchive(_CORRUPT) from None
-    add(block[kept:])
-    return b"".join(parts)
+    if at > end:
+        raise BadArchive(_CORRUPT)
+    places = np.frombuffer(found, np.int64)
+    return places[::2], places[1::2]
+
+
+def _repeat_lengths(block: bytes, repeats: Ints) -> tuple[Ints, Ints]:
+    """Return the lengths of repeats, and where the next tags begin."""
+    raw = np.frombuffer(block, np.uint8)
+    codes = raw[repeats] >> 2
+    behind = repeats + 2
+    lengths = codes.astype(np.int64) + 4
+    for code, (width, more) in _REPEATS.items():
+        chosen = np.flatnonzero(codes == code)
+        lengths[chosen] = _numbers(raw, behind[chosen], width) + more
+        behind[chosen] += width
+    return lengths, behind
+
+
+def _offsets(block: bytes, copies: Ints) -> Ints:
+    """Return the offsets of copies that are no repeats."""
+    raw = np.frombuffer(block, np.uint8)
+    tags = raw[copies].astype(np.int64)
+    offsets = np.zeros(len(copies), np.int64)
+    for kind, width in ((_COPY_1, 1), (_COPY_2, 2), (_COPY_4, 4)):
+        chosen = np.flatnonzero(tags & 3 == kind)
+        offsets[chosen] = _numbers(raw, copies[chosen] + 1, width)
+        if kind == _COPY_1:
+            offsets[chosen] |= (tags[chosen] & 0xE0) << 3
+    return offsets
+
+
+def _numbers(raw: Bytes, places: Ints, width: int) -> Ints:
+    """Return numbers of so many bytes, the lowest first."""
+    found = np.zeros(len(places), np.int64)
+    for step in range(width):
+        found |= raw[places + step].astype(np.int64) << 8 * step
+    return found
 
 
 def _literal_size(block: bytes, at: int, tag: int) -> int:
@@ -130,22 +175,6 @@ def _literal_size(block: bytes, at: int, tag: int) -> int:
         return (block[at + 1] | block[at + 2] << 8) + 4
     width = (tag >> 2) - 59
     return 2 + width + int.from_bytes(block[at + 1 : at + 1 + width], "little")
-
-
-def _repeat_length(block: bytes, at: int, code: int) -> tuple[int, int]:
-    """Return the length of a repeat that has bytes of its own, and where the next tag begins."""
-    width, more = _REPEATS[code]
-    if at + width > len(block):
-        raise BadArchive(_CORRUPT)
-    return int.from_bytes(block[at : at + width], "little") + more, at + width
-
-
-def _offset(block: bytes, at: int) -> int:
-    """Return the offset of a copy that is no repeat."""
-    tag = block[at]
-    if tag & 3 == _COPY_1:
-        return (tag & 0xE0) << 3 | block[at + 1]
-    return int.from_bytes(block[at + 1 : at + (3 if tag & 3 == _COPY_2 else 5)], "little")
 
 
 @lru_cache(maxsize=4096)
