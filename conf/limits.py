@@ -227,7 +227,7 @@ SETTLE_FILES_PER_BATCH = 2_000
 SETTLE_FILES_PER_QUERY = 20_000
 """Journal files of the one batch of a query that ends."""
 SETTLE_BATCH_BYTES = 64 * MIB
-"""Journal bytes of one settle batch, which is held in memory while it is written."""
+"""Journal bytes of one settle batch, which is held in memory while it is written: decoded up to twice as many."""
 SETTLED_CHECKPOINT_COMMITS = 50
 SETTLED_CHECKPOINT_COMMITS_MAX = 4_000
 """Least, and most, commits between two checkpoints of ``messages``: who opens the table to commit reads as many."""

@@ -1,9 +1,9 @@
 """A commit's rows as one Parquet file, and back. Pure: bytes in, bytes out.
 
-The file is uncompressed and built column by column, never row by row: every acknowledgement waits for it. Three
-checksums guard it: one per page (any Parquet reader can verify it), one per row (column ``crc``, which goes with the
-row into ``messages``), and one over the whole file, in the log entry. Invariant: bytes that were altered after they
-were written are reported, never returned as rows.
+The file is built column by column, never row by row, and not compressed unless its payloads are megabytes: every
+acknowledgement waits for it. Three checksums guard it: one per page (any Parquet reader can verify it), one per row
+(column ``crc``, which goes with the row into ``messages``), and one over the whole file, in the log entry. Invariant:
+bytes that were altered after they were written are reported, never returned as rows.
 """
 
 import json

@@ -2,11 +2,11 @@
 
 A commit is small and waits for its file, and bringing its values into Arrow arrays for a general writer takes several
 times as long as writing the bytes. So this writes the little that the journal needs: flat columns of integers, strings
-and binaries, uncompressed, in version 1 data pages with checksums. A column is written as
+and binaries, in version 1 data pages with checksums. A column is written as
 
     all values equal      a dictionary of one value, and one run of its index
     few distinct ones     a dictionary, and one byte a row (strings of many rows)
-    any others            PLAIN
+    any others            PLAIN; megabytes of binaries that shrink by Snappy, in several pages
 
 Columns that are the same in every commit (stream, kind, ...) come from a cache, and large values become parts of the
 file uncopied. Reading is left to Arrow, Spark and delta-rs, which the tests compare with. Source: Apache Parquet
@@ -20,6 +20,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from isal.isal_zlib import crc32
 
 MAGIC: Final = b"PAR1"
@@ -30,10 +31,21 @@ _DICTIONARY_VALUES_MAX: Final = 256
 """Values that one byte can index."""
 _LARGE_BYTES: Final = 4096
 """Mean size of a column's values from which on they are not copied."""
+_SHRUNK_BYTES_MIN: Final = 1024 * 1024
+"""Size of a column from which on it is compressed, where that pays: a disk takes longer than Snappy."""
+_SHRUNK_PAGE_BYTES: Final = 512 * 1024
+_SHRUNK_SHARE: Final = 0.5
+"""Share of a column that compression takes away at most: readers bound their memory by the sizes of files."""
+_PAYS_SHARE: Final = 0.1
+"""Share that it must take away of the first page."""
+_SNAPPY: Final = pa.Codec("snappy")
+_LITERAL: Final = bytes((63 << 2,))
+"""Snappy's tag of bytes as they are, with four bytes of their length less one behind it."""
 
 _INT64, _BYTE_ARRAY = 2, 6
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_CODEC_NONE, _CODEC_SNAPPY = 0, 1
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _STOP: Final = b"\0"
 
@@ -55,6 +67,29 @@ class _Pages(NamedTuple):
     data: tuple[bytes, ...]
     """In parts."""
     data_bytes: int
+    codec: int = _CODEC_NONE
+    plain_bytes: int = 0
+    """What ``data_bytes`` would be without a codec; 0 where there is none."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all pages."""
+        return len(self.dictionary) + self.data_bytes
+
+    @property
+    def plain_size(self) -> int:
+        """Bytes of all pages before they were compressed."""
+        return len(self.dictionary) + (self.plain_bytes or self.data_bytes)
+
+
+class _PagesPlace(NamedTuple):
+    """Where a column's pages are in the file, in bytes."""
+
+    offset: int
+    codec: int
+    dictionary_bytes: int
+    size: int
+    plain_size: int
 
 
 class Layout:
@@ -75,14 +110,16 @@ class Layout:
         rows = len(columns[0])
         parts = [MAGIC]
         chunks = []
-        offset = len(MAGIC)
+        offset, plain_bytes = len(MAGIC), 0
         for field, values in zip(self.fields, columns, strict=True):
             pages = _pages(field, values)
             parts.append(pages.dictionary)
             parts += pages.data
-            chunks.append(_column_chunk(field, rows, offset, len(pages.dictionary), pages.data_bytes))
-            offset += len(pages.dictionary) + pages.data_bytes
-        row_group = (*chunks, _i64(1, offset - len(MAGIC)), _i64(1, rows), _STOP)
+            place = _PagesPlace(offset, pages.codec, len(pages.dictionary), pages.size, pages.plain_size)
+            chunks.append(_column_chunk(field, rows, place))
+            offset += pages.size
+            plain_bytes += pages.plain_size
+        row_group = (*chunks, _i64(1, plain_bytes), _i64(1, rows), _STOP)
         footer = b"".join(
             (
                 self._version_and_schema,
@@ -108,7 +145,7 @@ def _pages(field: Field, values: Sequence[Any]) -> _Pages:
             if len(different) <= _DICTIONARY_VALUES_MAX:
                 return _indexed(different, values)
     if not field.nullable:
-        return _with_data_page(b"", rows, _PLAIN, _plain(field.kind, values))
+        return _shrunk(field, values) or _with_data_page(b"", rows, _PLAIN, _plain(field.kind, values))
     present = [value for value in values if value is not None]
     return _with_data_page(b"", rows, _PLAIN, [_levels(values, len(present)), *_plain(field.kind, present)])
 
@@ -154,6 +191,37 @@ def _plain(kind: str, values: Sequence[Any]) -> list[bytes]:
     return pairs if large else [b"".join(pairs)]
 
 
+def _shrunk(field: Field, values: Sequence[bytes]) -> _Pages | None:
+    """Encode large binaries by Snappy; None where that does not pay.
+
+    Pages by which more than :data:`_SHRUNK_SHARE` of it all would go are stored as they are.
+    """
+    if field.kind != "binary" or (total := sum(map(len, values))) < _SHRUNK_BYTES_MIN:
+        return None
+    step = max(1, len(values) * _SHRUNK_PAGE_BYTES // total)
+    parts: list[bytes] = []
+    size = plain_size = saved = 0
+    for start in range(0, len(values), step):
+        chosen = values[start : start + step]
+        plain = b"".join(_plain(field.kind, chosen))
+        body = _SNAPPY.compress(plain, asbytes=True)
+        if not start and len(plain) - len(body) < len(plain) * _PAYS_SHARE:
+            return None
+        if saved + len(plain) - len(body) > total * _SHRUNK_SHARE:
+            body = _stored(plain)
+        saved += len(plain) - len(body)
+        head = _data_page_head(len(chosen), _PLAIN, (body,), len(plain))
+        parts += (head, body)
+        size += len(head) + len(body)
+        plain_size += len(head) + len(plain)
+    return _Pages(b"", tuple(parts), size, _CODEC_SNAPPY, plain_size)
+
+
+def _stored(content: bytes) -> bytes:
+    """Return content as Snappy has what does not shrink."""
+    return b"".join((varint(len(content)), _LITERAL, _LENGTH.pack(len(content) - 1), content)) if content else b"\0"
+
+
 def _levels(values: Sequence[Any], present: int) -> bytes:
     """Encode which values are not null, one bit each."""
     if present == len(values):
@@ -169,10 +237,14 @@ def _level_run(rows: int, level: int) -> bytes:
 
 
 def _with_data_page(dictionary: bytes, rows: int, encoding: int, body: Sequence[bytes]) -> _Pages:
-    about = _i32(1, rows) + _i32(1, encoding) + _i32(1, _RLE) + _i32(1, _RLE) + _STOP
     size = sum(map(len, body))
-    head = _page_head(_DATA_PAGE, body, size) + _field(1, _STRUCT) + about + _STOP
+    head = _data_page_head(rows, encoding, body, size)
     return _Pages(dictionary, (head, *body), len(head) + size)
+
+
+def _data_page_head(rows: int, encoding: int, body: Sequence[bytes], plain_size: int) -> bytes:
+    about = _i32(1, rows) + _i32(1, encoding) + _i32(1, _RLE) + _i32(1, _RLE) + _STOP
+    return _page_head(_DATA_PAGE, body, plain_size) + _field(1, _STRUCT) + about + _STOP
 
 
 def _dictionary_page(values: int, body: Sequence[bytes]) -> bytes:
@@ -181,11 +253,12 @@ def _dictionary_page(values: int, body: Sequence[bytes]) -> bytes:
     return b"".join((head, *body))
 
 
-def _page_head(kind: int, body: Sequence[bytes], size: int) -> bytes:
+def _page_head(kind: int, body: Sequence[bytes], plain_size: int) -> bytes:
     """Encode the first four fields of a page header; the fourth is the body's checksum, as a signed number."""
+    size = sum(map(len, body))
     checksum = checksum_of(body)
     signed = checksum - (checksum >> 31 << 32)
-    return _i32(1, kind) + _i32(1, size) * 2 + _i32(1, signed)
+    return _i32(1, kind) + _i32(1, plain_size) + _i32(1, size) + _i32(1, signed)
 
 
 def checksum_of(parts: Iterable[bytes]) -> int:
@@ -197,9 +270,9 @@ def checksum_of(parts: Iterable[bytes]) -> int:
 
 
 @lru_cache(maxsize=2048)
-def _column_chunk(field: Field, rows: int, offset: int, dictionary_bytes: int, data_bytes: int) -> bytes:
+def _column_chunk(field: Field, rows: int, place: _PagesPlace) -> bytes:
     name = field.name.encode()
-    size = dictionary_bytes + data_bytes
+    offset, codec, dictionary_bytes, size, plain_size = place
     encodings = (_RLE, _PLAIN, _RLE_DICTIONARY) if dictionary_bytes else (_RLE, _PLAIN)
     return b"".join(
         (
@@ -211,9 +284,9 @@ def _column_chunk(field: Field, rows: int, offset: int, dictionary_bytes: int, d
             _list(1, _BINARY, 1),
             varint(len(name)),
             name,
-            _i32(1, 0),
+            _i32(1, codec),
             _i64(1, rows),
-            _i64(1, size),
+            _i64(1, plain_size),
             _i64(1, size),
             _i64(2, offset + dictionary_bytes),
             _i64(2, offset) if dictionary_bytes else b"",

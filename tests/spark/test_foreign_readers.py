@@ -1,5 +1,6 @@
 """Both tables through every reader we know of: a filter on any column finds the same rows."""
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import reduce
@@ -11,6 +12,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as sf
@@ -161,3 +163,33 @@ def test_an_older_journal_is_put_right_by_its_next_owner(tmp_path: Path, monkeyp
     open_journal(tmp_path)
     names = [entry.name for entry in (tmp_path / "_delta_log").glob("*.json") if b"metaData" in entry.read_bytes()]
     assert sorted(names) == [log_entry.entry_name(0), log_entry.entry_name(claimed)]
+
+
+def test_large_payloads_are_read_by_all(store: MakeStore) -> None:
+    """A commit of megabytes is compressed: each reader finds every payload, and so does settling."""
+    here, dice = store(), random.Random(1)
+    here.create("A")
+    bodies = [dice.randbytes(700).ljust(1_400 + number % 9, b".") for number in range(2_000)]
+    for body in bodies:
+        here.publish("A", "x", body)
+    here.commit()
+    folder = here.data / "journal"
+    [file] = (path for path in folder.glob("*.parquet") if path.stat().st_size > 1_000_000)
+    assert pq.read_metadata(file).row_group(0).column(11).compression == "SNAPPY"
+    context = datafusion.SessionContext()
+    context.register_table("rows", DeltaTable(str(folder)))
+    dataset = DeltaTable(str(folder)).to_pyarrow_dataset()
+    with duckdb.connect() as connection:
+        connection.register("rows", dataset)
+        read = {
+            "pyarrow": dataset.to_table(columns=["kind", "data"]).to_pylist(),
+            "duckdb": connection.execute("SELECT kind, data FROM rows").to_arrow_table().to_pylist(),
+            "polars": pl.scan_delta(str(folder)).select("kind", "data").collect().to_dicts(),
+            "datafusion": context.table("rows").select("kind", "data").to_arrow_table().to_pylist(),
+            "spark": [row.asDict() for row in here.spark.read.format("delta").load(str(folder)).collect()],
+        }
+    for name, rows in read.items():
+        assert sorted(bytes(row["data"]) for row in rows if row["kind"] == "message") == sorted(bodies), name
+    here.settle()
+    settled = DeltaTable(str(here.data / "messages")).to_pyarrow_table(columns=["kind", "data"]).to_pylist()
+    assert sorted(row["data"] for row in settled if row["kind"] == "message") == sorted(bodies)

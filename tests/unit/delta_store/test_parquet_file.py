@@ -1,5 +1,7 @@
 """Parquet files made here are what Arrow reads: each way to write a column, and each damage."""
 
+import random
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -95,3 +97,36 @@ def test_a_changed_page_is_noticed(place: int) -> None:
     body[body.index(b"payload") + place] ^= 1
     with pytest.raises(OSError, match="CRC"):
         read(bytes(body))
+
+
+def large_file(bodies: list[bytes]) -> bytes:
+    """A file with these bodies."""
+    rows = len(bodies)
+    return encoded([["n"] * rows, list(range(rows)), [None] * rows, [None] * rows, bodies, [None] * rows])
+
+
+@pytest.mark.parametrize("size", [1_000, 8_000, 900_000])
+@pytest.mark.parametrize("share", [0, 0.3, 0.5, 0.7, 1])
+def test_megabytes_shrink_by_half_at_most(size: int, share: float) -> None:
+    """Readers get each value, and no more than twice what the file has; what does not shrink is written as it is."""
+    dice = random.Random(size)
+    lengths = [dice.randrange(size + 1) for _ in range(6_000_000 // size)]
+    bodies = [dice.randbytes(round(length * share)).ljust(length, b".") for length in lengths]
+    raw = large_file(bodies)
+    total = sum(lengths)
+    assert read(raw)["body"].to_pylist() == bodies
+    assert total * max(0.5, share) < len(raw) < total * (max(0.5, share) + 0.15)
+
+
+def test_every_page_of_a_compressed_column_is_checked() -> None:
+    """A changed byte of any page is noticed."""
+    dice = random.Random(1)
+    raw = large_file([dice.randbytes(512).ljust(1024, b".") for _ in range(3_000)])
+    with pq.ParquetFile(pa.BufferReader(raw)) as file:
+        column = file.metadata.row_group(0).column(4)
+        assert column.compression == "SNAPPY"
+        assert column.total_uncompressed_size > 1.8 * column.total_compressed_size
+        assert file.metadata.row_group(0).total_byte_size > 3_000 * 1024
+    for at in range(column.data_page_offset + 100, column.data_page_offset + column.total_compressed_size, 200_000):
+        with pytest.raises(OSError, match="CRC"):
+            read(raw[:at] + bytes((raw[at] ^ 1,)) + raw[at + 1 :])
