@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from conf.clock import SystemClock
 from delta_store.entries import head_rows
 from delta_store.heads import view_text
 from delta_store.heads.stored_rows import read_heads
@@ -13,7 +14,10 @@ from delta_store.heads.view_text import LIVE_VIEW, PastPoint, ViewEngine
 from delta_store.reading.journal_tail import JournalTail
 from delta_store.reading.point_in_time import PointInTime
 from delta_store.reading.settled import SettledTable
+from delta_store.settled.settled_before import SettledBefore
+from delta_store.settling.upkeep_pace import Schedule
 from tests import plain_views
+from tests.groups import SteppedClock
 from tests.spark.store import SECOND, Store
 
 NAMES = ("LOG", "KV", "ANEW")
@@ -83,3 +87,39 @@ def test_three_engines_show_what_the_streams_show(store: Callable[..., Store]) -
         for state in found:
             last = {subjects[name][seq]: seq for seq in sorted(state)}
             assert set(last.values()) == expected, point
+
+
+def test_a_view_is_one_state_whatever_is_cleaned_up_meanwhile(store: Callable[..., Store]) -> None:
+    """What ``heads`` told when it was pinned is in ``messages`` a minute later, batches and cleanups in between."""
+    here = store()
+    here.schedule = Schedule()
+    here.start()
+    clock = SteppedClock()
+    here.sink.progress().before = SettledBefore(here.owner.storage, clock)
+    here.create("KV", max_msgs_per_subject=1)
+    here.create("LOG", max_msgs=5)
+
+    def settle(number: int) -> None:
+        for one in range(9):
+            for name in ("KV", "LOG"):
+                here.publish(name, f"k{one % 3}", b"%d" % number)
+        here.catalog.remove("LOG", here.live("LOG")[1], now_ns=here.tick(), rows=here.rows)
+        here.settle()
+
+    def meanwhile(path: str) -> None:
+        if path.endswith("/heads"):
+            pinned_ms = SystemClock().now_ns() // 1_000_000
+            settle(1)
+            settle(2)
+            clock.seconds += pinned_ms / 1e3 - clock.now_ns() / 1e9 + Schedule().grace_seconds
+            with here.sink.lock:
+                here.maintenance.delete_dead_rows(here.sink.progress())
+
+    settle(0)
+    for rest_reversed in (False, True):
+        before = here.owner.snapshot.rows
+        truth = {name: set(here.live(name)) for name in ("KV", "LOG")}
+        text = view_text.live_view(ViewEngine.DUCKDB, str(here.data))
+        found = plain_views.duckdb_table(text, LIVE_VIEW, pinned=meanwhile, rest_reversed=rest_reversed)
+        assert plain_views.by_stream(found) == truth
+        assert here.owner.snapshot.rows < before + 38
