@@ -93,10 +93,13 @@ def said(running: "subprocess.Popen[str]", word: str, folder: Path) -> None:
     raise AssertionError((folder / "job.log").read_text()[-4000:])
 
 
-def until_batches(commits: Path, more: int) -> None:
-    """Wait until so many more batches are committed: a kill that always comes sooner would show nothing."""
+def until_batches(commits: Path, more: int, running: "subprocess.Popen[str]") -> None:
+    """Wait until so many more batches are committed: a kill that always comes sooner would show nothing.
+
+    A job that ends by itself, as Spark's do where a worker is slow to come, has been stopped like one that is killed.
+    """
     had = _batches(commits)
-    wait_until(lambda: _batches(commits) >= had + more, what="batches", seconds=600)
+    wait_until(lambda: running.poll() is not None or _batches(commits) >= had + more, what="batches", seconds=600)
 
 
 def _batches(commits: Path) -> int:
@@ -122,7 +125,7 @@ def kill_rounds(folder: Path, *, messages: int, kills: int, seed: int) -> Outcom
         for number in range(kills):
             with job(data, url, folder, "--most", most, until=messages) as running:
                 said(running, "running", folder)
-                until_batches(commits, dice.randrange(3))
+                until_batches(commits, dice.randrange(3), running)
                 time.sleep(dice.uniform(0, 2))
             _say(f"killed {number + 1} times: {_batches(commits)} batches, {time.monotonic() - began:.0f} s")
             if number % _SETTLE_EACH == 2:
