@@ -33,6 +33,8 @@ _CONFIGS: Final[dict[str, dict[str, Any]]] = {
     "PLAIN": {"metadata": {"silt.purge": "keep"}},
 }
 """Streams by what removes their messages."""
+_FLOW: Final[dict[str, Any]] = {"flow_control": True, "idle_heartbeat": 1.0}
+_ORDERED: Final[dict[str, Any]] = {"ordered_consumer": True}
 
 
 @pytest.fixture
@@ -124,21 +126,31 @@ async def pushed(js: JetStreamContext, stream: str, metadata: dict[str, str], nu
     return found
 
 
-async def compared(url: str, all_points: list[Points]) -> int:
-    """Compare consumers of all points with ordinary ones of the branches; return the number of messages."""
+Truth = dict[tuple[str, str], list[Heard]]
+"""What ordinary consumers of the branches hear, by stream and point."""
+
+
+async def of_branches(url: str, all_points: list[Points]) -> Truth:
+    """Have ordinary consumers read the branches."""
     client = await nats.connect(url)
-    js, number = client.jetstream(), 0
+    js, found = client.jetstream(), Truth()
     for stream, texts in all_points:
         for place, text in enumerate(texts):
-            expected = await pulled(js, f"{stream}-{place}", "PLAIN", {})
-            metadata, where = {"silt.as_of": text}, (stream, text)
-            assert await pulled(js, stream, "PAST", metadata) == expected, where
-            assert await pushed(js, stream, metadata, len(expected), ordered_consumer=True) == expected, where
-            flow = {"flow_control": True, "idle_heartbeat": 1.0}
-            assert await pushed(js, stream, metadata, len(expected), **flow) == expected, where
-            number += len(expected)
+            found[stream, text] = await pulled(js, f"{stream}-{place}", "PLAIN", {})
     await client.close()
-    return number
+    return found
+
+
+async def compare(url: str, truth: Truth, *kinds: dict[str, Any]) -> None:
+    """Compare pull consumers of all points with the truth, and push consumers of these kinds."""
+    client = await nats.connect(url)
+    js = client.jetstream()
+    for (stream, text), expected in truth.items():
+        metadata, where = {"silt.as_of": text}, (stream, text)
+        assert await pulled(js, stream, "PAST", metadata) == expected, where
+        for kind in kinds:
+            assert await pushed(js, stream, metadata, len(expected), **kind) == expected, where
+    await client.close()
 
 
 def settled(data: Path) -> None:
@@ -157,13 +169,15 @@ def test_every_client_hears_what_a_branch_of_the_point_holds(silt: Gateway) -> N
         return made
 
     made = on(silt, prepared)
-    unsettled_ = asyncio.run(compared(silt.hub.url, made))
+    truth = asyncio.run(of_branches(silt.hub.url, made))
+    assert sum(map(len, truth.values())) > 200
+    asyncio.run(compare(silt.hub.url, truth, _FLOW))
     assert isinstance(silt.data, Path)
     settled(silt.data)
-    assert asyncio.run(compared(silt.hub.url, made)) == unsettled_ > 200
+    asyncio.run(compare(silt.hub.url, truth))
     silt.child.kill()
     silt.start()
-    assert asyncio.run(compared(silt.hub.url, made)) == unsettled_
+    asyncio.run(compare(silt.hub.url, truth, _ORDERED))
 
 
 def test_the_nats_cli_makes_reads_and_edits_them(silt: Gateway, cli: str) -> None:
