@@ -183,7 +183,7 @@ def test_large_payloads_are_read_by_all(store: MakeStore) -> None:
         connection.register("rows", dataset)
         read = {
             "pyarrow": dataset.to_table(columns=["kind", "data"]).to_pylist(),
-            "duckdb": connection.execute("SELECT kind, data FROM rows").to_arrow_table().to_pylist(),
+            "duckdb": connection.sql("SELECT kind, data FROM rows").to_arrow_table().to_pylist(),
             "polars": pl.scan_delta(str(folder)).select("kind", "data").collect().to_dicts(),
             "datafusion": context.table("rows").select("kind", "data").to_arrow_table().to_pylist(),
             "spark": [row.asDict() for row in here.spark.read.format("delta").load(str(folder)).collect()],
