@@ -115,7 +115,8 @@ class Replays:
                 first = config["opt_start_seq"] = self._dice.randrange(1, max(2, then.last))
                 seqs = [seq for seq in seqs if seq >= first]
             case "last":  # without a filter it begins with the last sequence, be its message there or not
-                seqs = [seq for seq in seqs[-1:] if "filter_subject" in config or seq == then.last]
+                last = max(seq for seq in model.after if seq <= then.last)  # a branch has gaps that nothing was in
+                seqs = [seq for seq in seqs[-1:] if "filter_subject" in config or seq == last]
             case "new":
                 seqs = []
             case "last_per_subject":
