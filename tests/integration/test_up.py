@@ -1,6 +1,7 @@
 """``silt up`` as a whole: one line when it is ready, ordered stops, no second one, no orphan, nothing lost."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -14,8 +15,9 @@ from typing import Any, TypeVar
 import nats
 import pytest
 from nats.js import JetStreamContext
+from nats.js.api import ConsumerConfig, StreamConfig
 
-from tests.servers import SiltUp, is_running, silt_up, wait_until
+from tests.servers import SiltUp, answers_api, is_running, silt_up, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SILT = [sys.executable, "-m", "api.cli.main"]
@@ -180,9 +182,51 @@ def test_exit_codes_tell_what_went_wrong(arguments: list[str], code: int, up: Si
     assert ran.returncode == code
 
 
-@pytest.mark.parametrize("name", ["gateway_main", "serve_main", "nats-server"])
-def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
-    """At the same addresses, with everything that was acknowledged."""
+def _settled_up_to(up: SiltUp, stream: str) -> int:
+    """The last sequence that Spark has settled."""
+    with urllib.request.urlopen(f"{up.http_url}/v1/streams/{stream}/versions", timeout=5) as answer:
+        return max((one["last_seq"] for one in json.load(answer)["versions"]), default=0)
+
+
+def test_a_replay_goes_on_over_settling_limits_and_a_kill(up: SiltUp) -> None:
+    """A consumer of a past point delivers what was there, by an unmodified client, each message once."""
+    config = StreamConfig(name="REPLAYED", subjects=["replayed.*"])
+
+    async def begun(jetstream: JetStreamContext) -> list[bytes]:
+        await jetstream.add_stream(config)
+        for number in range(1, 41):
+            await jetstream.publish(f"replayed.{number % 3}", b"%d" % number)
+        await jetstream.add_consumer("REPLAYED", ConsumerConfig(durable_name="R", metadata={"silt.as_of": "30"}))
+        return await part(jetstream, 10)
+
+    async def part(jetstream: JetStreamContext, number: int) -> list[bytes]:
+        messages = await (await jetstream.pull_subscribe_bind("R", "REPLAYED")).fetch(number, timeout=20)
+        for message in messages:
+            await message.ack_sync(timeout=20)
+        return [message.data for message in messages]
+
+    async def limited(jetstream: JetStreamContext) -> list[bytes]:
+        await jetstream.update_stream(dataclasses.replace(config, max_msgs=2))
+        for number in range(41, 46):
+            await jetstream.publish("replayed.0", b"%d" % number)
+        return await part(jetstream, 10)
+
+    async def ended(jetstream: JetStreamContext) -> int | None:
+        return (await jetstream.consumer_info("REPLAYED", "R")).num_pending
+
+    found = _with_jetstream(up.url, begun)
+    wait_until(lambda: _settled_up_to(up, "REPLAYED") >= 40, what="the messages are settled", seconds=120)
+    found += _with_jetstream(up.url, limited)
+    wait_until(lambda: _settled_up_to(up, "REPLAYED") >= 45, what="the limit is settled", seconds=120)
+    _kill_a_part(up, "gateway_main")
+    wait_until(lambda: answers_api(up.url), what="the gateway is back", seconds=60)
+    found += _with_jetstream(up.url, lambda jetstream: part(jetstream, 10))
+    assert found == [b"%d" % number for number in range(1, 31)]
+    assert _with_jetstream(up.url, ended) == 0
+
+
+def _kill_a_part(up: SiltUp, name: str) -> None:
+    """Kill a process, and wait for the one that takes its place."""
     (pid,) = [pid for pid, command in _children(up.child.pid).items() if name in command]
     os.kill(pid, signal.SIGKILL)
     wait_until(
@@ -190,6 +234,12 @@ def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
         what=f"another {name} runs",
         seconds=60,
     )
+
+
+@pytest.mark.parametrize("name", ["gateway_main", "serve_main", "nats-server"])
+def test_a_part_that_is_killed_comes_back(name: str, up: SiltUp) -> None:
+    """At the same addresses, with everything that was acknowledged."""
+    _kill_a_part(up, name)
     address = f"{up.http_url}/openapi.json"
 
     def answers() -> bool:
