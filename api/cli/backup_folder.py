@@ -4,9 +4,11 @@ A note is written last, so an archive without one was not finished.
 """
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from consumers.client.errors import TransferFailed
 
@@ -67,15 +69,14 @@ class BackupFolder:
         return found
 
     async def add(self, number: int, chunks: AsyncIterator[bytes], note: dict[str, Any]) -> None:
-        """Write the whole archive (0), or an increment."""
+        """Write the whole archive (0), or an increment; it is durable, and its note is there, when this returns."""
         self.path.mkdir(parents=True, exist_ok=True)
         files = _files(number)
-        part = self.path / f"{files.data}.part"
-        with part.open("wb") as file:
+        with _part(self.path / files.data) as file:
             async for chunk in chunks:
                 file.write(chunk)
-        part.rename(self.path / files.data)
-        (self.path / files.note).write_text(json.dumps(note, indent=2))
+        with _part(self.path / files.note) as file:
+            file.write(json.dumps(note, indent=2).encode())
 
     async def content(self, number: int) -> AsyncIterator[bytes]:
         """Iterate over the one archive that ``number`` archives make up. Raises :class:`TransferFailed`."""
@@ -92,6 +93,22 @@ class BackupFolder:
 
     def _data(self, number: int) -> list[Path]:
         return [self.path / _files(place).data for place in range(number)]
+
+
+@contextmanager
+def _part(path: Path) -> Iterator[BinaryIO]:
+    """A file that gets its name when it is written, whole and durably."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    part.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

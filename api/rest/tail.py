@@ -1,6 +1,7 @@
 """The live tail of a stream as server-sent events: each message once it is committed, from a place on.
 
-An event's id is the message's sequence, so a client that comes back with ``Last-Event-ID`` goes on where it was.
+An event's id is the message's place, its sequence and the stream's incarnation, so a client that comes back with
+``Last-Event-ID`` goes on where it was, or begins anew with a stream that was made again meanwhile.
 Nothing is queued for a client: the next messages are read when it has taken the last ones.
 """
 
@@ -55,6 +56,9 @@ _DELETED: Final = b"event: deleted\ndata: {}\n\n"
 _DAY: Final = 86_400.0
 
 
+_PLACE: Final = r"^[0-9]{1,19}(-[0-9]{1,19})?$"
+
+
 class _Asked(BaseModel):
     """The parameters of a tail."""
 
@@ -68,7 +72,7 @@ class _Asked(BaseModel):
 class _TailPlace:
     """The place of one client in a stream."""
 
-    def __init__(self, store: RestStore, state: StreamState, asked: _Asked, after: int | None) -> None:
+    def __init__(self, store: RestStore, state: StreamState, asked: _Asked, after: str | None) -> None:
         """Raises :class:`problems.Refused` for parameters that can't be."""
         self._store = store
         self._name, self._stream_id = state.config.name, state.stream_id
@@ -77,10 +81,11 @@ class _TailPlace:
         self._next = self._start(state, asked, after)
 
     @staticmethod
-    def _start(state: StreamState, asked: _Asked, after: int | None) -> int:
+    def _start(state: StreamState, asked: _Asked, after: str | None) -> int:
         exclusive(from_seq=asked.from_seq, from_time=asked.from_time)
         if after is not None:
-            return after + 1
+            seq, _, stream_id = after.partition("-")
+            return int(seq) + 1 if stream_id in ("", str(state.stream_id)) else 0
         if asked.from_time is not None:
             return state.index.seq_at_time(time_ns(asked.from_time))
         return state.index.last_seq + 1 if asked.from_seq is None else asked.from_seq
@@ -114,12 +119,12 @@ def routes(store: RestStore, services: Services) -> APIRouter:
     async def tail(
         name: StreamName,
         asked: Annotated[_Asked, Query()],
-        last_event_id: Annotated[int | None, Header(ge=0, le=SEQUENCE_MAX, description="Go on behind this one")] = None,
+        last_event_id: Annotated[str | None, Header(pattern=_PLACE, description="Go on behind this one")] = None,
     ) -> Response:
-        """Messages as server-sent events as soon as they are committed: ``id`` is the sequence, ``data`` the JSON.
+        """Messages as server-sent events as soon as they are committed: ``id`` is the place, ``data`` the JSON.
 
-        Reconnecting with ``Last-Event-ID``, as browsers do, goes on where it was. ``event: deleted`` ends it with its
-        stream.
+        Reconnecting with ``Last-Event-ID``, as browsers do, goes on where it was: an ``id``, or a sequence. In a stream
+        that was deleted and made again it begins with the first message. ``event: deleted`` ends it with its stream.
         """
         nonlocal open_tails
         state = await find_stream(store, name)
@@ -148,7 +153,7 @@ async def _events(
         left = max(0.0, end - loop.time())
         wait = min(TAIL_HEARTBEAT_SECONDS, left)
         if messages:
-            yield b"".join(map(_event, [name] * len(messages), messages))
+            yield b"".join(_event(name, state.stream_id, message) for message in messages)
         elif not more and not await _news(store, version, stopping, wait):
             if wait == left:
                 return
@@ -157,8 +162,8 @@ async def _events(
             return
 
 
-def _event(stream: str, message: StreamMessage) -> bytes:
-    return b"id: %d\ndata: %s\n" % (message.seq, message_line(stream, message))
+def _event(stream: str, stream_id: int, message: StreamMessage) -> bytes:
+    return b"id: %d-%d\ndata: %s\n" % (message.seq, stream_id, message_line(stream, message))
 
 
 async def _news(store: RestStore, version: int, stopping: asyncio.Event, seconds: float) -> bool:

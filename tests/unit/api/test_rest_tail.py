@@ -43,7 +43,7 @@ class Scene:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://localhost")
 
     async def tail(self, query: str = "", **headers: str) -> tuple[list[int], str]:
-        """The ids of all events until the tail ends, and its text."""
+        """The sequences of all events until the tail ends, and its text."""
         async with self.client() as client:
             answer = await client.get(f"/v1/streams/S/messages/tail{query}", headers=headers)
         assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
@@ -51,8 +51,9 @@ class Scene:
             dict(line.split(": ", 1) for line in event.splitlines()) for event in answer.text.split("\n\n") if event
         ]
         messages = [event for event in events if "id" in event]
-        assert [json.loads(event["data"])["seq"] for event in messages] == [int(event["id"]) for event in messages]
-        return [int(event["id"]) for event in messages], answer.text
+        seqs = [json.loads(event["data"])["seq"] for event in messages]
+        assert [event["id"] for event in messages] == [f"{seq}-{self.history.stream_id}" for seq in seqs]
+        return seqs, answer.text
 
 
 def over(folder: Path, use: Use) -> None:
@@ -84,10 +85,15 @@ def test_a_tail_goes_on_from_any_place(tmp_path: Path) -> None:
         assert (await scene.tail("?from_seq=1&header=Kind:x&seconds=0.05"))[0] == [4]
         assert (await scene.tail("?from_seq=1&seconds=0.05", **{"Last-Event-ID": "2"}))[0] == [3, 4]
         assert (await scene.tail("?seconds=0.05"))[0] == []
+        here = scene.history.stream_id
+        for place, left in ((f"2-{here}", [3, 4]), (f"4-{here}", []), (f"2-{here - 1}", [1, 2, 3, 4])):
+            assert (await scene.tail("?seconds=0.05", **{"Last-Event-ID": place}))[0] == left
         async with scene.client() as client:
             for wrong in ("?from_seq=1&from_time=2026-01-01T00:00:00Z", "?subject=a..b", "?seconds=0", "?header=:"):
                 check_problem(await client.get(f"/v1/streams/S/messages/tail{wrong}"), 400, 10003)
-            check_problem(await client.get("/v1/streams/S/messages/tail", headers={"Last-Event-ID": "x"}), 400, 10003)
+            for wrong in ("x", "2-", "2-x", "-2", "1" * 20):
+                place = {"Last-Event-ID": wrong}
+                check_problem(await client.get("/v1/streams/S/messages/tail", headers=place), 400, 10003)
             check_problem(await client.get("/v1/streams/S/messages/tail", headers={"Accept": "text/csv"}), 406, 20000)
             check_problem(await client.get("/v1/streams/NONE/messages/tail"), 404, 10059)
 
