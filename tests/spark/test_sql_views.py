@@ -67,6 +67,27 @@ def test_a_view_costs_what_its_stream_needs(store: MakeStore) -> None:
     assert "Join" in last
 
 
+def test_a_statement_reads_the_files_that_it_asks_for(store: MakeStore) -> None:
+    """A subject, a prefix, a range of sequences: files that can't hold them are not read."""
+    here = store()
+    here.create("LOG")
+    for number in range(6):
+        for leaf in "ab":
+            here.publish("LOG", f"{number:02d}.{leaf}")
+        here.settle()
+    for text, seqs, most in [
+        ("LOG", list(range(1, 13)), 6),
+        ("LOG WHERE subject = 'LOG.03.a'", [7], 1),
+        ("LOG WHERE subject LIKE 'LOG.03.%'", [7, 8], 1),
+        ("LOG WHERE startswith(subject, 'LOG.03.')", [7, 8], 1),
+        ("LOG WHERE subject IN ('LOG.02.b', 'LOG.03.a')", [6, 7], 2),
+        ("LOG WHERE seq BETWEEN 3 AND 6", [3, 4, 5, 6], 2),
+    ]:
+        found = query(here.spark, here.data, f"SELECT seq FROM {text} ORDER BY seq")
+        assert [row.seq for row in found.collect()] == seqs, text
+        assert len(found.inputFiles()) <= most, text
+
+
 def test_views_keep_their_version(store: MakeStore) -> None:
     """A registered view does not change under its user; registering again shows the rest."""
     here = filled(store)
