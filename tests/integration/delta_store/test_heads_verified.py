@@ -98,7 +98,7 @@ def test_views_are_printed_for_each_engine(tmp_path: Path) -> None:
         (["--stream", "T"], 5, "no stream 'T'"),
         (["--stream", "S", "--as-of", "42"], 1, "settled up to sequence 41"),
         (["--as-of", "4"], 2, "name it with --stream"),
-        (["--as-of", "when"], 2, "no revision"),
+        (["--as-of", "when"], 2, "no sequence"),
     ):
         refused = run("views", tmp_path, "--engine", "spark", *more)
         assert (refused.exit_code, why in refused.stderr) == (status, True), refused.output
