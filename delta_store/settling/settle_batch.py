@@ -114,7 +114,12 @@ class SettleBatch:
         return partial(SettleBatch, options=self.options, horizon_seconds=self._horizon_seconds), (self.location,)
 
     def progress(self) -> Progress:
-        """Return the state of settling; the caller holds the lock."""
+        """Return the state of settling; the caller holds the lock. Raises :class:`Fenced`, once fenced for ever.
+
+        A claim after that would fence the job which has the table by right.
+        """
+        if self.fenced is not None:
+            raise self.fenced
         if self._progress is None:
             self._progress = self._load()
         return self._progress

@@ -140,7 +140,7 @@ def test_damaged_rows_stop_settling(store: MakeStore, monkeypatch: pytest.Monkey
 
 
 def test_a_second_committer_fences_the_first(store: MakeStore) -> None:
-    """A job that has been replaced commits nothing, says so, and leaves no file behind."""
+    """A job that has been replaced commits nothing, says so, leaves no file behind, and claims nothing back."""
     here = store()
     here.create("A")
     here.publish("A", "x")
@@ -152,8 +152,13 @@ def test_a_second_committer_fences_the_first(store: MakeStore) -> None:
     with pytest.raises(Fenced):
         zombie(here.files(), 0)
     assert zombie.fenced is not None
+    with pytest.raises(Fenced), zombie.lock, zombie.guarded():
+        zombie.progress()
     assert set((here.data / "messages").rglob("*.parquet")) == files
     assert here.settled_seqs("A") == [1, 2]
+    here.publish("A", "x")
+    here.settle()
+    assert here.settled_seqs("A") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("landed", [False, True])
