@@ -27,7 +27,7 @@ from duckdb_extensions import import_extension
 answers, sys.stdout = sys.stdout, sys.stderr
 import_extension("delta")
 connection = duckdb.connect()
-connection.execute("LOAD delta")
+connection.execute("SET enable_progress_bar = false; LOAD delta")
 for line in sys.stdin:
     text, query = json.loads(line)
     connection.execute(text.partition("LOAD delta;")[2] or text)
@@ -108,7 +108,7 @@ def test_heads_are_pinned_before_the_others(tmp_path: Path) -> None:
         kept.settle()
 
     def settle_on() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.1):
             settle()
 
     settle()
