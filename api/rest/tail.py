@@ -54,9 +54,8 @@ _RETRY: Final = b"retry: 1000\n\n"
 _HEARTBEAT: Final = b": nothing new\n\n"
 _DELETED: Final = b"event: deleted\ndata: {}\n\n"
 _DAY: Final = 86_400.0
-
-
 _PLACE: Final = r"^[0-9]{1,19}(-[0-9]{1,19})?$"
+"""A sequence, and the incarnation of its stream."""
 
 
 class _Asked(BaseModel):
@@ -85,6 +84,8 @@ class _TailPlace:
         exclusive(from_seq=asked.from_seq, from_time=asked.from_time)
         if after is not None:
             seq, _, stream_id = after.partition("-")
+            if int(seq) > SEQUENCE_MAX:
+                raise problems.bad_request(f"Last-Event-ID: {seq} is above {SEQUENCE_MAX}")
             return int(seq) + 1 if stream_id in ("", str(state.stream_id)) else 0
         if asked.from_time is not None:
             return state.index.seq_at_time(time_ns(asked.from_time))
